@@ -1,0 +1,80 @@
+# Everything happens in .venv, made from requirements.lock; only Python 3.11+ and Java 17+ must be there before.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+# Tests or paths to run: make test T=tests/unit/test_errors.py
+T      ?= tests
+KEEP   ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help venv prerequisites lock demo test unit lint format docs bench jar package clean distclean
+
+##@ Start here
+help:  ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
+
+demo: $(STAMP)  ## The main job on real servers and data, in minutes (KEEP=1 leaves it running)
+	@$(BIN)/python -m catalog_ext.demo $(if $(KEEP),--keep)
+
+##@ Set-up
+prerequisites:  ## Say whether Python and Java are there and new enough
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || { \
+		echo "Python 3.11 or newer is needed as '$(PYTHON)': apt-get install python3 python3-venv, or make PYTHON=/path/to/python3.11" >&2; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+		echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
+	@$(PYTHON) -m metastore.java
+
+venv: $(STAMP)  ## Make .venv from requirements.lock (quick when nothing changed)
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(MAKE) --no-print-directory prerequisites
+	@echo "Installing the locked packages into $(VENV) (the first time downloads about 700 MB) ..."
+	@test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --requirement requirements.lock
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@
+
+lock:  ## Renew requirements.lock from pyproject.toml
+	$(BIN)/uv pip compile --quiet --universal --python-version 3.11 --all-extras --upgrade --no-header --no-annotate \
+		--no-emit-index-url --no-emit-find-links --output-file requirements.lock pyproject.toml
+
+##@ Check
+lint: $(STAMP)  ## Style, types, import direction, docs
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/docs_check.py
+
+format: $(STAMP)  ## Rewrite what ruff can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+test: $(STAMP)  ## The whole suite, with real servers (T=path for a part)
+	$(BIN)/python -m pytest $(T)
+
+unit: $(STAMP)  ## The tests that need neither a JVM nor a server
+	$(BIN)/python -m pytest tests/unit
+
+##@ Build
+docs: $(STAMP)  ## Write the generated reference pages
+	$(BIN)/python -m catalog_ext.cli.reference
+
+jar: $(STAMP)  ## Compile the Spark connector against the installed PySpark
+	$(BIN)/python -m catalog_ext.connector.build
+
+package: $(STAMP)  ## The wheel and the source archive, into dist/
+	$(BIN)/uv build --quiet --out-dir dist
+	@ls dist
+
+bench: $(STAMP)  ## Measure, and print what docs/benchmarks.md holds
+	$(BIN)/python -m tests.benchmarks
+
+##@ Clean
+clean:  ## Remove what was built; keep .venv
+	rm -rf build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find catalog_ext metastore migrations tests -name __pycache__ -type d -prune -exec rm -rf {} +
+
+distclean: clean  ## Remove .venv as well
+	rm -rf $(VENV)
