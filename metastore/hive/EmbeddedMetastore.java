@@ -1,0 +1,300 @@
+import java.io.Closeable;
+import java.io.FileNotFoundException;
+import java.io.IOException;
+import java.io.OutputStream;
+import java.lang.management.ManagementFactory;
+import java.net.InetAddress;
+import java.net.InetSocketAddress;
+import java.net.ServerSocket;
+import java.net.Socket;
+import java.net.URI;
+import java.nio.channels.FileChannel;
+import java.nio.charset.StandardCharsets;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.nio.file.Paths;
+import java.nio.file.StandardCopyOption;
+import java.nio.file.StandardOpenOption;
+import java.sql.DriverManager;
+import java.sql.SQLException;
+import org.apache.hadoop.fs.FSDataInputStream;
+import org.apache.hadoop.fs.FSDataOutputStream;
+import org.apache.hadoop.fs.FileStatus;
+import org.apache.hadoop.fs.FileSystem;
+import org.apache.hadoop.fs.permission.FsPermission;
+import org.apache.hadoop.hive.conf.HiveConf;
+import org.apache.hadoop.hive.metastore.HiveMetaStore;
+import org.apache.hadoop.hive.metastore.IHMSHandler;
+import org.apache.hadoop.hive.metastore.RetryingHMSHandler;
+import org.apache.hadoop.hive.metastore.TSetIpAddressProcessor;
+import org.apache.hadoop.util.Progressable;
+import org.apache.thrift.protocol.TBinaryProtocol;
+import org.apache.thrift.protocol.TProtocol;
+import org.apache.thrift.server.ServerContext;
+import org.apache.thrift.server.TServerEventHandler;
+import org.apache.thrift.server.TThreadPoolServer;
+import org.apache.thrift.transport.TServerSocket;
+import org.apache.thrift.transport.TTransport;
+
+/**
+ * Hive's own metastore handler behind a loopback socket, alive as long as somebody holds a lease on it.
+ *
+ * <p>Hive's main class listens on every interface and outlives whoever started it, hence this one. It is compiled at
+ * start by Janino, which is among PySpark's jars and knows no lambdas; a JRE is enough. Arguments: the directory, the
+ * thrift port (0: any free one), an id of this start.
+ *
+ * <p>A lease is a connection to the lease port. The server greets it with the id; when the holder sends a byte or is
+ * gone, killed or not, the lease ends, and with the last lease the server. Until the first lease the server lives as
+ * long as its standard input is open.
+ */
+public class EmbeddedMetastore {
+    static final String STATE_FILE = "server.json";
+    static final Object LOCK = new Object();
+    static int holders = 0;
+    static boolean everHeld = false;
+    static boolean closing = false;
+
+    public static void main(String[] arguments) throws Exception {
+        final Path directory = Paths.get(arguments[0], new String[0]);
+        int port = Integer.parseInt(arguments[1]);
+        String id = arguments[2];
+        watchStandardInput(directory);
+        try {
+            // Derby takes one JVM; a predecessor that is shutting down frees this lock with its last breath.
+            FileChannel channel = FileChannel.open(
+                directory.resolve("server.lock"),
+                new StandardOpenOption[] {StandardOpenOption.CREATE, StandardOpenOption.WRITE});
+            channel.lock();
+            ServerSocket leases = new ServerSocket(0, 64, InetAddress.getLoopbackAddress());
+            TServerSocket thrift = new TServerSocket(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
+            TThreadPoolServer server = metastore(thrift);
+            acceptLeases(leases, id, directory);
+            announce(directory, id, thrift.getServerSocket().getLocalPort(), leases.getLocalPort());
+            server.serve();
+        } catch (Throwable problem) {
+            problem.printStackTrace();
+            Throwable cause = problem;
+            while (cause.getCause() != null) {
+                cause = cause.getCause();
+            }
+            System.err.println("The metastore did not start: " + cause);
+            Runtime.getRuntime().halt(1);
+        }
+    }
+
+    static TThreadPoolServer metastore(TServerSocket socket) throws Exception {
+        HiveConf conf = new HiveConf(HiveMetaStore.class);
+        conf.setClassLoader(EmbeddedMetastore.class.getClassLoader());
+        Thread.currentThread().setContextClassLoader(EmbeddedMetastore.class.getClassLoader());
+        final HiveMetaStore.HMSHandler base = new HiveMetaStore.HMSHandler("embedded", conf, false);
+        IHMSHandler handler = RetryingHMSHandler.getProxy(conf, base, false);
+        handler.get_all_databases(); // the schema exists and the first query is compiled before anybody is told
+        base.shutdown();
+        TBinaryProtocol.Factory protocol = new TBinaryProtocol.Factory();
+        TThreadPoolServer.Args settings = new TThreadPoolServer.Args(socket);
+        settings.processor(new TSetIpAddressProcessor(handler));
+        settings.protocolFactory(protocol);
+        settings.minWorkerThreads(2);
+        settings.maxWorkerThreads(200);
+        TThreadPoolServer server = new TThreadPoolServer(settings);
+        server.setServerEventHandler(new TServerEventHandler() {
+            public void preServe() {}
+
+            public ServerContext createContext(TProtocol input, TProtocol output) {
+                return null;
+            }
+
+            public void deleteContext(ServerContext context, TProtocol input, TProtocol output) {
+                base.shutdown(); // closes this thread's database connection, nothing else
+            }
+
+            public void processContext(ServerContext context, TTransport input, TTransport output) {}
+        });
+        return server;
+    }
+
+    static void announce(Path directory, String id, int thriftPort, int leasePort) throws IOException {
+        String state = "{\"id\": \"" + id + "\", \"pid\": " + ManagementFactory.getRuntimeMXBean().getPid() + ", \"thrift_port\": "
+            + thriftPort + ", \"lease_port\": " + leasePort + "}\n";
+        Path draft = directory.resolve(STATE_FILE + ".new");
+        Files.write(draft, state.getBytes(StandardCharsets.UTF_8), new StandardOpenOption[] {
+            StandardOpenOption.CREATE, StandardOpenOption.WRITE, StandardOpenOption.TRUNCATE_EXISTING});
+        Files.move(draft, directory.resolve(STATE_FILE), new StandardCopyOption[] {StandardCopyOption.ATOMIC_MOVE});
+    }
+
+    static void acceptLeases(final ServerSocket leases, final String id, final Path directory) {
+        daemon(new Runnable() {
+            public void run() {
+                while (true) {
+                    try {
+                        final Socket holder = leases.accept();
+                        daemon(new Runnable() {
+                            public void run() {
+                                hold(holder, id, directory);
+                            }
+                        });
+                    } catch (IOException problem) {
+                        problem.printStackTrace();
+                        end(directory, 1);
+                    }
+                }
+            }
+        });
+    }
+
+    static void hold(Socket holder, String id, Path directory) {
+        synchronized (LOCK) {
+            if (closing) {
+                closeQuietly(holder);
+                return;
+            }
+            holders = holders + 1;
+            everHeld = true;
+        }
+        OutputStream output = null;
+        try {
+            output = holder.getOutputStream();
+            output.write((id + "\n").getBytes(StandardCharsets.UTF_8));
+            output.flush();
+            holder.getInputStream().read();
+        } catch (IOException gone) {
+            // A killed holder resets the connection: that too ends its lease.
+        }
+        boolean last;
+        synchronized (LOCK) {
+            holders = holders - 1;
+            last = holders == 0;
+            closing = closing || last;
+        }
+        try {
+            output.write((last ? "last\n" : "shared\n").getBytes(StandardCharsets.UTF_8));
+            output.flush();
+        } catch (Exception gone) {
+            // Nobody is left to be told.
+        }
+        closeQuietly(holder);
+        if (last) {
+            end(directory, 0);
+        }
+    }
+
+    static void watchStandardInput(final Path directory) {
+        daemon(new Runnable() {
+            public void run() {
+                try {
+                    while (System.in.read() >= 0) {}
+                } catch (IOException gone) {
+                    // The same as its end.
+                }
+                synchronized (LOCK) {
+                    if (everHeld) {
+                        return;
+                    }
+                    closing = true;
+                }
+                Runtime.getRuntime().halt(1); // the starter died before it had a lease: Derby recovers by its log
+            }
+        });
+    }
+
+    static void end(Path directory, int status) {
+        daemon(new Runnable() {
+            public void run() {
+                try {
+                    Thread.sleep(10000L);
+                } catch (InterruptedException impossible) {
+                    Thread.currentThread().interrupt();
+                }
+                Runtime.getRuntime().halt(3);
+            }
+        });
+        try {
+            Files.deleteIfExists(directory.resolve(STATE_FILE));
+            DriverManager.getConnection("jdbc:derby:;shutdown=true");
+        } catch (SQLException down) {
+            // Derby reports a clean shutdown as an exception.
+        } catch (IOException problem) {
+            problem.printStackTrace();
+        }
+        Runtime.getRuntime().halt(status);
+    }
+
+    static void daemon(Runnable work) {
+        Thread thread = new Thread(work);
+        thread.setDaemon(true);
+        thread.start();
+    }
+
+    static void closeQuietly(Closeable resource) {
+        try {
+            resource.close();
+        } catch (IOException ignored) {
+            // It is of no more use either way.
+        }
+    }
+
+    /**
+     * A file system whose every path is a directory: the metastore keeps locations and looks at nothing.
+     *
+     * <p>It stands in for stores whose own file system is not on the class path (S3, GCS, ABFS), so that tables there
+     * can be recorded without their jars and credentials. Nothing can be read, written or deleted through it.
+     */
+    public static class LocationsOnly extends FileSystem {
+        private URI root;
+
+        public void initialize(URI name, org.apache.hadoop.conf.Configuration conf) throws IOException {
+            super.initialize(name, conf);
+            this.root = URI.create(name.getScheme() + "://" + name.getAuthority());
+        }
+
+        public URI getUri() {
+            return this.root;
+        }
+
+        public FileStatus getFileStatus(org.apache.hadoop.fs.Path path) throws IOException {
+            return new FileStatus(0L, true, 1, 0L, 0L, path);
+        }
+
+        public FileStatus[] listStatus(org.apache.hadoop.fs.Path path) throws FileNotFoundException, IOException {
+            return new FileStatus[0];
+        }
+
+        public boolean mkdirs(org.apache.hadoop.fs.Path path, FsPermission permission) throws IOException {
+            return true;
+        }
+
+        public FSDataInputStream open(org.apache.hadoop.fs.Path path, int buffer) throws IOException {
+            throw refuse(path);
+        }
+
+        public FSDataOutputStream create(
+                org.apache.hadoop.fs.Path path, FsPermission permission, boolean overwrite, int buffer,
+                short replication, long block, Progressable progress) throws IOException {
+            throw refuse(path);
+        }
+
+        public FSDataOutputStream append(org.apache.hadoop.fs.Path path, int buffer, Progressable progress)
+                throws IOException {
+            throw refuse(path);
+        }
+
+        public boolean rename(org.apache.hadoop.fs.Path source, org.apache.hadoop.fs.Path target) throws IOException {
+            throw refuse(source);
+        }
+
+        public boolean delete(org.apache.hadoop.fs.Path path, boolean recursive) throws IOException {
+            throw refuse(path);
+        }
+
+        public void setWorkingDirectory(org.apache.hadoop.fs.Path path) {}
+
+        public org.apache.hadoop.fs.Path getWorkingDirectory() {
+            return new org.apache.hadoop.fs.Path(this.root.toString() + "/");
+        }
+
+        private static IOException refuse(org.apache.hadoop.fs.Path path) {
+            return new IOException("The embedded metastore records locations only and does not touch " + path
+                + "; give it the file system's jars and settings to let it");
+        }
+    }
+}

@@ -1,0 +1,114 @@
+"""Leases on a running embedded metastore: how processes share one, and how it knows that the last one is gone.
+
+The server's side of this is ``EmbeddedMetastore.java``: a lease is a connection to the server's lease port, which the
+operating system closes when its holder ends, whatever ended it.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import weakref
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+STATE_FILE = "server.json"
+_GREETING_TIMEOUT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class ServerState:
+    """What a running server wrote about itself into its directory."""
+
+    id: str
+    pid: int
+    thrift_port: int
+    lease_port: int
+
+    @property
+    def uri(self) -> str:
+        """The metastore's thrift URI."""
+        return f"thrift://127.0.0.1:{self.thrift_port}"
+
+
+class Lease:
+    """A hold on a running server; it ends with ``release`` or with this process."""
+
+    def __init__(self, state: ServerState, connection: socket.socket) -> None:
+        self.state = state
+        self._connection = connection
+        _held.add(self)
+
+    def release(self) -> bool:
+        """Whether this was the last lease, so that the server is ending now."""
+        try:
+            self._connection.sendall(b"x")
+            answer = _read_line(self._connection)
+        except OSError:
+            answer = "last"  # the server is gone already
+        finally:
+            self.forget()
+        return answer != "shared"
+
+    def forget(self) -> None:
+        """Close this process's end without a word; in a forked child the parent's lease goes on."""
+        self._connection.close()
+
+
+def read_state(directory: Path) -> ServerState | None:
+    """The state file of ``directory``, or None when there is none that can be read as one."""
+    try:
+        fields = json.loads((directory / STATE_FILE).read_text(encoding="utf-8"))
+        return ServerState(
+            id=str(fields["id"]),
+            pid=int(fields["pid"]),
+            thrift_port=int(fields["thrift_port"]),
+            lease_port=int(fields["lease_port"]),
+        )
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return None
+
+
+def take_lease(directory: Path) -> Lease | None:
+    """A lease on the server that runs in ``directory``; None when none runs or the state file is stale."""
+    state = read_state(directory)
+    if state is None:
+        return None
+    try:
+        connection = socket.create_connection(("127.0.0.1", state.lease_port), timeout=_GREETING_TIMEOUT_SECONDS)
+    except OSError:
+        return None
+    try:
+        greeting = _read_line(connection)
+    except OSError:
+        greeting = ""
+    if greeting != state.id:  # another program has the port by now, or the server is ending
+        connection.close()
+        return None
+    return Lease(state, connection)
+
+
+def _read_line(connection: socket.socket) -> str:
+    received = b""
+    while not received.endswith(b"\n") and len(received) < 100:
+        part = connection.recv(100)
+        if not part:
+            break
+        received += part
+    return received.decode("utf-8", "replace").strip()
+
+
+_held: weakref.WeakSet[Lease] = weakref.WeakSet()
+
+
+def _forget_all() -> None:
+    for lease in list(_held):
+        lease.forget()
+
+
+# A forked child must not keep the server alive after its parent.
+os.register_at_fork(after_in_child=_forget_all)
