@@ -1,0 +1,211 @@
+"""The error tree of catalog-ext.
+
+Every error that a user can meet is one of these; each has a stable ``code`` and says whether the same call may be
+tried again (``retryable``). The service sends ``code``, ``message`` and ``parameters`` as they are, and the connector
+raises the matching Spark exception.
+
+::
+
+    CatalogExtError
+    ├── InvalidInputError                 the caller's argument is wrong
+    │   ├── InvalidIdentifierError
+    │   ├── InvalidPartitionNameError
+    │   ├── InvalidPredicateError
+    │   ├── InvalidTypeError
+    │   ├── InvalidValueError             a value that does not fit its type
+    │   ├── InvalidConfigurationError
+    │   └── UnsupportedFormatError
+    ├── NotFoundError
+    │   ├── NamespaceNotFoundError
+    │   ├── TableNotFoundError
+    │   ├── PartitionNotFoundError
+    │   ├── LocationNotFoundError
+    │   └── ProcedureNotFoundError
+    ├── AlreadyExistsError
+    │   ├── NamespaceAlreadyExistsError
+    │   └── TableAlreadyExistsError
+    ├── NamespaceNotEmptyError
+    ├── TableLayoutError                  the directories are not what was promised
+    ├── SchemaConflictError               files whose columns cannot be reconciled
+    ├── ConflictError                     somebody else committed first          (retryable)
+    ├── IndexDatabaseError
+    │   ├── IndexUnavailableError         database gone or locked                (retryable)
+    │   └── IndexNotAtHeadError           schema is not the one this release wants
+    ├── StorageError
+    │   ├── StorageAccessDeniedError
+    │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
+    │   └── IncompleteListingError
+    ├── MetastoreError
+    │   ├── MetastoreUnavailableError                                            (retryable)
+    │   └── MetastoreRefusedError         it answered, and said no
+    ├── RepairRefusedError                ``strict`` and something would be skipped
+    ├── ServiceError
+    │   └── UnauthorizedError
+    └── EnvironmentSetupError             Java, PySpark or a jar is missing or does not fit
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import ClassVar
+
+
+class CatalogExtError(Exception):
+    """The root of every error that catalog-ext raises on purpose.
+
+    Args:
+        message: The problem, the table and value it concerns, and the remedy, in one or two sentences.
+        parameters: Values named in the message, for programs.
+    """
+
+    code: ClassVar[str] = "CATALOG_EXT_ERROR"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, parameters: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.parameters: dict[str, str] = dict(parameters or {})
+
+
+class InvalidInputError(CatalogExtError):
+    code = "CATALOG_EXT_INVALID_INPUT"
+
+
+class InvalidIdentifierError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_IDENTIFIER"
+
+
+class InvalidPartitionNameError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_PARTITION_NAME"
+
+
+class InvalidPredicateError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_PREDICATE"
+
+
+class InvalidTypeError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_TYPE"
+
+
+class InvalidValueError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_VALUE"
+
+
+class InvalidConfigurationError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_CONFIGURATION"
+
+
+class UnsupportedFormatError(InvalidInputError):
+    code = "CATALOG_EXT_UNSUPPORTED_FORMAT"
+
+
+class NotFoundError(CatalogExtError):
+    code = "CATALOG_EXT_NOT_FOUND"
+
+
+class NamespaceNotFoundError(NotFoundError):
+    code = "CATALOG_EXT_NAMESPACE_NOT_FOUND"
+
+
+class TableNotFoundError(NotFoundError):
+    code = "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+class PartitionNotFoundError(NotFoundError):
+    code = "CATALOG_EXT_PARTITION_NOT_FOUND"
+
+
+class LocationNotFoundError(NotFoundError):
+    code = "CATALOG_EXT_LOCATION_NOT_FOUND"
+
+
+class ProcedureNotFoundError(NotFoundError):
+    code = "CATALOG_EXT_PROCEDURE_NOT_FOUND"
+
+
+class AlreadyExistsError(CatalogExtError):
+    code = "CATALOG_EXT_ALREADY_EXISTS"
+
+
+class NamespaceAlreadyExistsError(AlreadyExistsError):
+    code = "CATALOG_EXT_NAMESPACE_ALREADY_EXISTS"
+
+
+class TableAlreadyExistsError(AlreadyExistsError):
+    code = "CATALOG_EXT_TABLE_ALREADY_EXISTS"
+
+
+class NamespaceNotEmptyError(CatalogExtError):
+    code = "CATALOG_EXT_NAMESPACE_NOT_EMPTY"
+
+
+class TableLayoutError(CatalogExtError):
+    code = "CATALOG_EXT_TABLE_LAYOUT"
+
+
+class SchemaConflictError(CatalogExtError):
+    code = "CATALOG_EXT_SCHEMA_CONFLICT"
+
+
+class ConflictError(CatalogExtError):
+    code = "CATALOG_EXT_CONFLICT"
+    retryable = True
+
+
+class IndexDatabaseError(CatalogExtError):
+    code = "CATALOG_EXT_INDEX_ERROR"
+
+
+class IndexUnavailableError(IndexDatabaseError):
+    code = "CATALOG_EXT_INDEX_UNAVAILABLE"
+    retryable = True
+
+
+class IndexNotAtHeadError(IndexDatabaseError):
+    code = "CATALOG_EXT_INDEX_NOT_AT_HEAD"
+
+
+class StorageError(CatalogExtError):
+    code = "CATALOG_EXT_STORAGE_ERROR"
+
+
+class StorageAccessDeniedError(StorageError):
+    code = "CATALOG_EXT_STORAGE_ACCESS_DENIED"
+
+
+class StorageUnavailableError(StorageError):
+    code = "CATALOG_EXT_STORAGE_UNAVAILABLE"
+    retryable = True
+
+
+class IncompleteListingError(StorageError):
+    code = "CATALOG_EXT_INCOMPLETE_LISTING"
+
+
+class MetastoreError(CatalogExtError):
+    code = "CATALOG_EXT_METASTORE_ERROR"
+
+
+class MetastoreUnavailableError(MetastoreError):
+    code = "CATALOG_EXT_METASTORE_UNAVAILABLE"
+    retryable = True
+
+
+class MetastoreRefusedError(MetastoreError):
+    code = "CATALOG_EXT_METASTORE_REFUSED"
+
+
+class RepairRefusedError(CatalogExtError):
+    code = "CATALOG_EXT_REPAIR_REFUSED"
+
+
+class ServiceError(CatalogExtError):
+    code = "CATALOG_EXT_SERVICE_ERROR"
+
+
+class UnauthorizedError(ServiceError):
+    code = "CATALOG_EXT_UNAUTHORIZED"
+
+
+class EnvironmentSetupError(CatalogExtError):
+    code = "CATALOG_EXT_ENVIRONMENT_SETUP"

@@ -1,0 +1,148 @@
+"""The domain: namespaces, tables, partitions and files, as every part of catalog-ext passes them on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from metastore.identifiers import TableIdentifier
+from metastore.predicates import Key
+from metastore.types import DataType, parse_type
+
+
+class TableType(StrEnum):
+    """Whether dropping the table deletes its files."""
+
+    MANAGED = "MANAGED"
+    EXTERNAL = "EXTERNAL"
+
+
+class PartitionMode(StrEnum):
+    """How partition columns appear: ``VIRTUAL`` ones are hidden from ``SELECT *`` (``design/semantics.md``)."""
+
+    VIRTUAL = "virtual"
+    DECLARED = "declared"
+
+
+FORMATS = ("parquet", "orc", "csv", "json", "text")
+"""The file formats that a table can have, by Spark's names."""
+
+PARTITION_MODE_PROPERTY = "partition-columns"
+"""The table property that holds the ``PartitionMode``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; ``type`` is a canonical type string (``str(metastore.types.DataType)``)."""
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+
+    @property
+    def data_type(self) -> DataType:
+        return parse_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A database of tables."""
+
+    name: str
+    location: str | None = None
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table is, apart from its contents.
+
+    Attributes:
+        location: Canonical absolute URI (``s3a://bucket/key`` or ``file:///path``), without a slash at its end.
+        columns: The columns stored in files; partition columns are apart.
+        options: Spark's reader options of the format.
+        properties: Settings of the table, among them what the metastore calls parameters.
+    """
+
+    identifier: TableIdentifier
+    table_type: TableType
+    format: str
+    location: str
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    owner: str = ""
+
+    @property
+    def partition_mode(self) -> PartitionMode:
+        return PartitionMode(self.properties.get(PARTITION_MODE_PROPERTY, PartitionMode.VIRTUAL))
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The partition columns as predicates see them."""
+        return tuple(Key(i, c.name, c.data_type) for i, c in enumerate(self.partition_columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a table's partitions at one version; ``rows`` is None unless every file's row count is known."""
+
+    partitions: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A registered table at one version."""
+
+    table_id: int
+    definition: TableDefinition
+    version: int
+    totals: Totals
+    created_at_ms: int
+
+    @property
+    def identifier(self) -> TableIdentifier:
+        return self.definition.identifier
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file directly in a partition's directory.
+
+    Attributes:
+        path: Its name, relative to the partition's directory, as it is on the store.
+        size: Bytes.
+        modified_ms: Milliseconds since the epoch, UTC.
+        rows: The exact row count, or None when nobody has counted.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition at one version.
+
+    Attributes:
+        name: The directory string, relative to the table; ``''`` for an unpartitioned table.
+        location: Absolute URI where it differs from ``<table location>/<name>``, else None.
+    """
+
+    partition_id: int
+    name: str
+    location: str | None
+    files: int
+    bytes: int
+    rows: int | None
+    created_at_ms: int
