@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from decimal import Decimal
 from enum import StrEnum
 from typing import TypeAlias
 
 from metastore.errors import InvalidPredicateError, InvalidValueError
 from metastore.types import DataType
-from metastore.values import Value, cast_text
+from metastore.values import Value, cast_text, value_text
 
 
 class Operator(StrEnum):
@@ -125,7 +126,7 @@ def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     """The same predicate with columns in the table's spelling and values of the columns' types.
 
     Args:
-        predicate: A tree whose values are texts or None.
+        predicate: A tree whose values are texts, ``Decimal`` (a number in SQL text) or None.
         keys: The table's partition columns.
         table: The table's name, for messages.
 
@@ -183,8 +184,14 @@ class _Binder:
     def _typed(self, value: Value, key: Key) -> Value:
         if value is None:
             return None
+        if isinstance(value, Decimal) and key.type.is_string:
+            raise InvalidPredicateError(
+                f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}, and {value} is a number. "
+                f"Write '{value}' in quotes, or register the key with a number type.",
+                {"table": self._table, "column": key.name},
+            )
         try:
-            return cast_text(value, key.type) if isinstance(value, str) else value
+            return cast_text(value if isinstance(value, str) else value_text(value), key.type)
         except InvalidValueError as error:
             raise InvalidValueError(
                 f"In the predicate on table {self._table}: the value of partition column {key.name!r}: {error.message}",
