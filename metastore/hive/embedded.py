@@ -100,7 +100,8 @@ class EmbeddedMetastore:
             if self._started is not None:
                 return
             self._stopping = False
-            self._started = started = Future()
+            started: Future[str] = Future()
+            self._started = started
         threading.Thread(target=self._run_start, args=(started,), name="embedded-metastore", daemon=True).start()
         atexit.register(self.stop)
 
