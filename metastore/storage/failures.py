@@ -1,0 +1,125 @@
+"""Translation of what a store answers into this project's errors.
+
+pyarrow gives S3's answers as an ``OSError`` with text alone (``AWS Error NO_SUCH_BUCKET during ...``), local ones
+with an ``errno``. Everything that reads that text is in this module.
+"""
+
+from __future__ import annotations
+
+import errno
+import re
+
+from metastore.errors import (
+    CatalogExtError,
+    LocationNotFoundError,
+    StorageAccessDeniedError,
+    StorageError,
+    StorageUnavailableError,
+)
+from metastore.storage.locations import Location, shown
+
+_AWS_ERROR = re.compile(r"AWS Error ([A-Z0-9_]+)")
+_HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
+_REQUEST_ID = re.compile(r"\s*\(Request ID: [^)]*\)")
+
+_CREDENTIALS = frozenset(
+    {
+        "INVALID_ACCESS_KEY_ID",
+        "SIGNATURE_DOES_NOT_MATCH",
+        "INVALID_CLIENT_TOKEN_ID",
+        "UNRECOGNIZED_CLIENT",
+        "MISSING_AUTHENTICATION_TOKEN",
+        "INCOMPLETE_SIGNATURE",
+        "REQUEST_EXPIRED",
+        "REQUEST_TIME_TOO_SKEWED",
+    }
+)
+_DENIED = frozenset({"ACCESS_DENIED", "OPT_IN_REQUIRED"})
+_MISSING = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND"})
+_UNREACHABLE = frozenset({"NETWORK_CONNECTION", "CLIENT_SIGNING_FAILURE"})
+_BUSY = frozenset({"SLOW_DOWN", "THROTTLING", "SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "REQUEST_TIMEOUT"})
+
+_LOCAL_DENIED = frozenset({errno.EACCES, errno.EPERM})
+_LOCAL_MISSING = frozenset({errno.ENOENT, errno.ENAMETOOLONG})
+_LOCAL_BUSY = frozenset({errno.ETIMEDOUT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
+
+
+def translate(error: OSError, location: Location, action: str, *, endpoint: str | None = None) -> CatalogExtError:
+    """Return the error to raise for ``error``, which the store gave at ``location``.
+
+    Args:
+        error: What pyarrow or the operating system raised.
+        location: The place that was asked for.
+        action: What was tried, as it follows "cannot": ``list``, ``read``, ``delete``.
+        endpoint: The S3 endpoint that was asked; named in the message.
+    """
+    if location.scheme == "file":
+        return _translate_local(error, location, action)
+    return _translate_s3(error, location, action, endpoint or "Amazon S3")
+
+
+def location_not_found(location: Location) -> LocationNotFoundError:
+    """Return the error for a location at which nothing lies."""
+    hint = "Check the path." if location.scheme == "file" else "No object's key starts with it; check the path."
+    return LocationNotFoundError(
+        f"The location {shown(str(location))} does not exist. {hint}", {"location": str(location)}
+    )
+
+
+def is_throttled(error: OSError) -> bool:
+    """Return whether the store said that it is too busy, so that the same call may succeed a little later."""
+    code, status = _aws_code(error)
+    return code in _BUSY or status in {"429", "500", "502", "503", "504"}
+
+
+def _aws_code(error: OSError) -> tuple[str, str]:
+    text = str(error)
+    code, status = _AWS_ERROR.search(text), _HTTP_STATUS.search(text)
+    return (code[1] if code else "", status[1] if status else "")
+
+
+def _translate_s3(error: OSError, location: Location, action: str, endpoint: str) -> CatalogExtError:
+    code, status = _aws_code(error)
+    parameters = {"location": str(location), "endpoint": endpoint}
+    where = f"Cannot {action} {shown(str(location))} at {endpoint}: "
+    said = shown(_REQUEST_ID.sub("", str(error)))
+    if code == "NO_SUCH_BUCKET":
+        return LocationNotFoundError(
+            f"{where}there is no bucket {location.bucket!r}. Check the bucket's name, the endpoint and the region.",
+            parameters,
+        )
+    if isinstance(error, FileNotFoundError) or code in _MISSING or (code == "UNKNOWN" and status == "404"):
+        return location_not_found(location)
+    if code in _CREDENTIALS:
+        return StorageAccessDeniedError(
+            f"{where}the store does not accept the credentials ({code}). Check access_key, secret_key, "
+            "session_token and the region.",
+            parameters,
+        )
+    if code in _DENIED or status in {"401", "403"}:
+        return StorageAccessDeniedError(
+            f"{where}access is denied. Check the credentials and that they may list and read this location.",
+            parameters,
+        )
+    if is_throttled(error):
+        return StorageUnavailableError(f"{where}the store is too busy ({code}, {status}). Try again later.", parameters)
+    if code in _UNREACHABLE or "curlCode" in str(error):
+        return StorageUnavailableError(
+            f"{where}the store does not answer: {said}. Check the endpoint and the network.", parameters
+        )
+    return StorageError(f"{where}the store answered {said}.", parameters)
+
+
+def _translate_local(error: OSError, location: Location, action: str) -> CatalogExtError:
+    parameters = {"location": str(location)}
+    where = f"Cannot {action} {shown(str(location))}: "
+    if isinstance(error, FileNotFoundError) or error.errno in _LOCAL_MISSING:
+        return location_not_found(location)
+    if isinstance(error, PermissionError) or error.errno in _LOCAL_DENIED:
+        return StorageAccessDeniedError(
+            f"{where}permission is denied. Check the owner and mode of the path.", parameters
+        )
+    reason = error.strerror or str(error)
+    if error.errno in _LOCAL_BUSY:
+        return StorageUnavailableError(f"{where}{reason}.", parameters)
+    return StorageError(f"{where}{reason}.", parameters)

@@ -1,0 +1,48 @@
+"""Streamed listing of a whole tree, as repair needs it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
+from metastore.storage.listing_local import list_local
+from metastore.storage.listing_s3 import S3Listing
+from metastore.storage.locations import Location
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from metastore.storage.store import Storage
+
+__all__ = ["Descend", "Listed", "ListedDirectory", "ListedFile", "ListingFailure", "list_tree"]
+
+
+def list_tree(
+    storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False
+) -> Generator[Listed, None, None]:
+    """Yield every file (and, on a local disk, every directory) below ``root``, in no particular order.
+
+    A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. One that
+    vanishes while the listing runs is not there and no failure. Close the generator to stop early: its threads end
+    with the requests that they are waiting for.
+
+    Args:
+        storage: The store.
+        root: The location to list.
+        descend: Says, for a directory relative to the root, whether to look into it. A directory that it turns down
+            is not listed and nothing below it is yielded. It is asked once for each directory, from several threads,
+            and has to answer the same to the same question.
+        depth_hint: Levels of directories between the root and the files, 1 or more. A wrong hint costs requests,
+            never results.
+        selective: Whether ``descend`` is likely to turn down many directories of the deepest level. On S3 that level
+            is then listed by itself, so that a directory turned down there costs no request either.
+
+    Raises:
+        LocationNotFoundError: The root does not exist (on S3: its bucket; a prefix without keys yields nothing).
+        StorageError: The root itself cannot be listed.
+    """
+    place = root if isinstance(root, Location) else Location.parse(root)
+    if place.scheme == "file":
+        return list_local(place, descend)
+    levels = max(1, depth_hint) - (0 if selective else 1)
+    return S3Listing(storage, place, descend, levels).run()

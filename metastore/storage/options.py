@@ -1,0 +1,220 @@
+"""Storage options: how S3 is reached, given once for Spark's S3A and for Python.
+
+They are read from Hadoop's own keys (``fs.s3a.endpoint``, ``fs.s3a.bucket.NAME.endpoint``, with or without
+``spark.hadoop.`` before them) and from short names (``endpoint``, ``access_key``). A short name wins over a Hadoop key,
+a bucket's own key over the general one. Credentials that are not set come from AWS's usual chain (environment,
+profile, instance role).
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from metastore.errors import InvalidConfigurationError
+from metastore.storage.locations import shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_HADOOP_NAMES = {
+    "endpoint": "endpoint",
+    "endpoint.region": "region",
+    "access.key": "access_key",
+    "secret.key": "secret_key",
+    "session.token": "session_token",
+    "path.style.access": "path_style",
+    "connection.ssl.enabled": "ssl",
+    "aws.credentials.provider": "anonymous",
+}
+_FLAGS = frozenset({"path_style", "ssl", "anonymous"})
+_SECRETS = frozenset({"access_key", "secret_key", "session_token"})
+_PREFIX = "fs.s3a."
+_BUCKET_PREFIX = "fs.s3a.bucket."
+_ANONYMOUS_PROVIDER = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
+SHORT_NAMES = tuple(sorted(_HADOOP_NAMES.values()))
+
+
+@dataclass(frozen=True, slots=True)
+class S3Options:
+    """How one S3 bucket is reached; what is ``None`` is left to the store's own default.
+
+    Attributes:
+        endpoint: Host, ``host:port`` or URL of the store; ``None`` is Amazon S3.
+        region: The region that requests are signed for.
+        access_key: Access key id; ``None`` takes the usual AWS chain.
+        secret_key: Secret key.
+        session_token: Token of temporary credentials.
+        path_style: Whether the bucket is in the path (``True``) or in the host name (``False``).
+        ssl: Whether an endpoint without a scheme is reached by https.
+        anonymous: Whether requests are not signed at all.
+    """
+
+    endpoint: str | None = None
+    region: str | None = None
+    access_key: str | None = field(default=None, repr=False)
+    secret_key: str | None = field(default=None, repr=False)
+    session_token: str | None = field(default=None, repr=False)
+    path_style: bool | None = None
+    ssl: bool = True
+    anonymous: bool = False
+
+    @property
+    def scheme(self) -> str:
+        """``http`` or ``https``: the endpoint's own scheme, else what ``ssl`` says."""
+        scheme, separator, _ = (self.endpoint or "").partition("://")
+        if separator:
+            return scheme.lower()
+        return "https" if self.ssl else "http"
+
+    @property
+    def host(self) -> str | None:
+        """The endpoint's host and port without a scheme; ``None`` for Amazon S3."""
+        if self.endpoint is None:
+            return None
+        return self.endpoint.rpartition("://")[2].rstrip("/")
+
+    def check(self, bucket: str | None = None) -> None:
+        """Return if the options fit together.
+
+        Raises:
+            InvalidConfigurationError: One of the two keys is missing, or the endpoint is not a host or an http URL.
+        """
+        where = f" of the bucket {bucket!r}" if bucket else ""
+        if (self.access_key is None) != (self.secret_key is None) and not self.anonymous:
+            missing = "secret_key" if self.secret_key is None else "access_key"
+            raise InvalidConfigurationError(
+                f"The storage options{where} have no {missing}. Give access_key and secret_key together, or neither "
+                "to use AWS's own credential chain."
+            )
+        if self.session_token is not None and self.access_key is None and not self.anonymous:
+            raise InvalidConfigurationError(
+                f"The storage options{where} have a session_token without access_key and secret_key."
+            )
+        host = self.host
+        if host is not None and (
+            not re.fullmatch(r"[A-Za-z0-9._\[\]:-]+", host) or self.scheme not in ("http", "https")
+        ):
+            raise InvalidConfigurationError(
+                f"The storage option endpoint{where} is not a host, host:port or http(s) URL without a path."
+            )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageOptions:
+    """The options of every bucket: the general ones, and those of buckets that have their own."""
+
+    default: S3Options = field(default_factory=S3Options)
+    buckets: Mapping[str, S3Options] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def parse(cls, settings: Mapping[str, Any] | None) -> StorageOptions:
+        """Return the options that ``settings`` hold.
+
+        Args:
+            settings: Hadoop keys and short names. Hadoop keys that say nothing about how a bucket is reached are
+                passed over, so that a whole Hadoop or Spark configuration can be given.
+
+        Raises:
+            InvalidConfigurationError: A short name is unknown, or a value does not fit.
+        """
+        general: dict[str, Any] = {}
+        short: dict[str, Any] = {}
+        buckets: dict[str, dict[str, Any]] = {}
+        for key, value in (settings or {}).items():
+            if value is None:
+                continue
+            if "." not in key:
+                short[_short_name(key)] = _typed(_short_name(key), key, value)
+                continue
+            hadoop = key.removeprefix("spark.hadoop.")
+            if hadoop.startswith(_BUCKET_PREFIX):
+                _take_bucket_key(hadoop, value, buckets)
+            elif (name := _HADOOP_NAMES.get(hadoop.removeprefix(_PREFIX))) and hadoop.startswith(_PREFIX):
+                general[name] = _typed(name, hadoop, value)
+        return cls._build({**general, **short}, buckets)
+
+    @classmethod
+    def _build(cls, general: Mapping[str, Any], buckets: Mapping[str, Mapping[str, Any]]) -> StorageOptions:
+        default = S3Options(**general)
+        default.check()
+        own = {bucket: replace(default, **fields) for bucket, fields in buckets.items()}
+        for bucket, options in own.items():
+            options.check(bucket)
+        return cls(default, MappingProxyType(own))
+
+    def for_bucket(self, bucket: str) -> S3Options:
+        """Return how ``bucket`` is reached."""
+        return self.buckets.get(bucket, self.default)
+
+    def to_hadoop(self) -> dict[str, str]:
+        """Return the same options as S3A's keys (``fs.s3a.…``), secrets included."""
+        keys = _hadoop_keys(_PREFIX, self.default)
+        for bucket, options in self.buckets.items():
+            keys.update(_hadoop_keys(f"{_BUCKET_PREFIX}{bucket}.", options))
+        return keys
+
+
+def _short_name(key: str) -> str:
+    if key in SHORT_NAMES:
+        return key
+    close = difflib.get_close_matches(key, SHORT_NAMES, 1)
+    hint = f" Did you mean {close[0]!r}?" if close else ""
+    raise InvalidConfigurationError(
+        f"The storage option {shown(key)} is unknown.{hint} The options are {', '.join(SHORT_NAMES)}, and Hadoop's "
+        "fs.s3a.* keys.",
+        {"option": key},
+    )
+
+
+def _take_bucket_key(key: str, value: object, buckets: dict[str, dict[str, Any]]) -> None:
+    # A bucket's name may hold dots, so the known end of the key is looked for, longest first.
+    rest = key.removeprefix(_BUCKET_PREFIX)
+    for suffix in sorted(_HADOOP_NAMES, key=len, reverse=True):
+        if rest.endswith(f".{suffix}") and (bucket := rest.removesuffix(f".{suffix}")):
+            name = _HADOOP_NAMES[suffix]
+            buckets.setdefault(bucket, {})[name] = _typed(name, key, value)
+            return
+
+
+def _typed(name: str, key: str, value: object) -> str | bool | None:
+    if name in _FLAGS:
+        return _flag(name, key, value)
+    if not isinstance(value, str):
+        raise InvalidConfigurationError(f"The storage option {key!r} must be text, not {type(value).__name__}.")
+    # Hadoop reads an empty value as one that is not set.
+    return value.strip() or None
+
+
+def _flag(name: str, key: str, value: object) -> bool:
+    if isinstance(value, bool):
+        return value
+    text = str(value).strip()
+    if name == "anonymous" and "." in key:
+        return _ANONYMOUS_PROVIDER in re.split(r"[\s,]+", text)
+    if text.lower() in ("true", "false"):
+        return text.lower() == "true"
+    raise InvalidConfigurationError(f"The storage option {key!r} is {shown(text)}; it must be true or false.")
+
+
+def _hadoop_keys(prefix: str, options: S3Options) -> dict[str, str]:
+    texts = {
+        "endpoint": f"{options.scheme}://{options.host}" if options.host else None,
+        "endpoint.region": options.region,
+        "access.key": options.access_key,
+        "secret.key": options.secret_key,
+        "session.token": options.session_token,
+        "path.style.access": _path_style_text(options),
+        "connection.ssl.enabled": None if options.scheme == "https" else "false",
+        "aws.credentials.provider": _ANONYMOUS_PROVIDER if options.anonymous else None,
+    }
+    return {f"{prefix}{name}": text for name, text in texts.items() if text is not None}
+
+
+def _path_style_text(options: S3Options) -> str | None:
+    # Python addresses an own endpoint by path unless told otherwise; S3A has to do the same.
+    style = options.path_style if options.path_style is not None else (True if options.host else None)
+    return None if style is None else str(style).lower()
