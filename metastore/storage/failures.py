@@ -66,6 +66,11 @@ def location_not_found(location: Location) -> LocationNotFoundError:
     )
 
 
+def is_missing_bucket(error: LocationNotFoundError) -> bool:
+    """Return whether it is the bucket that does not exist, rather than a key or a path."""
+    return "bucket" in error.parameters
+
+
 def is_throttled(error: OSError) -> bool:
     """Return whether the store said that it is too busy, so that the same call may succeed a little later."""
     code, status = _aws_code(error)
@@ -86,7 +91,7 @@ def _translate_s3(error: OSError, location: Location, action: str, endpoint: str
     if code == "NO_SUCH_BUCKET":
         return LocationNotFoundError(
             f"{where}there is no bucket {location.bucket!r}. Check the bucket's name, the endpoint and the region.",
-            parameters,
+            {**parameters, "bucket": location.bucket},
         )
     if isinstance(error, FileNotFoundError) or code in _MISSING or (code == "UNKNOWN" and status == "404"):
         return location_not_found(location)
@@ -115,6 +120,8 @@ def _translate_local(error: OSError, location: Location, action: str) -> Catalog
     where = f"Cannot {action} {shown(str(location))}: "
     if isinstance(error, FileNotFoundError) or error.errno in _LOCAL_MISSING:
         return location_not_found(location)
+    if isinstance(error, NotADirectoryError) and action != "create":
+        return LocationNotFoundError(f"{where}it is not a directory. Check the path.", parameters)
     if isinstance(error, PermissionError) or error.errno in _LOCAL_DENIED:
         return StorageAccessDeniedError(
             f"{where}permission is denied. Check the owner and mode of the path.", parameters

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pyarrow import fs as pafs
 
 from metastore.errors import CatalogExtError, IncompleteListingError, LocationNotFoundError, StorageError
+from metastore.storage.failures import is_missing_bucket
 from metastore.storage.listed import Descend, Listed, ListedFile, ListingFailure
 from metastore.storage.locations import Location
 
@@ -51,7 +52,10 @@ class _Level:
 
 @dataclass(frozen=True, slots=True)
 class _Unit:
-    """A directory to list recursively; ``skip`` holds directories whose files are known already."""
+    """A directory to list recursively.
+
+    ``skip`` holds what is known already: the directory itself (its own files) and directories below it (everything).
+    """
 
     directory: str
     skip: frozenset[str] = frozenset()
@@ -167,7 +171,7 @@ class S3Listing:
             if info.is_file:
                 files.append(ListedFile(directory, info.base_name, info.size, info.mtime_ns // 1_000_000))
             elif info.path.rstrip("/") == base:
-                # Either the directory's own marker or a child of an empty name: pyarrow shows both alike.
+                # pyarrow shows a child of an empty name under the name of its parent.
                 has_empty_child = True
             elif self._descend(child := _below(directory, info.base_name)):
                 children.append(child)
@@ -201,7 +205,7 @@ class S3Listing:
         while current != unit.directory and current not in wanted:
             missing.append(current)
             current = current.rpartition("/")[0]
-        # Files directly in a skipped parent are known, what lies below it is not.
+        # A unit whose own files are known is in ``wanted`` as not wanted; what lies below it is.
         take = current == unit.directory or wanted[current]
         for step in reversed(missing):
             take = take and self._descend(step)
@@ -217,9 +221,9 @@ class S3Listing:
             )
         except LocationNotFoundError as error:
             # A prefix without keys is an empty one; a bucket that does not exist is an error.
-            if isinstance(error.__cause__, FileNotFoundError):
-                return []
-            raise
+            if is_missing_bucket(error):
+                raise
+            return []
 
     def _failure(self, directory: str, error: CatalogExtError) -> ListingFailure:
         if not directory:

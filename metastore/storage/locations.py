@@ -75,6 +75,11 @@ class Location:
             )
         return base.join(text)
 
+    @staticmethod
+    def is_relative(text: str) -> bool:
+        """Return whether ``text`` has neither a scheme nor a leading slash."""
+        return not text.startswith("/") and not _split_scheme(text)[0]
+
     @classmethod
     def _parse_s3(cls, text: str, rest: str) -> Location:
         if not rest.startswith("//"):

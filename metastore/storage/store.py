@@ -18,7 +18,7 @@ from metastore.storage.options import S3Options, StorageOptions
 from metastore.storage.retry import Backoff
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
 T = TypeVar("T")
 
@@ -115,8 +115,31 @@ class Storage:
             StorageError: The store refuses or does not answer.
         """
         place = _location(location)
-        info = self.attempt(place, "look at", lambda filesystem: filesystem.get_file_info(place.path))
+        try:
+            info = self.attempt(place, "look at", lambda filesystem: filesystem.get_file_info(place.path))
+        except LocationNotFoundError:
+            # A name that is too long for the store.
+            return None
         return _entry(info, place)
+
+    def stat_many(self, locations: Sequence[Location]) -> list[Entry | None]:
+        """Return what lies at each location, asked for in parallel; ``None`` where nothing does.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        by_store: dict[tuple[str, str], list[Location]] = {}
+        for location in locations:
+            by_store.setdefault((location.scheme, location.bucket), []).append(location)
+        found: dict[Location, Entry | None] = {}
+        for places in by_store.values():
+            found.update(zip(places, self._stat_together(places), strict=True))
+        return [found[location] for location in locations]
+
+    def is_directory(self, location: str | Location) -> bool:
+        """Return whether a directory, or a prefix with keys, lies at ``location``."""
+        entry = self.stat(location)
+        return entry is not None and entry.kind is EntryKind.DIRECTORY
 
     def check_directory(self, location: str | Location) -> None:
         """Return if ``location`` is a directory that can be listed.
@@ -227,6 +250,15 @@ class Storage:
         """Return this project's error for what the store raised at ``location``."""
         endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
         return translate(error, location, action, endpoint=endpoint)
+
+    def _stat_together(self, places: Sequence[Location]) -> list[Entry | None]:
+        paths = [place.path for place in places]
+        try:
+            infos = self.attempt(places[0], "look at", lambda filesystem: filesystem.get_file_info(paths))
+        except LocationNotFoundError:
+            # One of them has a name that is too long for the store; the others may be there.
+            return [self.stat(place) for place in places]
+        return [_entry(info, place) for info, place in zip(infos, places, strict=True)]
 
     def _connect(self, options: S3Options, location: Location) -> pafs.FileSystem:
         # Listing is bound by pyarrow's pool of I/O threads, whose default is 8.

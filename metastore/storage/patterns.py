@@ -1,0 +1,257 @@
+r"""Parsing of wildcard patterns, without a look at any store.
+
+``*`` and ``?`` stay within a component, ``**`` crosses components, ``{a,b}`` is a list, ``{N..M}`` a range of integers
+whose zero padding is kept, and ``\`` takes the meaning from the character after it. Lists may be nested. ``[`` has no
+meaning of its own.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import Enum
+from itertools import product
+from typing import TypeAlias
+
+from metastore.errors import InvalidInputError
+from metastore.storage.locations import Location, shown
+
+MAX_ALTERNATIVES = 100_000
+_RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
+_SPECIAL = frozenset("*?{\\")
+
+
+class Wild(Enum):
+    """A wildcard: any characters of a component, one of them, or any characters at all."""
+
+    STAR = "*"
+    ONE = "?"
+    ACROSS = "**"
+
+
+Item: TypeAlias = str | Wild
+Items: TypeAlias = tuple[Item, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Component:
+    """One component of a pattern without lists: literal text and wildcards in turn."""
+
+    items: Items
+
+    @property
+    def literal(self) -> str | None:
+        """The component's text; ``None`` where it holds a wildcard."""
+        if any(isinstance(item, Wild) for item in self.items):
+            return None
+        return "".join(item for item in self.items if isinstance(item, str))
+
+    @property
+    def crosses(self) -> bool:
+        """Whether it holds ``**``."""
+        return Wild.ACROSS in self.items
+
+    @property
+    def matches_hidden(self) -> bool:
+        """Whether it may match a hidden name: only one that begins with the ``_`` or ``.`` itself may."""
+        first = self.items[0] if self.items else ""
+        return isinstance(first, str) and first.startswith(("_", "."))
+
+    def __str__(self) -> str:
+        return "".join(
+            item.value if isinstance(item, Wild) else re.sub(r"([*?{\\])", r"\\\1", item) for item in self.items
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """One pattern that is left when the lists and ranges are written out."""
+
+    root: Location
+    components: tuple[Component, ...]
+
+    @property
+    def wild(self) -> bool:
+        """Whether it holds a wildcard."""
+        return any(component.literal is None for component in self.components)
+
+    def __str__(self) -> str:
+        path = "/".join(str(component) if self.wild else component.literal or "" for component in self.components)
+        return f"{str(self.root).removesuffix('/')}/{path}"
+
+
+def has_wildcards(text: str) -> bool:
+    r"""Return whether ``text`` is more than a plain path: it holds a wildcard, a list or an escape."""
+    return any(character in _SPECIAL for character in text)
+
+
+def parse_pattern(text: str, *, base: Location | None = None) -> list[Alternative]:
+    """Return the alternatives that ``text`` stands for, in order, each once.
+
+    Args:
+        text: A location with wildcards; the bucket may hold none.
+        base: What a relative pattern is relative to; taken literally.
+
+    Raises:
+        InvalidInputError: A brace is not closed, a range is reversed or not of integers, a component is ``..``, or
+            the pattern stands for more than 100,000 paths.
+    """
+    if base is not None and Location.is_relative(text):
+        place, prefix = Location(base.scheme, base.bucket, ""), _literal_components(base.key)
+        key = text
+    else:
+        whole = Location.parse(text)
+        place, prefix, key = Location(whole.scheme, whole.bucket, ""), (), whole.key
+    written_out = dict.fromkeys(_Parser(key, text).alternatives())
+    return [Alternative(place, prefix + _split(items, text)) for items in written_out]
+
+
+def compile_components(components: tuple[Component, ...]) -> re.Pattern[str]:
+    """Return the expression that a path relative to the components' directory matches in full."""
+    parts = []
+    for number, component in enumerate(components):
+        last = number == len(components) - 1
+        if component.items == (Wild.ACROSS,):
+            # A component of its own, it stands for any number of directories, none included.
+            parts.append(".+" if last else "(?:.*/)?")
+        else:
+            parts.append("".join(map(_expression, component.items)) + ("" if last else "/"))
+    return re.compile("".join(parts), re.DOTALL)
+
+
+def _expression(item: Item) -> str:
+    if isinstance(item, str):
+        return re.escape(item)
+    return {Wild.STAR: "[^/]*", Wild.ONE: "[^/]", Wild.ACROSS: ".*"}[item]
+
+
+def _literal_components(key: str) -> tuple[Component, ...]:
+    return tuple(Component((part,)) for part in key.split("/") if part)
+
+
+def _split(items: Items, text: str) -> tuple[Component, ...]:
+    """Return the components of ``items``; empty and ``.`` ones are dropped, as in a location."""
+    components: list[list[Item]] = [[]]
+    for item in items:
+        if isinstance(item, Wild):
+            components[-1].append(item)
+            continue
+        first, *others = item.split("/")
+        _extend(components[-1], first)
+        for other in others:
+            components.append([])
+            _extend(components[-1], other)
+    kept = [tuple(component) for component in components if component not in ([], ["."])]
+    if ("..",) in kept:
+        raise InvalidInputError(f"The pattern {shown(text)} holds the component '..'. Write the path without it.")
+    return tuple(map(Component, kept))
+
+
+def _extend(component: list[Item], literal: str) -> None:
+    if literal:
+        if component and isinstance(component[-1], str):
+            component[-1] += literal
+        else:
+            component.append(literal)
+
+
+class _Parser:
+    """Writes out the lists and ranges of one pattern."""
+
+    def __init__(self, key: str, text: str) -> None:
+        self._key = key
+        self._text = text
+        self._at = 0
+
+    def alternatives(self) -> list[Items]:
+        return self._sequence(frozenset())
+
+    def _sequence(self, ends: frozenset[str]) -> list[Items]:
+        """Return what the text up to one of ``ends`` stands for."""
+        choices: list[list[Items]] = []
+        count = 1
+        while self._at < len(self._key) and self._key[self._at] not in ends:
+            choice = self._next()
+            count *= len(choice)
+            if count > MAX_ALTERNATIVES:
+                raise self._wrong(f"stands for more than {MAX_ALTERNATIVES:,} paths. Use * instead of a list or range")
+            choices.append(choice)
+        return [_merge(combination) for combination in product(*choices)]
+
+    def _next(self) -> list[Items]:
+        character = self._key[self._at]
+        self._at += 1
+        if character == "{":
+            return self._braces()
+        if character == "\\":
+            return [(self._escaped(),)]
+        if character == "?":
+            return [(Wild.ONE,)]
+        if character == "*":
+            stars = len(self._key[self._at :]) - len(self._key[self._at :].lstrip("*"))
+            self._at += stars
+            return [(Wild.ACROSS if stars else Wild.STAR,)]
+        return [(self._plain(character),)]
+
+    def _plain(self, character: str) -> str:
+        start = self._at
+        while self._at < len(self._key) and self._key[self._at] not in "*?{}\\,":
+            self._at += 1
+        return character + self._key[start : self._at]
+
+    def _escaped(self) -> str:
+        if self._at == len(self._key):
+            raise self._wrong("ends with a \\ that has nothing to escape. Write \\\\ for the character itself")
+        self._at += 1
+        return self._key[self._at - 1]
+
+    def _braces(self) -> list[Items]:
+        closing = self._key.find("}", self._at)
+        if closing < 0:
+            raise self._wrong("has a { without its }. Write \\{ for the character itself")
+        inside = self._key[self._at : closing]
+        if ".." in inside and "," not in inside and "{" not in inside:
+            self._at = closing + 1
+            return self._range(inside)
+        return self._list()
+
+    def _list(self) -> list[Items]:
+        found: list[Items] = []
+        while True:
+            found.extend(self._sequence(frozenset(",}")))
+            if self._at == len(self._key):
+                raise self._wrong("has a { without its }. Write \\{ for the character itself")
+            self._at += 1
+            if self._key[self._at - 1] == "}":
+                break
+        if found == [()]:
+            raise self._wrong("has empty braces. Write \\{ for the character itself")
+        return found
+
+    def _range(self, inside: str) -> list[Items]:
+        bounds = _RANGE.fullmatch(inside)
+        if bounds is None:
+            raise self._wrong(f"has the range {{{inside}}}, whose bounds are not integers. Write {{N..M}}")
+        low, high = bounds.groups()
+        if int(low) > int(high):
+            raise self._wrong(f"has the range {{{inside}}}, which is reversed. Write the smaller bound first")
+        if int(high) - int(low) >= MAX_ALTERNATIVES:
+            raise self._wrong(f"stands for more than {MAX_ALTERNATIVES:,} paths. Use * instead of a list or range")
+        padded = any(len(digits) > 1 and digits.startswith("0") for digits in (low.lstrip("-"), high.lstrip("-")))
+        width = max(len(low), len(high)) if padded else 0
+        return [(f"{number:0{width}d}" if width else str(number),) for number in range(int(low), int(high) + 1)]
+
+    def _wrong(self, what: str) -> InvalidInputError:
+        return InvalidInputError(f"The pattern {shown(self._text)} {what}.", {"pattern": self._text})
+
+
+def _merge(combination: tuple[Items, ...]) -> Items:
+    """Return the items of a combination in one, neighbouring literals joined."""
+    merged: list[Item] = []
+    for items in combination:
+        for item in items:
+            if isinstance(item, str):
+                _extend(merged, item)
+            else:
+                merged.append(item)
+    return tuple(merged)
