@@ -1,0 +1,1 @@
+"""The connector: a Scala jar for Spark's JVM, and its build."""

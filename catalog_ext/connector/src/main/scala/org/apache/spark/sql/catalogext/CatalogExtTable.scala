@@ -1,0 +1,102 @@
+package org.apache.spark.sql.catalogext
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.execution.datasources.FileFormat
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` leaves them out;
+ * declared ones follow the data columns.
+ */
+class CatalogExtTable(
+    val catalogName: String,
+    val metadata: TableMetadata,
+    val client: ServiceClient,
+    virtualColumnsShown: Boolean)
+  extends Table with SupportsRead with SupportsMetadataColumns with SupportsAtomicPartitionManagement {
+
+  private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
+  private lazy val partitions = new TablePartitions(client, metadata)
+
+  override def name(): String = s"$catalogName.${metadata.qualifiedName}"
+
+  override def schema(): StructType =
+    if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns
+
+  // For virtual keys Spark would look for the columns in schema() and fail.
+  override def partitioning(): Array[Transform] =
+    if (metadata.declared) visibleKeys.fieldNames.map(key => Expressions.identity(quoted(key))) else Array.empty
+
+  override def metadataColumns(): Array[MetadataColumn] = {
+    val keys = if (metadata.declared || !virtualColumnsShown) Nil else visibleKeys.toSeq
+    (keys.map(key => VirtualColumn(
+      key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) :+
+      VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
+  }
+
+  override def properties(): util.Map[String, String] = {
+    val reserved = Map(
+      TableCatalog.PROP_PROVIDER -> metadata.format,
+      TableCatalog.PROP_LOCATION -> metadata.location) ++
+      metadata.owner.map(TableCatalog.PROP_OWNER -> _) ++
+      metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
+      Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
+    val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
+    (metadata.properties ++ options ++ reserved).asJava
+  }
+
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options)
+
+  override def partitionSchema(): StructType = partitions.schema
+
+  override def listPartitionIdentifiers(names: Array[String], ident: InternalRow): Array[InternalRow] =
+    partitions.matching(names.toSeq, ident).map(_.values).toArray
+
+  override def loadPartitionMetadata(ident: InternalRow): util.Map[String, String] =
+    partitions.describe(ident).asJava
+
+  /** The partitions' names as they are on the store, in the order of their typed values. */
+  def partitionNames(names: Seq[String], ident: InternalRow): Seq[String] = partitions.matching(names, ident).map(_.name)
+
+  override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
+    throw noPartitionDdl("ADD PARTITION")
+  override def dropPartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("DROP PARTITION")
+  override def purgePartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("DROP PARTITION ... PURGE")
+  override def truncatePartition(ident: InternalRow): Boolean = throw noPartitionDdl("TRUNCATE PARTITION")
+  override def truncatePartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("TRUNCATE PARTITION")
+  override def renamePartition(from: InternalRow, to: InternalRow): Boolean = throw noPartitionDdl("RENAME PARTITION")
+  override def replacePartitionMetadata(ident: InternalRow, properties: util.Map[String, String]): Unit =
+    throw noPartitionDdl("partition properties")
+
+  private def noPartitionDdl(command: String): Throwable = ConnectorErrors.notSupported(
+    s"This version of catalog-ext has no $command (table ${name()}). Change the directories on the store, then run " +
+      s"CALL $catalogName.system.repair_partitions(table => '${metadata.qualifiedName}', mode => 'sync').")
+
+  private def quoted(key: String): String = s"`${key.replace("`", "``")}`"
+
+  // An equal table at an equal version reads the same: cached plans are found by this.
+  override def equals(other: Any): Boolean = other match {
+    case that: CatalogExtTable => catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema()
+    case _ => false
+  }
+
+  override def hashCode(): Int = (catalogName, metadata.tableId, metadata.version).hashCode()
+}
+
+private case class VirtualColumn(name: String, dataType: DataType, override val comment: String) extends MetadataColumn {
+  override def isNullable: Boolean = name != FileFormat.METADATA_NAME
+}

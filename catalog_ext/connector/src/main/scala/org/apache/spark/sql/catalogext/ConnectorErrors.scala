@@ -1,0 +1,103 @@
+package org.apache.spark.sql.catalogext
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.{QueryContext, SparkRuntimeException}
+import org.apache.spark.sql.AnalysisException
+
+/** An analysis error with a condition of ours, which Spark's own list of conditions does not have. */
+class CatalogExtAnalysisException(
+    code: String,
+    text: String,
+    parameters: Map[String, String],
+    cause: Option[Throwable])
+  extends AnalysisException(
+    message = s"[$code] $text",
+    line = None,
+    startPosition = None,
+    cause = cause,
+    errorClass = Some(code),
+    messageParameters = parameters,
+    context = Array.empty[QueryContext],
+    sqlState = None,
+    messageTemplate = None)
+
+/** An error while running, with a condition of ours. */
+class CatalogExtRuntimeException(
+    code: String,
+    text: String,
+    parameters: Map[String, String],
+    cause: Option[Throwable])
+  // Spark looks the condition up in its own list, so the base class gets one that is there.
+  extends SparkRuntimeException(
+    "INTERNAL_ERROR", Map("message" -> text), cause.orNull, Array.empty[QueryContext], None: Option[String]) {
+
+  override def getMessage: String = s"[$code] $text"
+  override def getCondition: String = code
+  override def getErrorClass: String = code
+  override def getSqlState: String = null
+  override def getMessageParameters: java.util.Map[String, String] = parameters.asJava
+}
+
+/**
+ * Makes the exceptions that this connector raises.
+ *
+ * PySpark turns AnalysisException and SparkRuntimeException into its own classes, but lets a plain SparkException
+ * arrive as Py4JJavaError; so every error that is not one of analysis is a SparkRuntimeException.
+ */
+object ConnectorErrors {
+  val Prefix = "CATALOG_EXT"
+  val ServiceUnavailable: String = s"${Prefix}_SERVICE_UNAVAILABLE"
+  val ServiceAnswer: String = s"${Prefix}_SERVICE_ANSWER"
+  val NotSupported: String = s"${Prefix}_NOT_SUPPORTED"
+  val InvalidConfiguration: String = s"${Prefix}_INVALID_CONFIGURATION"
+  val InvalidValue: String = s"${Prefix}_INVALID_VALUE"
+  val EnvironmentSetup: String = s"${Prefix}_ENVIRONMENT_SETUP"
+  val FileMissing: String = s"${Prefix}_FILE_MISSING"
+
+  def analysis(
+      code: String,
+      text: String,
+      parameters: Map[String, String] = Map.empty,
+      cause: Option[Throwable] = None): AnalysisException =
+    new CatalogExtAnalysisException(code, text, parameters, cause)
+
+  def runtime(
+      code: String,
+      text: String,
+      parameters: Map[String, String] = Map.empty,
+      cause: Option[Throwable] = None): SparkRuntimeException =
+    new CatalogExtRuntimeException(code, text, parameters, cause)
+
+  /** An operation that Spark offers and this release does not, with what to do instead. */
+  def notSupported(text: String): AnalysisException = analysis(NotSupported, text)
+}
+
+/** What the service said with a status other than 200. */
+class ServiceException(
+    val status: Int,
+    val code: String,
+    val text: String,
+    val parameters: Map[String, String],
+    val retryable: Boolean)
+  extends RuntimeException(s"[$code] $text") {
+
+  def is(suffix: String): Boolean = code == s"${ConnectorErrors.Prefix}_$suffix"
+
+  /** The exception for the user, where Spark's interface asks for no particular one. */
+  def toSpark: Throwable = status match {
+    case 400 | 404 | 409 => ConnectorErrors.analysis(code, text, parameters, Some(this))
+    case _ => ConnectorErrors.runtime(code, text, parameters, Some(this))
+  }
+}
+
+object ServiceException {
+  /** Runs `body`; a service error that `translate` does not take becomes an exception that PySpark understands. */
+  def translatingTo[T](translate: PartialFunction[ServiceException, Throwable])(body: => T): T =
+    try body catch {
+      case e: ServiceException => throw translate.applyOrElse(e, (other: ServiceException) => other.toSpark)
+    }
+
+  /** Runs `body`; a service error becomes an exception that PySpark understands. */
+  def translating[T](body: => T): T = translatingTo(PartialFunction.empty)(body)
+}

@@ -1,0 +1,104 @@
+package org.apache.spark.sql.catalogext
+
+import java.time.ZoneId
+
+import scala.collection.immutable.{Map => ImmutableMap}
+import scala.collection.mutable
+
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * The files of one table at one version, asked of the service at most once for one scan.
+ *
+ * Spark drops partition filters after it has pushed them, so this class evaluates them exactly; what it sends to the
+ * service only saves transport. It belongs to one scan and stays on the driver.
+ *
+ * @param partitionSchema the partition columns as Spark's readers see them: a key that a data column hides is renamed
+ */
+class PlannedFileIndex(
+    spark: SparkSession,
+    client: ServiceClient,
+    val catalogName: String,
+    val table: TableMetadata,
+    override val partitionSchema: StructType,
+    val options: CaseInsensitiveStringMap)
+  extends PartitioningAwareFileIndex(spark, ImmutableMap.empty, None) {
+
+  private val zone = spark.sessionState.conf.sessionLocalTimeZone
+  private var pushed: Seq[Expression] = Nil
+  private var listed: Option[Seq[PlannedPartition]] = None
+  private var runtime: Seq[Expression] = Nil
+
+  /** The partition filters of the scan, before anything is listed. */
+  def push(filters: Seq[Expression]): Unit = synchronized { pushed = filters }
+
+  /** Size in bytes and row count of what the static filters leave. Lists only when a filter was pushed. */
+  def totals: (Long, Option[Long]) = synchronized {
+    if (pushed.isEmpty && listed.isEmpty) (table.totals.bytes, table.totals.rows)
+    else {
+      val partitions = static
+      val rows = partitions.map(_.rows)
+      (partitions.map(_.bytes).sum, if (rows.contains(None)) None else Some(rows.flatten.sum))
+    }
+  }
+
+  /** Runs `plan` with `filters` added to the static ones. */
+  def withRuntimeFilters[T](filters: Seq[Expression])(plan: => T): T = synchronized {
+    runtime = filters
+    try plan finally runtime = Nil
+  }
+
+  // FileScan passes the filters that push() was given.
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
+    synchronized {
+      val partitions =
+        if (runtime.isEmpty) static
+        else listed.fold(fetch(pushed ++ runtime))(keep(_, runtime))
+      partitions.map(_.directory)
+    }
+
+  private def static: Seq[PlannedPartition] = {
+    if (listed.isEmpty) listed = Some(fetch(pushed))
+    listed.get
+  }
+
+  private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] = {
+    val columns = partitionSchema.fieldNames.zip(table.partitionColumns.fieldNames).toMap
+    val predicate = new PredicateTranslator(columns, ZoneId.of(zone)).translate(filters)
+    keep(PlannedFiles.fetch(client, table, new PartitionValues(partitionSchema, zone), predicate), filters)
+  }
+
+  private def keep(partitions: Seq[PlannedPartition], filters: Seq[Expression]): Seq[PlannedPartition] = {
+    val filter = new PartitionFilter(partitionSchema, filters)
+    partitions.filter(partition => filter.matches(partition.values))
+  }
+
+  override def partitionSpec(): PartitionSpec = PartitionSpec(partitionSchema, Nil)
+  override def rootPaths: Seq[Path] = Seq(new Path(table.location))
+  override def sizeInBytes: Long = totals._1
+  override def allFiles(): Seq[FileStatus] = synchronized(static.flatMap(_.files))
+  override def inputFiles: Array[String] = allFiles().map(_.getPath.toUri.toString).toArray
+  override def refresh(): Unit = ()
+
+  // What Spark would find by listing directories; nothing may list here.
+  override protected def leafFiles: mutable.LinkedHashMap[Path, FileStatus] = neverListed
+  override protected def leafDirToChildrenFiles: ImmutableMap[Path, Array[FileStatus]] = neverListed
+  private def neverListed: Nothing = throw new IllegalStateException("files come from the index, not from a listing")
+
+  // Plans are reused where these say that they read the same.
+  override def equals(other: Any): Boolean = other match {
+    case that: PlannedFileIndex =>
+      catalogName == that.catalogName && table == that.table && partitionSchema == that.partitionSchema &&
+        zone == that.zone && options == that.options
+    case _ => false
+  }
+
+  override def hashCode(): Int = (catalogName, table.tableId, table.version).hashCode()
+
+}

@@ -1,0 +1,98 @@
+package org.apache.spark.sql.catalogext
+
+import scala.collection.mutable.ArrayBuffer
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.datasources.{FileStatusWithMetadata, PartitionDirectory}
+
+/** The files of one partition as the index has them. */
+case class PlannedPartition(name: String, values: InternalRow, files: Seq[FileStatus], rows: Option[Long]) {
+  def bytes: Long = files.iterator.map(_.getLen).sum
+
+  /** Every file carries its partition's name, so that a task can say where a missing file belonged. */
+  def directory: PartitionDirectory =
+    PartitionDirectory(values, files.map(FileStatusWithMetadata(_, Map(PlannedFiles.PartitionNameKey -> name))))
+}
+
+object PlannedFiles {
+  val PartitionNameKey = "catalog_ext_partition"
+
+  /** Asks the service once for the files of `table` at its version, in the partitions that `predicate` leaves. */
+  def fetch(
+      client: ServiceClient,
+      table: TableMetadata,
+      values: PartitionValues,
+      predicate: Option[JsonNode]): Seq[PlannedPartition] = {
+    val request = obj(
+      "table_id" -> long(table.tableId),
+      "version" -> long(table.version),
+      "predicate" -> predicate.getOrElse(Null))
+    val rows = new PlannedFileRows(table.location, values)
+    ServiceException.translating {
+      client.stream("tables/plan", request)(input => ArrowRows.foreachBatch(input)(rows.add))
+    }
+    rows.result()
+  }
+}
+
+/** Gathers the rows of `tables/plan`, which come partition by partition, across batches. */
+private class PlannedFileRows(tableLocation: String, values: PartitionValues) {
+  private val partitions = ArrayBuffer.empty[PlannedPartition]
+  private var files = ArrayBuffer.empty[FileStatus]
+  private var currentId = 0L
+  private var name: String = _
+  private var directory: String = _
+  private var rowCount: Option[Long] = Some(0L)
+
+  def add(batch: VectorSchemaRoot): Unit = {
+    val ids = batch.getVector("partition_id").asInstanceOf[BigIntVector]
+    val names = batch.getVector("partition").asInstanceOf[VarCharVector]
+    val locations = batch.getVector("location").asInstanceOf[VarCharVector]
+    val paths = batch.getVector("path").asInstanceOf[VarCharVector]
+    val sizes = batch.getVector("size").asInstanceOf[BigIntVector]
+    val modified = batch.getVector("modified_ms").asInstanceOf[BigIntVector]
+    val rows = batch.getVector("rows").asInstanceOf[BigIntVector]
+    for (i <- 0 until batch.getRowCount) {
+      if (name == null || ids.get(i) != currentId) {
+        finish()
+        currentId = ids.get(i)
+        name = string(names, i)
+        directory = if (locations.isNull(i)) join(tableLocation, name) else string(locations, i)
+      }
+      files += status(join(directory, string(paths, i)), sizes.get(i), modified.get(i))
+      rowCount = if (rows.isNull(i)) None else rowCount.map(_ + rows.get(i))
+    }
+  }
+
+  def result(): Seq[PlannedPartition] = {
+    finish()
+    partitions.toSeq
+  }
+
+  private def finish(): Unit = if (name != null) {
+    partitions += PlannedPartition(name, values.parse(name), files.toSeq, rowCount)
+    files = ArrayBuffer.empty
+    rowCount = Some(0L)
+    name = null
+  }
+
+  private def string(vector: VarCharVector, row: Int): String =
+    new String(vector.get(row), java.nio.charset.StandardCharsets.UTF_8)
+
+  private def join(parent: String, child: String): String =
+    if (child.isEmpty) parent else if (parent.endsWith("/")) parent + child else s"$parent/$child"
+
+  /** `path` is text as on the store, never percent-encoded: what Hadoop's Path(String) takes. */
+  private def status(path: String, size: Long, modifiedMillis: Long): FileStatus =
+    new FileStatus(size, false, 1, PlannedFileRows.NoBlockSize, modifiedMillis, new Path(path))
+}
+
+private object PlannedFileRows {
+  // Spark splits by size alone; only a LocatedFileStatus tells it of blocks.
+  private val NoBlockSize = 0L
+}

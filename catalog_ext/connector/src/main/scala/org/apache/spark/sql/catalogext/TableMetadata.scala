@@ -1,0 +1,68 @@
+package org.apache.spark.sql.catalogext
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.types.{StructField, StructType}
+
+/** What `tables/load` says of a table, at one version. */
+case class TableMetadata(
+    tableId: Long,
+    namespace: String,
+    name: String,
+    tableType: String,
+    format: String,
+    location: String,
+    columns: StructType,
+    partitionColumns: StructType,
+    declared: Boolean,
+    options: Map[String, String],
+    properties: Map[String, String],
+    comment: Option[String],
+    owner: Option[String],
+    version: Long,
+    totals: TableTotals) {
+
+  def qualifiedName: String = s"$namespace.$name"
+}
+
+/** Sums over all files of a version; `rows` only where every file's count is known. */
+case class TableTotals(partitions: Long, files: Long, bytes: Long, rows: Option[Long])
+
+object TableMetadata {
+  def fromJson(node: JsonNode): TableMetadata = {
+    val totals = node.field("totals")
+    TableMetadata(
+      tableId = node.field("table_id").asLong(),
+      namespace = node.string("namespace"),
+      name = node.string("name"),
+      tableType = node.string("table_type"),
+      format = node.string("format"),
+      location = node.string("location"),
+      columns = schema(node.items("columns")),
+      partitionColumns = schema(node.items("partition_columns")),
+      declared = node.string("partition_mode") == "declared",
+      options = node.stringMap("options"),
+      properties = node.stringMap("properties"),
+      comment = node.stringOption("comment"),
+      owner = node.stringOption("owner"),
+      version = node.field("version").asLong(),
+      totals = TableTotals(
+        totals.field("partitions").asLong(),
+        totals.field("files").asLong(),
+        totals.field("bytes").asLong(),
+        totals.longOption("rows")))
+  }
+
+  def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
+    val field = StructField(column.string("name"), CatalystSqlParser.parseDataType(column.string("type")))
+    column.stringOption("comment").fold(field)(field.withComment)
+  })
+
+  def columnJson(field: StructField): JsonNode = obj(
+    "name" -> text(field.name),
+    "type" -> text(field.dataType.catalogString),
+    "nullable" -> bool(field.nullable),
+    "comment" -> text(field.getComment()))
+}

@@ -1,0 +1,114 @@
+package org.apache.spark.sql.catalogext
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
+  TableAlreadyExistsException}
+import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, TableChange, TableInfo}
+import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
+
+/** Spark's table operations as calls of the service. */
+class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
+
+  def list(namespace: Array[String]): Array[Identifier] = {
+    val name = namespaces.single(namespace)
+    ServiceException.translatingTo {
+      case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(namespace)
+    }(client.call("tables/list", obj("namespace" -> text(name))))
+      .items("tables").map(node => Identifier.of(namespace, node.asText())).toArray
+  }
+
+  def load(ident: Identifier): CatalogExtTable =
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/load", named(ident)))))
+
+  def exists(ident: Identifier): Boolean = try {
+    load(ident)
+    true
+  } catch {
+    case _: NoSuchTableException => false
+  }
+
+  def create(ident: Identifier, info: TableInfo): CatalogExtTable = {
+    val properties = info.properties().asScala.toMap
+    val (columns, keys) = split(ident, info.schema(), info.partitions().toSeq)
+    val location = properties.get(TableCatalog.PROP_LOCATION)
+    val (options, plain) = properties
+      .filterNot { case (key, _) => TableOperations.Reserved.contains(key) }
+      .partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
+    val request = named(ident)
+    request.setAll[com.fasterxml.jackson.databind.JsonNode](java.util.Map.of(
+      "table_type", text(if (location.isDefined) "EXTERNAL" else "MANAGED"),
+      "format", text(properties.getOrElse(TableCatalog.PROP_PROVIDER, SQLConf.get.defaultDataSourceName)
+        .toLowerCase(java.util.Locale.ROOT)),
+      "location", text(location),
+      "columns", arr(columns.map(TableMetadata.columnJson)),
+      "partition_columns", arr(keys.map(TableMetadata.columnJson)),
+      "options", map(options.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }),
+      // Spark gives every option twice, once without the prefix.
+      "properties", map(plain -- options.keys.map(_.stripPrefix(TableCatalog.OPTION_PREFIX))),
+      "comment", text(properties.get(TableCatalog.PROP_COMMENT))))
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", request))))
+  }
+
+  /** Properties only; every other change is refused before anything is sent. */
+  def alter(ident: Identifier, changes: Seq[TableChange]): CatalogExtTable = {
+    changes.foreach {
+      case change: TableChange.SetProperty if change.property() == TableCatalog.PROP_LOCATION =>
+        throw unsupportedChange(ident, "ALTER TABLE ... SET LOCATION")
+      case _: TableChange.SetProperty | _: TableChange.RemoveProperty =>
+      case other => throw unsupportedChange(ident, s"this ALTER TABLE (${other.getClass.getSimpleName})")
+    }
+    val request = named(ident)
+    request.set[com.fasterxml.jackson.databind.JsonNode]("set",
+      map(changes.collect { case change: TableChange.SetProperty => change.property() -> change.value() }))
+    request.set[com.fasterxml.jackson.databind.JsonNode]("remove",
+      arr(changes.collect { case change: TableChange.RemoveProperty => text(change.property()) }))
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request))))
+  }
+
+  def drop(ident: Identifier, purge: Boolean): Boolean = {
+    val request = named(ident)
+    request.put("purge", purge)
+    try ServiceException.translatingTo {
+      case e if e.is("TABLE_NOT_FOUND") || e.is("NAMESPACE_NOT_FOUND") => new NoSuchTableException(ident)
+    }(client.call("tables/drop", request)).field("dropped").asBoolean()
+    catch { case _: NoSuchTableException => false }
+  }
+
+  private def table(metadata: TableMetadata): CatalogExtTable =
+    new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
+
+  private def split(ident: Identifier, schema: StructType, transforms: Seq[Transform]): (StructType, StructType) = {
+    val keys = transforms.map {
+      case IdentityTransform(reference) if reference.fieldNames().length == 1 => reference.fieldNames().head
+      case other => throw ConnectorErrors.notSupported(
+        s"PARTITIONED BY (${other.describe()}) of table $ident: a partition column is a column, never an expression of one.")
+    }
+    val resolver = SQLConf.get.resolver
+    val found = keys.map(key => schema.find(field => resolver(field.name, key)).get)
+    (StructType(schema.filterNot(found.contains)), StructType(found))
+  }
+
+  private def named(ident: Identifier) =
+    if (ident.namespace().length != 1) throw new NoSuchTableException(ident)
+    else obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
+
+  private def translating[T](ident: Identifier)(body: => T): T = ServiceException.translatingTo {
+    case e if e.is("TABLE_NOT_FOUND") => new NoSuchTableException(ident)
+    case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
+    case e if e.is("TABLE_ALREADY_EXISTS") => new TableAlreadyExistsException(ident)
+  }(body)
+
+  private def unsupportedChange(ident: Identifier, what: String): Throwable = ConnectorErrors.notSupported(
+    s"This version of catalog-ext has no $what (table $catalogName.$ident): only SET and UNSET TBLPROPERTIES.")
+}
+
+object TableOperations {
+  /** Properties with which Spark says what the contract has fields for. */
+  private val Reserved = Set(
+    TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
+    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION)
+}
