@@ -30,8 +30,8 @@ def list_tree(
         storage: The store.
         root: The location to list.
         descend: Says, for a directory relative to the root, whether to look into it. A directory that it turns down
-            is not listed and nothing below it is yielded. It is asked once for each directory, from several threads,
-            and has to answer the same to the same question.
+            is not listed and nothing below it is yielded. It is asked from several threads, seldom twice for one
+            directory, and has to answer the same to the same question.
         depth_hint: Levels of directories between the root and the files, 1 or more. A wrong hint costs requests,
             never results.
         selective: Whether ``descend`` is likely to turn down many directories of the deepest level. On S3 that level

@@ -5,8 +5,8 @@ then each prefix is a *unit*, listed recursively with 1,000 keys a LIST, several
 out to be small, their parents are listed instead, so that a table of many small partitions does not cost a request
 for each.
 
-pyarrow cannot stream a recursive listing: a unit is held in memory while it is taken apart, about 400 bytes a key
-(measured, pyarrow 26). The number of units in flight is lowered where units are large.
+pyarrow cannot stream a recursive listing: a unit is held in memory while it is taken apart, about 750 bytes a key
+(measured with pyarrow 26, one key a directory). The number of units in flight is lowered where units are large.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import threading
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
-from itertools import islice
+from itertools import chain, islice
 from typing import TYPE_CHECKING, TypeVar
 
 from pyarrow import fs as pafs
@@ -36,7 +36,7 @@ _KEYS_PER_REQUEST = 1000
 # Units listed before their size decides how the others are listed.
 _SAMPLE = 4
 # Keys that all units in flight may hold together.
-_KEYS_IN_FLIGHT = 200_000
+_KEYS_IN_FLIGHT = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,6 +59,14 @@ class _Unit:
 
     directory: str
     skip: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class _Content:
+    """What a unit holds: how many entries the store listed, and those that are wanted."""
+
+    keys: int
+    listed: Sequence[Listed]
 
 
 @dataclass(slots=True)
@@ -125,9 +133,9 @@ class S3Listing:
     def _list_units(self, frontier: _Frontier) -> Iterator[Listed]:
         sample, rest = frontier.prefixes[:_SAMPLE], frontier.prefixes[_SAMPLE:]
         largest = total = 0
-        for listed in self._parallel(self._list_unit, map(_Unit, sample), lambda: _SAMPLE):
-            yield from listed
-            largest, total = max(largest, len(listed)), total + len(listed)
+        for content in self._parallel(self._list_unit, map(_Unit, sample), lambda: _SAMPLE):
+            yield from content.listed
+            largest, total = max(largest, content.keys), total + content.keys
         units: Iterable[_Unit] = map(_Unit, rest)
         if rest and self._parents_are_cheaper(total / len(sample), len(rest), frontier):
             units = [_Unit(parent, frozenset({parent, *sample})) for parent in frontier.parents]
@@ -136,9 +144,9 @@ class S3Listing:
         def window() -> int:
             return max(1, min(self._threads, _KEYS_IN_FLIGHT // max(1, largest)))
 
-        for listed in self._parallel(self._list_unit, [*whole, *units], window):
-            yield from listed
-            largest = max(largest, len(listed))
+        for content in self._parallel(self._list_unit, chain(whole, units), window):
+            yield from content.listed
+            largest = max(largest, content.keys)
 
     def _parents_are_cheaper(self, keys_per_prefix: float, prefixes: int, frontier: _Frontier) -> bool:
         """Return whether listing the level above costs less time: pages one after the other against parallel LISTs."""
@@ -179,11 +187,11 @@ class S3Listing:
                 turned_down += 1
         return _Level(directory, files, children, turned_down, has_empty_child)
 
-    def _list_unit(self, unit: _Unit) -> list[Listed]:
+    def _list_unit(self, unit: _Unit) -> _Content:
         try:
             infos = self._infos(unit.directory, recursive=True)
         except CatalogExtError as error:
-            return [self._failure(unit.directory, error)]
+            return _Content(0, [self._failure(unit.directory, error)])
         start = len(self._root.path) + 1
         wanted = {unit.directory: True, **dict.fromkeys(unit.skip, False)}
         files: list[Listed] = []
@@ -196,7 +204,7 @@ class S3Listing:
                 take = self._decide(directory, unit, wanted)
             if take:
                 files.append(ListedFile(directory, name, info.size, info.mtime_ns // 1_000_000))
-        return files
+        return _Content(len(infos), files)
 
     def _decide(self, directory: str, unit: _Unit, wanted: dict[str, bool]) -> bool:
         """Return whether files of ``directory`` are wanted: its parents up to the unit, and itself, not turned down."""

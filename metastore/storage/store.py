@@ -16,6 +16,7 @@ from metastore.storage.failures import is_throttled, location_not_found, transla
 from metastore.storage.locations import Location, shown
 from metastore.storage.options import S3Options, StorageOptions
 from metastore.storage.retry import Backoff
+from metastore.storage.s3_client import Timeouts, connect, knows_region
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -24,9 +25,6 @@ T = TypeVar("T")
 
 DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
-DEFAULT_CONNECT_TIMEOUT_S = 3.0
-DEFAULT_REQUEST_TIMEOUT_S = 20.0
-_S3_ATTEMPTS = 3
 
 
 class EntryKind(Enum):
@@ -60,8 +58,7 @@ class Storage:
         options: How S3 is reached, as `StorageOptions` or the settings they are parsed from.
         listing_threads: Prefixes that one listing asks for at the same time.
         target_prefixes: Prefixes that a listing looks for before it lists each of them recursively.
-        connect_timeout_s: Seconds to wait for a connection to S3.
-        request_timeout_s: Seconds without a byte after which a request to S3 has failed.
+        timeouts: How long a request to S3 may take.
         backoff: How often and how long a throttled request waits; the S3 client's own retries come first.
 
     Raises:
@@ -74,16 +71,14 @@ class Storage:
         *,
         listing_threads: int = DEFAULT_LISTING_THREADS,
         target_prefixes: int = DEFAULT_TARGET_PREFIXES,
-        connect_timeout_s: float = DEFAULT_CONNECT_TIMEOUT_S,
-        request_timeout_s: float = DEFAULT_REQUEST_TIMEOUT_S,
+        timeouts: Timeouts | None = None,
         backoff: Backoff | None = None,
     ) -> None:
         self.options = options if isinstance(options, StorageOptions) else StorageOptions.parse(options)
         self.listing_threads = max(1, listing_threads)
         self.target_prefixes = max(1, target_prefixes)
         self.backoff = backoff or Backoff()
-        self._connect_timeout_s = connect_timeout_s
-        self._request_timeout_s = request_timeout_s
+        self._timeouts = timeouts or Timeouts()
         self._lock = threading.Lock()
         self._local = pafs.LocalFileSystem()
         self._s3: dict[S3Options | tuple[S3Options, str], pafs.FileSystem] = {}
@@ -98,7 +93,7 @@ class Storage:
             return self._local
         options = self.options.for_bucket(location.bucket)
         # Without a region each bucket may lie in another one, so the client belongs to the bucket.
-        key = options if _knows_region(options) else (options, location.bucket)
+        key = options if knows_region(options) else (options, location.bucket)
         with self._lock:
             if key not in self._s3:
                 self._s3[key] = self._connect(options, location)
@@ -261,30 +256,11 @@ class Storage:
         return [_entry(info, place) for info, place in zip(infos, places, strict=True)]
 
     def _connect(self, options: S3Options, location: Location) -> pafs.FileSystem:
-        # Listing is bound by pyarrow's pool of I/O threads, whose default is 8.
+        # Parallel listings are bound by pyarrow's pool of I/O threads, whose default is 8.
         if pa.io_thread_count() < self.listing_threads:
             pa.set_io_thread_count(self.listing_threads)
-        region = options.region or _environment_region() or self._default_region(options, location)
-        return pafs.S3FileSystem(
-            access_key=None if options.anonymous else options.access_key,
-            secret_key=None if options.anonymous else options.secret_key,
-            session_token=None if options.anonymous else options.session_token,
-            anonymous=options.anonymous,
-            region=region,
-            scheme=options.scheme,
-            endpoint_override=_endpoint(options, region),
-            force_virtual_addressing=options.path_style is False,
-            connect_timeout=self._connect_timeout_s,
-            request_timeout=self._request_timeout_s,
-            retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_S3_ATTEMPTS),
-            background_writes=False,
-        )
-
-    def _default_region(self, options: S3Options, location: Location) -> str:
-        if options.host is not None:
-            return "us-east-1"
         try:
-            return str(pafs.resolve_s3_region(location.bucket))
+            return connect(options, location.bucket, self._timeouts)
         except OSError as error:
             raise self.translate(error, location, "find the region of") from error
 
@@ -318,18 +294,3 @@ def _entry(info: pafs.FileInfo, location: Location) -> Entry | None:
         return Entry(location, EntryKind.DIRECTORY, 0, (info.mtime_ns or 0) // 1_000_000)
     # A socket or a device is neither; for a table nothing lies there.
     return None
-
-
-def _environment_region() -> str | None:
-    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
-
-
-def _knows_region(options: S3Options) -> bool:
-    return bool(options.region or options.host or _environment_region())
-
-
-def _endpoint(options: S3Options, region: str) -> str | None:
-    if options.host is None and options.path_style:
-        # pyarrow addresses by path only where an endpoint is given.
-        return f"s3.{region}.amazonaws.com"
-    return options.host
