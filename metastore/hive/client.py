@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import islice
-from typing import Protocol, TYPE_CHECKING
-
+from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
-    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
     from collections.abc import Iterator, Sequence
+
+    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
 
 DEFAULT_BATCH = 1000
 """Partitions a call: thrift messages of some 500 kB, transactions that every metastore database takes."""

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 from collections import Counter
-from typing import TypeVar, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from metastore.hive.forwarder import CallForwarder
 
 if TYPE_CHECKING:
-    from metastore.hive.client import HiveMetastore
     from collections.abc import Callable
+
+    from metastore.hive.client import HiveMetastore
 
 Result = TypeVar("Result")
 

@@ -5,13 +5,14 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TypeVar, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from metastore.hive.client import DEFAULT_BATCH, HiveMetastore, fetch_partitions
 
 if TYPE_CHECKING:
-    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
     from collections.abc import Callable, Iterator, Sequence
+
+    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
 
 Result = TypeVar("Result")
 

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 import threading
 import time
-from typing import TypeVar, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from metastore.errors import MetastoreUnavailableError
 from metastore.hive.forwarder import CallForwarder
 from metastore.hive.uris import Address, unavailable, was_request_sent
 
 if TYPE_CHECKING:
-    from metastore.hive.client import HiveMetastore
     from collections.abc import Callable, Sequence
+
+    from metastore.hive.client import HiveMetastore
 
 Result = TypeVar("Result")
 

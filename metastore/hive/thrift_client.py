@@ -1,9 +1,10 @@
-"""One metastore server over thrift (``hmsclient``), releases 2.1 to 4; the only module in which thrift's types appear."""
+"""One metastore server over thrift (hmsclient), releases 2.1 to 4; the only module with thrift's types."""
 
 # ruff: noqa: D102 -- the methods are documented at HiveMetastore
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
 
 from hmsclient.genthrift.hive_metastore import ttypes as wire
 from thrift.Thrift import TApplicationException
@@ -20,12 +21,13 @@ from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
 from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, Storage
 from metastore.hive.thrift_connection import ConnectionPool, is_unknown_method, server_message
 from metastore.model import Column
-from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from metastore.hive.uris import Address
-    from hmsclient.hmsclient import HMSClient
     from collections.abc import Iterator, Mapping, Sequence
+
+    from hmsclient.hmsclient import HMSClient
+
+    from metastore.hive.uris import Address
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 CALL_TIMEOUT_SECONDS = 60.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from typing import TypeVar, TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from hmsclient.hmsclient import HMSClient
 from thrift.protocol.TBinaryProtocol import TBinaryProtocolAccelerated

@@ -1,0 +1,35 @@
+"""Locations as Hadoop writes them: one place may have several spellings."""
+
+from __future__ import annotations
+
+import re
+
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(.*)", re.DOTALL)
+_S3 = frozenset({"s3", "s3a", "s3n"})
+
+
+def child_location(location: str, name: str) -> str:
+    """The location of a directory below another."""
+    return f"{location.rstrip('/')}/{name}"
+
+
+def same_location(left: str, right: str) -> bool:
+    """Whether two locations are spellings of one: ``file:/x`` and ``file:///x/``, ``s3://b/k`` and ``s3a://b/k``."""
+    return _canonical(left) == _canonical(right)
+
+
+def relative_name(parent: str, location: str) -> str | None:
+    """The path of ``location`` below ``parent``; None when it does not lie there."""
+    base, full = _canonical(parent), _canonical(location)
+    return full[len(base) + 1 :] if full.startswith(f"{base}/") else None
+
+
+def _canonical(location: str) -> str:
+    match = _SCHEME.fullmatch(location)
+    scheme, rest = (match.group(1).lower(), match.group(2)) if match else ("file", location)
+    authority, path = "", rest
+    if rest.startswith("//"):
+        authority, slash, path = rest[2:].partition("/")
+        path = slash + path
+    path = re.sub("/+", "/", path).rstrip("/")
+    return f"{'s3a' if scheme in _S3 else scheme}://{authority}{path}"
