@@ -1,0 +1,125 @@
+"""Import: a table of the metastore becomes one of the index, with the partitions that the metastore has."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from itertools import groupby, islice
+from typing import TYPE_CHECKING, TypeVar
+
+from catalog_ext.repair.layout import Layout
+from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, list_locations
+from catalog_ext.repair.spool import Spool
+from metastore.changes import AddPartition
+from metastore.errors import CatalogExtError, NamespaceNotFoundError
+from metastore.hive.client import HiveMetastore
+from metastore.hive.conversion import table_definition
+from metastore.hive.model import HivePartition
+from metastore.identifiers import TableIdentifier
+from metastore.model import DataFile, Namespace, Table
+from metastore.names import DEFAULT_PARTITION, format_partition_name, partition_values
+from metastore.storage.locations import Location, canonical_location
+
+if TYPE_CHECKING:
+    from catalog_ext.catalog import Catalog
+
+_BATCH = 1000
+_T = TypeVar("_T")
+
+
+def adopt_table(catalog: Catalog, identifier: TableIdentifier, properties: Mapping[str, str], progress: Progress) -> Table:
+    """Register the metastore's table of this name; see ``Catalog.import_table``."""
+    client = catalog.metastore.client()
+    found = table_definition(client.get_table(identifier.namespace, identifier.name))
+    definition = replace(found, location=canonical_location(found.location), properties={**found.properties, **properties})
+    catalog.storage.check_directory(definition.location)
+    _ensure_namespace(catalog, client, identifier.namespace)
+    table = catalog.index.create_table(definition, deliver=False)
+    spool = Spool()
+    try:
+        _adopt_partitions(catalog, client, table, spool, progress)
+    except BaseException:
+        # Half a table must not stay: the import is repeated whole.
+        catalog.index.drop_table(identifier, deliver=False)
+        raise
+    finally:
+        spool.close()
+    return catalog.index.load_table(identifier)
+
+
+def _ensure_namespace(catalog: Catalog, client: HiveMetastore, name: str) -> None:
+    try:
+        catalog.index.load_namespace(name)
+    except NamespaceNotFoundError:
+        database = client.get_database(name)
+        catalog.index.create_namespace(
+            Namespace(name, database.location, database.comment, dict(database.parameters)), deliver=False
+        )
+
+
+def _adopt_partitions(catalog: Catalog, client: HiveMetastore, table: Table, spool: Spool, progress: Progress) -> None:
+    layout = Layout(table.definition)
+    StoreObserver(catalog.storage, table, layout, spool, progress).observe(selective=False)
+    failure = next(spool.rows("SELECT directory, reason FROM failures LIMIT 1"), None)
+    if failure is not None:
+        raise CatalogExtError(
+            f"Table {table.identifier} was not imported: {failure[0] or 'its location'!r} cannot be listed: {failure[1]}",
+            {"table": str(table.identifier)},
+        )
+    for chunk in _chunks(_partitions(client, table)):
+        spool.insert("indexed_partitions", [(name, location, 0, 0) for name, location in chunk], columns=4, ignore=True)
+    elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
+    spool.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")  # noqa: S608
+    list_locations(catalog.storage, spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL"), spool)
+    done = 0
+    for changes in _chunks(_additions(spool)):
+        catalog.index.commit(table.table_id, changes, operation="import", deliver=False)
+        done += len(changes)
+        progress(RepairProgress("applying", done, 0))
+
+
+def _partitions(client: HiveMetastore, table: Table) -> Iterator[tuple[str, str | None]]:
+    """The name and the location (None: the default one) of every partition that the metastore has."""
+    definition = table.definition
+    if not definition.partition_columns:
+        yield "", None
+        return
+    root = Location.parse(definition.location)
+    keys = [c.name for c in definition.partition_columns]
+    for partition in client.partitions(definition.identifier.namespace, definition.identifier.name):
+        location = Location.parse(canonical_location(partition.location))
+        values = _values(partition)
+        if root.contains(location):
+            name = location.relative_to(root)
+            if name.count("=") and _names_values(name, values):
+                yield name, None
+                continue
+        yield format_partition_name(keys, values), str(location)
+
+
+def _values(partition: HivePartition) -> list[str | None]:
+    return [None if v == DEFAULT_PARTITION else v for v in partition.values]
+
+
+def _names_values(name: str, values: list[str | None]) -> bool:
+    try:
+        return list(partition_values(name)) == values
+    except CatalogExtError:
+        # A directory of another form holds this partition: it is kept as the partition's own location.
+        return False
+
+
+def _additions(spool: Spool) -> Iterator[AddPartition]:
+    query = (
+        "SELECT i.name, i.location, f.path, f.size, f.modified_ms FROM indexed_partitions i"
+        " LEFT JOIN listed_files f ON f.name = i.name ORDER BY i.name"
+    )
+    spool.execute("CREATE INDEX listed_files_by_name ON listed_files (name)")
+    for (name, location), rows in groupby(spool.rows(query), key=lambda row: (row[0], row[1])):
+        files = tuple(DataFile(path, size, modified) for _, _, path, size, modified in rows if path is not None)
+        yield AddPartition(name, files, location)
+
+
+def _chunks(items: Iterator[_T]) -> Iterator[list[_T]]:
+    while chunk := list(islice(items, _BATCH)):
+        yield chunk

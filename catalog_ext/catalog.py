@@ -1,0 +1,475 @@
+"""The catalog: everything that the command line, the service and Python programs do, without Spark."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from types import TracebackType
+from typing import Any, Self
+
+import pyarrow as pa
+
+from catalog_ext.adoption import adopt_table
+from catalog_ext.metastore_link import MetastoreLink
+from catalog_ext.registration import Registration, check_format, check_keys, checked_map, checked_properties, warn_of_overlap
+from catalog_ext.repair.engine import Repair, RepairMode, RepairOptions
+from catalog_ext.repair.observe import Progress, RepairProgress
+from catalog_ext.repair.report import RepairReport
+from catalog_ext.repair.spool import Spool
+from catalog_ext.settings import UNSET, MetastoreArgument, Settings
+from metastore.errors import (
+    CatalogExtError,
+    InvalidInputError,
+    MetastoreUnavailableError,
+    NamespaceNotEmptyError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from metastore.hive.delivery import Deliverer, DeliveryReport
+from metastore.identifiers import TableIdentifier, validate_identifier
+from metastore.index import Index
+from metastore.model import PARTITION_MODE_PROPERTY, Column, Namespace, PartitionMode, Table, TableDefinition, TableType
+from metastore.predicate_parser import parse_predicate, spec_predicate
+from metastore.predicates import Predicate, bind
+from metastore.storage.locations import Location, canonical_location
+from metastore.storage.store import Storage
+
+logger = logging.getLogger(__name__)
+
+Where = str | Mapping[str, str | None] | None
+"""A condition in SQL, or a (maybe partial) partition spec; None for everything."""
+
+DELIVERY_TIMEOUT_S = 30.0
+"""How long a change waits for the metastore before it goes on and leaves the rest to a later delivery."""
+
+SAMPLE_FILES_PROPERTY = "schema.sample-files"
+DEFAULT_SAMPLE_FILES = 100
+
+
+def connect(
+    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
+    storage: Mapping[str, Any] | None = None, name: str = "lake",
+) -> Catalog:  # fmt: skip
+    """The catalog over this index, metastore and warehouse; every argument has a default.
+
+    Args:
+        index: SQLAlchemy URL of the index database, or a path of a SQLite file; by default a SQLite file in
+            ``.catalog-ext`` beside the warehouse, made and migrated as needed.
+        metastore: ``thrift://host:9083`` (several with commas between them), ``embedded``, or None to work on the index
+            alone; by default the one that hive-site.xml names, otherwise the embedded one.
+        warehouse: Where managed tables go; by default ``spark-warehouse`` in the working directory.
+        storage: Settings for S3, by Hadoop's keys (``fs.s3a.endpoint``) or short names (``endpoint``).
+        name: The catalog's name in SQL, which may stand in front of table names.
+
+    Raises:
+        InvalidConfigurationError: An argument is not of its form.
+        IndexUnavailableError: The index database does not answer.
+        IndexNotAtHeadError: Its schema is of another release.
+    """
+    from metastore.hive.conf import configured_uris  # noqa: PLC0415 -- reads files, only where nothing is given
+
+    configured = configured_uris() if metastore is UNSET else None
+    settings = Settings.resolve(
+        name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage, configured_metastore=configured
+    )
+    return Catalog(settings, Storage(settings.storage))
+
+
+def _no_progress(_: RepairProgress) -> None:
+    return
+
+
+class Catalog:
+    """Registered tables, their index, and the metastore that follows it. Safe to use from several threads.
+
+    Table names are ``namespace.table``, with or without the catalog's name in front.
+    """
+
+    def __init__(self, settings: Settings, storage: Storage) -> None:
+        self.settings = settings
+        self.storage = storage
+        self.index = Index.open(settings.index)
+        self.metastore = MetastoreLink(settings)
+        self._deliverer = Deliverer(self.index, self.metastore.client)
+        self._last_delivery: DeliveryReport | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Give up connections, and the embedded metastore unless another process uses it."""
+        self.metastore.close()
+        self.index.close()
+
+    # Namespaces
+
+    def list_namespaces(self) -> list[str]:
+        """The names of all namespaces, sorted."""
+        return self.index.list_namespaces()
+
+    def load_namespace(self, name: str) -> Namespace:
+        """The namespace.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+        """
+        return self.index.load_namespace(validate_identifier(name, "namespace"))
+
+    def create_namespace(
+        self, name: str, *, location: str | None = None, comment: str | None = None, properties: Mapping[str, str] | None = None
+    ) -> Namespace:
+        """Make a namespace, here and in the metastore.
+
+        Raises:
+            NamespaceAlreadyExistsError: One of that name is there.
+            InvalidInputError: The name or the location is not valid.
+        """
+        namespace = Namespace(
+            validate_identifier(name, "namespace"),
+            canonical_location(location) if location else None,
+            comment,
+            checked_map(properties or {}, "properties"),
+        )
+        created = self.index.create_namespace(namespace, deliver=self.metastore.enabled)
+        self._follow()
+        return created
+
+    def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Namespace:
+        """Set and remove properties of a namespace (``comment`` and ``location`` among them)."""
+        checked = checked_map(set_, "properties")
+        altered = self.index.alter_namespace(validate_identifier(name, "namespace"), checked, remove, deliver=self.metastore.enabled)
+        self._follow()
+        return altered
+
+    def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a namespace; with ``cascade`` its tables first, the managed ones with their files.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotEmptyError: It has tables, and ``cascade`` was not said.
+        """
+        lower = validate_identifier(name, "namespace")
+        tables = self.index.list_tables(lower)
+        if tables and not cascade:
+            raise NamespaceNotEmptyError(
+                f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}). "
+                "Drop or unregister them first, or say CASCADE.",
+                {"namespace": lower},
+            )
+        for table in tables:
+            self.drop_table(f"{lower}.{table}")
+        self.index.drop_namespace(lower, deliver=self.metastore.enabled)
+        self._follow()
+
+    # Tables
+
+    def identify(self, table: str) -> TableIdentifier:
+        """The identifier that the text names.
+
+        Raises:
+            InvalidIdentifierError: It names none.
+        """
+        return TableIdentifier.parse(table, self.settings.name)
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """The names of a namespace's tables, sorted.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+        """
+        return self.index.list_tables(validate_identifier(namespace, "namespace"))
+
+    def load_table(self, table: str) -> Table:
+        """The table at its newest version.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self.index.load_table(self.identify(table))
+
+    def register_table(
+        self, table: str, *, location: str, format: str = "parquet",  # noqa: A002 -- Spark's word
+        partition_columns: Mapping[str, str] | None = None, schema: str | None = None,
+        options: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None, comment: str | None = None,
+    ) -> Table:  # fmt: skip
+        """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
+
+        Args:
+            table: Its name.
+            location: The directory above the ``key=value`` directories.
+            format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
+            partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
+                paths, as STRING.
+            schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.
+            options: Spark's reader options of the format.
+            properties: Settings of the table.
+            comment: For people.
+
+        Raises:
+            TableAlreadyExistsError: The name is taken, here or in the metastore by a table at another location.
+            NamespaceNotFoundError: Its namespace is not there.
+            LocationNotFoundError: The location is not there or is a file.
+            StorageError: The location cannot be read.
+            TableLayoutError: Its directories are not what the partition columns promise, or disagree on the keys.
+            InvalidInputError: Another argument is wrong.
+        """
+        identifier = self.identify(table)
+        self._check_free(identifier)
+        registration = Registration(
+            identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
+        )
+        definition = registration.define(self.storage, _sample_files(properties or {}))
+        self._check_metastore(definition)
+        return self._create(definition)
+
+    def create_table(self, definition: TableDefinition, location: str | None = None) -> Table:
+        """Create a table by its definition, as ``CREATE TABLE`` does; a managed one gets its directory.
+
+        Args:
+            definition: The table; its own ``location`` is not looked at.
+            location: Where it lies; None for the namespace's or the warehouse's default.
+
+        Raises:
+            TableAlreadyExistsError, NamespaceNotFoundError: As in ``register_table``.
+            InvalidInputError: The definition is not valid, or the managed table's location holds files.
+        """
+        identifier = definition.identifier
+        self._check_free(identifier)
+        check_format(definition.format, str(identifier))
+        check_keys(definition.partition_columns, str(identifier))
+        _check_names(definition)
+        place = canonical_location(location) if location else self._default_location(identifier)
+        properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
+        whole = replace(definition, location=place, properties=properties)
+        self._check_metastore(whole)
+        if whole.table_type is TableType.MANAGED:
+            self._prepare_directory(whole)
+        return self._create(whole)
+
+    def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
+        """Set and remove properties of a table.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidConfigurationError: A value is none that its key may have.
+        """
+        altered = self.index.alter_table_properties(
+            self.identify(table), checked_properties(set_), remove, deliver=self.metastore.enabled
+        )
+        self._follow()
+        return altered
+
+    def import_table(self, table: str, properties: Mapping[str, str] | None = None, progress: Progress | None = None) -> Table:
+        """Take a table of the metastore into the index, with its partitions and their files; nothing changes there.
+
+        Raises:
+            TableNotFoundError: The metastore has none of that name.
+            UnsupportedFormatError: It is of a kind or format that catalog-ext does not read.
+            TableAlreadyExistsError: The name is taken here.
+            MetastoreUnavailableError: The metastore does not answer.
+        """
+        identifier = self.identify(table)
+        self._check_free(identifier, namespace_too=False)
+        return adopt_table(self, identifier, checked_properties(properties or {}), progress or _no_progress)
+
+    def unregister_table(self, table: str) -> Table:
+        """Forget a table; its files and the metastore's table stay.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self.index.drop_table(self.identify(table), deliver=False)
+
+    def drop_table(self, table: str, *, purge: bool = False) -> Table:
+        """Drop a table, here and in the metastore; the files of a managed one are deleted, those of an external one stay.
+
+        Args:
+            table: Its name.
+            purge: Said with ``DROP TABLE … PURGE``; there is no trash, so that it changes nothing for a managed table.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            StorageError: The table is gone, and its files could not all be deleted.
+        """
+        dropped = self.index.drop_table(self.identify(table), deliver=self.metastore.enabled, purge=purge)
+        self._follow()
+        if dropped.definition.table_type is TableType.MANAGED:
+            self.storage.delete_tree(dropped.definition.location)
+        return dropped
+
+    # Partitions
+
+    def predicate(self, table: Table, where: Where) -> Predicate | None:
+        """The bound predicate of a condition or partition spec over the table's partition columns.
+
+        Raises:
+            InvalidPredicateError: It is no condition, or names no partition column of the table.
+            InvalidValueError: A value does not fit its column's type.
+        """
+        if where is None:
+            return None
+        unbound = parse_predicate(where) if isinstance(where, str) else spec_predicate(where)
+        return bind(unbound, table.definition.keys, str(table.identifier))
+
+    def repair_partitions(
+        self, table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
+        progress: Progress | None = None,
+    ) -> RepairReport:  # fmt: skip
+        """Bring the index, and after it the metastore, in step with what lies on the store.
+
+        Args:
+            table: Its name.
+            mode: ``add`` registers what is new, ``drop`` removes what is gone, ``sync`` does both and refreshes files.
+            where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
+            dry_run: Preview: report what would be done and change nothing.
+            strict: Change nothing and raise if any path would be skipped.
+            progress: Is called while it runs, from this thread.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+            StorageError: The table's location cannot be listed; what lies below a part that cannot is reported as skipped.
+            RepairRefusedError: ``strict``, and something would be skipped.
+        """
+        target = self.load_table(table)
+        report_progress = progress or _no_progress
+        words = where if isinstance(where, str) or where is None else ", ".join(f"{k}={v}" for k, v in where.items())
+        options = RepairOptions(
+            RepairMode.parse(mode), self.predicate(target, where), words, dry_run, strict, self.metastore.enabled
+        )
+        spool = Spool()
+        try:
+            version = Repair(self.index, self.storage, target, options, report_progress).run(spool)
+        except BaseException:
+            spool.close()
+            raise
+        report_progress(RepairProgress("delivering", 0, 0))
+        delivery = self._follow() if not dry_run else None
+        return RepairReport(
+            spool, table=str(target.identifier), mode=str(options.mode), where=words, dry_run=dry_run, version=version,
+            pending_deliveries=delivery.pending if delivery else 0, delivery_error=delivery.error if delivery else None,
+        )  # fmt: skip
+
+    def partitions(self, table: str, where: Where = None) -> pa.Table:
+        """The registered partitions, in the order of their typed values, NULL first; columns as ``partitions/list`` has them."""
+        target = self.load_table(table)
+        return self.index.list_partitions(target, self.predicate(target, where)).read_all()
+
+    def files(self, table: str, where: Where = None) -> pa.Table:
+        """The registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``)."""
+        target = self.load_table(table)
+        return self.index.plan_files(target, self.predicate(target, where)).read_all()
+
+    # The metastore
+
+    def deliver(self, timeout_s: float = DELIVERY_TIMEOUT_S) -> DeliveryReport:
+        """Give the metastore what it has not taken yet, for at most so many seconds."""
+        if not self.metastore.enabled:
+            return DeliveryReport(0, 0, None)
+        return self._deliverer.deliver(timeout_s=timeout_s)
+
+    def metastore_state(self) -> str:
+        """Whether the metastore has everything: ``none``, ``in step`` or how much is pending and why."""
+        if not self.metastore.enabled:
+            return "none"
+        last = self._last_delivery
+        return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
+
+    def _follow(self) -> DeliveryReport | None:
+        if not self.metastore.enabled:
+            return None
+        report = self._last_delivery = self.deliver()
+        if report.pending:
+            logger.warning(
+                "The metastore has not taken %d changes yet (%s). They are kept in the index and delivered later, in order.",
+                report.pending, report.error,
+            )  # fmt: skip
+        return report
+
+    # Registration's checks
+
+    def _check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
+        if namespace_too:
+            self.index.load_namespace(identifier.namespace)
+        try:
+            there = self.index.load_table(identifier)
+        except TableNotFoundError:
+            return
+        raise TableAlreadyExistsError(
+            f"Table {identifier} exists already, at {there.definition.location}. Unregister it first, or choose another name.",
+            {"table": str(identifier)},
+        )
+
+    def _check_metastore(self, definition: TableDefinition) -> None:
+        """Refuse a name that another table has in the metastore; a metastore that is down is for the outbox to wait for."""
+        if not self.metastore.enabled:
+            return
+        identifier = definition.identifier
+        try:
+            there = self.metastore.client(DELIVERY_TIMEOUT_S).get_table(identifier.namespace, identifier.name)
+        except TableNotFoundError:
+            return
+        except MetastoreUnavailableError as error:
+            logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
+            return
+        location = _canonical_or_none(there.location)
+        if location != definition.location:
+            raise TableAlreadyExistsError(
+                f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it with import_table, "
+                "or choose another name.",
+                {"table": str(identifier), "location": there.location},
+            )
+
+    def _create(self, definition: TableDefinition) -> Table:
+        warn_of_overlap(definition, self.index.overlapping_tables(definition.location))
+        created = self.index.create_table(definition, deliver=self.metastore.enabled)
+        self._follow()
+        return created
+
+    def _default_location(self, identifier: TableIdentifier) -> str:
+        namespace = self.index.load_namespace(identifier.namespace)
+        base = Location.parse(namespace.location or f"{self.settings.warehouse}/{namespace.name}.db")
+        return str(base.join(identifier.name))
+
+    def _prepare_directory(self, definition: TableDefinition) -> None:
+        if self.storage.stat(definition.location) is not None and self.storage.list_directory(definition.location):
+            raise InvalidInputError(
+                f"The managed table {definition.identifier} cannot be created at {definition.location}: the location is not empty. "
+                "Register it as an external table, or choose another location.",
+                {"table": str(definition.identifier), "location": definition.location},
+            )
+        self.storage.create_directory(definition.location)
+
+
+def _canonical_or_none(location: str) -> str | None:
+    try:
+        return canonical_location(location)
+    except CatalogExtError:
+        # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
+        return None
+
+
+def _check_names(definition: TableDefinition) -> None:
+    names: list[str] = []
+    columns: tuple[Column, ...] = (*definition.columns, *definition.partition_columns)
+    for column in columns:
+        if column.name.lower() in names:
+            raise InvalidInputError(
+                f"The column {column.name!r} comes twice in table {definition.identifier}; a declared partition column cannot "
+                "be a data column too.",
+                {"table": str(definition.identifier), "column": column.name},
+            )
+        names.append(column.name.lower())
+
+
+def _sample_files(properties: Mapping[str, str]) -> int | None:
+    text = properties.get(SAMPLE_FILES_PROPERTY, str(DEFAULT_SAMPLE_FILES))
+    if text == "all":
+        return None
+    if not text.isdecimal() or int(text) < 1:
+        raise InvalidInputError(f"The property {SAMPLE_FILES_PROPERTY!r} cannot be {text[:40]!r}. Use a number from 1, or 'all'.")
+    return int(text)

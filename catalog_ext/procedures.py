@@ -1,0 +1,195 @@
+"""The catalog's procedures, as ``CALL <catalog>.system.<name>(…)`` runs them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog_ext.repair import report as repair_report
+from metastore.errors import InvalidInputError, ProcedureNotFoundError
+from metastore.model import Table
+
+if TYPE_CHECKING:
+    from catalog_ext.catalog import Catalog
+
+_ARROW_NAMES = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean"}
+_MAP = "map<string,string>"
+_PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, _MAP: Mapping}
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter: its type is ``string``, ``boolean`` or ``map<string,string>``; a default of None means none was given."""
+
+    name: str
+    type: str
+    comment: str
+    required: bool = False
+    default: str | bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of a call, streamed."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure: what it takes, what it gives, and its body."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    schema: pa.Schema
+    body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+
+    def describe(self) -> dict[str, Any]:
+        """The procedure as the service's contract has it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": [
+                {"name": p.name, "type": p.type, "required": p.required, "default": p.default, "comment": p.comment}
+                for p in self.parameters
+            ],
+            "columns": [
+                {"name": f.name, "type": _ARROW_NAMES[f.type], "nullable": True, "comment": None} for f in self.schema
+            ],
+        }
+
+    def call(self, catalog: Catalog, arguments: Mapping[str, Any]) -> Result:
+        """Run it with arguments by name.
+
+        Raises:
+            InvalidInputError: An argument is missing, unknown or of another type.
+        """
+        return Result(self.schema, self.body(catalog, self._bind(arguments)))
+
+    def _bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(arguments) - {p.name for p in self.parameters})
+        if unknown:
+            raise InvalidInputError(
+                f"The procedure {self.name} has no parameter {unknown[0][:60]!r}. Its parameters are: "
+                f"{', '.join(p.name for p in self.parameters)}."
+            )
+        bound: dict[str, Any] = {}
+        for parameter in self.parameters:
+            value = arguments.get(parameter.name)
+            if value is None:
+                if parameter.required:
+                    raise InvalidInputError(f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment}).")
+                value = parameter.default
+            elif not isinstance(value, _PYTHON_TYPES[parameter.type]):
+                raise InvalidInputError(
+                    f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, not {str(value)[:60]!r}."
+                )
+            bound[parameter.name] = value
+        return bound
+
+
+_TABLE = Parameter("table", "string", "namespace.table", required=True)
+_TABLE_SCHEMA = pa.schema([
+    ("table", pa.string()), ("location", pa.string()), ("format", pa.string()), ("partition_columns", pa.string()),
+    ("columns", pa.int32()), ("metastore", pa.string()),
+])  # fmt: skip
+
+
+def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
+    definition = table.definition
+    row = {
+        "table": str(table.identifier),
+        "location": definition.location,
+        "format": definition.format,
+        "partition_columns": ", ".join(f"{c.name} {c.type.upper()}" for c in definition.partition_columns),
+        "columns": len(definition.columns),
+        "metastore": catalog.metastore_state(),
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=_TABLE_SCHEMA)
+
+
+def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return _table_row(catalog, catalog.register_table(arguments["table"], **_without(arguments, "table")))
+
+
+def _import(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return _table_row(catalog, catalog.import_table(arguments["table"], arguments["properties"]))
+
+
+def _unregister(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    table = catalog.unregister_table(arguments["table"])
+    return iter([pa.RecordBatch.from_pylist([{"table": str(table.identifier)}])])
+
+
+def _repair(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return catalog.repair_partitions(arguments["table"], **_without(arguments, "table")).batches()
+
+
+def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
+
+
+PROCEDURES: Sequence[Procedure] = (
+    Procedure(
+        "register_table",
+        "Registers what lies at a location as an external table",
+        (
+            _TABLE,
+            Parameter("location", "string", "the directory above the key=value directories", required=True),
+            Parameter("format", "string", "parquet, orc, csv, json or text", default="parquet"),
+            Parameter("partition_columns", _MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"),
+            Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
+            Parameter("options", _MAP, "reader options of the format"),
+            Parameter("properties", _MAP, "table properties"),
+        ),
+        _TABLE_SCHEMA,
+        _register,
+    ),
+    Procedure(
+        "import_table",
+        "Takes a table of the Hive Metastore into the index, with its partitions",
+        (_TABLE, Parameter("properties", _MAP, "table properties")),
+        _TABLE_SCHEMA,
+        _import,
+    ),
+    Procedure(
+        "unregister_table",
+        "Forgets a table; its files and the metastore's table stay",
+        (_TABLE,),
+        pa.schema([("table", pa.string())]),
+        _unregister,
+    ),
+    Procedure(
+        "repair_partitions",
+        "Brings the index and the metastore in step with the store",
+        (
+            _TABLE,
+            Parameter("mode", "string", "add, drop or sync", default="add"),
+            Parameter("where", "string", "a condition on partition columns that limits the repair"),
+            Parameter("dry_run", "boolean", "preview only", default=False),
+            Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
+        ),
+        repair_report.SCHEMA,
+        _repair,
+    ),
+)
+_BY_NAME = {p.name: p for p in PROCEDURES}
+
+
+def find_procedure(name: str) -> Procedure:
+    """The procedure of this name, in any case.
+
+    Raises:
+        ProcedureNotFoundError: There is none.
+    """
+    procedure = _BY_NAME.get(name.lower())
+    if procedure is None:
+        raise ProcedureNotFoundError(
+            f"There is no procedure {name[:60]!r}. The catalog's procedures are: {', '.join(_BY_NAME)}.", {"procedure": name[:60]}
+        )
+    return procedure

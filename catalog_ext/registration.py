@@ -1,0 +1,190 @@
+"""Makes a table's definition of what a user says, what the store holds and what is read from the files."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from catalog_ext.schema_inference import infer_columns, without_keys
+from catalog_ext.survey import Survey, Surveyor
+from metastore.errors import InvalidConfigurationError, InvalidInputError, InvalidTypeError, UnsupportedFormatError
+from metastore.identifiers import TableIdentifier, validate_column_name
+from metastore.model import FORMATS, PARTITION_MODE_PROPERTY, Column, PartitionMode, TableDefinition, TableType
+from metastore.storage.locations import canonical_location
+from metastore.storage.store import Storage
+from metastore.types import KEY_TYPES, Field, parse_fields, parse_type
+
+MAX_KEYS = 64
+
+
+class TableOverlapWarning(UserWarning):
+    """An external table lies at, in or around the location of another table."""
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a user says of a table that lies at a location; see ``Catalog.register_table``."""
+
+    identifier: TableIdentifier
+    location: str
+    format: str = "parquet"
+    partition_columns: Mapping[str, str] | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+
+    def define(self, storage: Storage, sample_files: int | None) -> TableDefinition:
+        """The definition, after a look at the location.
+
+        Args:
+            storage: Where the location is.
+            sample_files: Files from which a schema is read at most; None for all.
+
+        Raises:
+            InvalidInputError: An argument is wrong.
+            LocationNotFoundError, StorageError: The location is not a directory that can be read.
+            TableLayoutError: The directories are not those that the partition columns promise.
+            SchemaConflictError: Types in the sampled files cannot be reconciled.
+        """
+        bare = TableDefinition(
+            self.identifier,
+            TableType.EXTERNAL,
+            check_format(self.format, str(self.identifier)),
+            canonical_location(self.location),
+            tuple(map(_column, parse_fields(self.schema))) if self.schema is not None else (),
+            partition_columns_of(self.partition_columns or {}, str(self.identifier)),
+            checked_map(self.options, "options"),
+            checked_properties(self.properties),
+            self.comment,
+        )
+        storage.check_directory(bare.location)
+        survey = self._survey(bare, Surveyor(storage, sample_files))
+        columns = bare.columns or self._infer(bare, survey, storage)
+        return _with(bare, columns, survey.partition_columns)
+
+    def _survey(self, bare: TableDefinition, surveyor: Surveyor) -> Survey:
+        if self.partition_columns is None:
+            return surveyor.find_keys(bare.location, str(self.identifier))
+        return surveyor.with_keys(bare, sample=self.schema is None)
+
+    def _infer(self, bare: TableDefinition, survey: Survey, storage: Storage) -> tuple[Column, ...]:
+        if not survey.sample:
+            raise InvalidInputError(
+                f"Table {self.identifier} cannot be registered: {bare.location} holds no file to read a schema from. "
+                "Give the schema, for example schema='id BIGINT, name STRING', and partition_columns.",
+                {"table": str(self.identifier), "location": bare.location},
+            )
+        columns = infer_columns(storage, survey.sample, bare.format, bare.options)
+        return without_keys(columns, survey.partition_columns)
+
+
+def _with(bare: TableDefinition, columns: tuple[Column, ...], keys: tuple[Column, ...]) -> TableDefinition:
+    return TableDefinition(
+        bare.identifier, bare.table_type, bare.format, bare.location, columns, keys, bare.options, bare.properties,
+        bare.comment, bare.owner,
+    )  # fmt: skip
+
+
+def _column(f: Field) -> Column:
+    return Column(validate_column_name(f.name), str(f.type), f.nullable, f.comment)
+
+
+def check_format(text: str, table: str) -> str:
+    """The format in lower case.
+
+    Raises:
+        UnsupportedFormatError: It is none that catalog-ext reads.
+    """
+    if text.lower() not in FORMATS:
+        raise UnsupportedFormatError(
+            f"{text[:60]!r} is not a format that table {table} can have. Use one of: {', '.join(FORMATS)}.",
+            {"table": table, "format": text[:60]},
+        )
+    return text.lower()
+
+
+def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column, ...]:
+    """The partition columns of a map from name to type.
+
+    Raises:
+        InvalidInputError: A name or a type is not valid, a type cannot be a key's, or a name comes twice.
+    """
+    result = tuple(Column(validate_column_name(name), str(_key_type(name, text, table))) for name, text in columns.items())
+    return check_keys(result, table)
+
+
+def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
+    """The columns, if a table can be partitioned by them.
+
+    Raises:
+        InvalidInputError: A type cannot be a key's, a name comes twice or there are too many.
+    """
+    for column in columns:
+        _key_type(column.name, column.type, table)
+    lower = [c.name.lower() for c in columns]
+    if len(set(lower)) != len(lower) or len(lower) > MAX_KEYS:
+        raise InvalidInputError(
+            f"The partition columns of table {table} must be at most {MAX_KEYS} different names; got {', '.join(lower)[:200]}.",
+            {"table": table},
+        )
+    return tuple(columns)
+
+
+def _key_type(name: str, text: str, table: str) -> object:
+    data_type = parse_type(text)
+    if data_type.name not in KEY_TYPES:
+        raise InvalidTypeError(
+            f"The partition column {name!r} of table {table} cannot be {str(data_type).upper()}. Use one of: "
+            f"{', '.join(sorted(KEY_TYPES)).upper()}.",
+            {"table": table, "column": name, "type": str(data_type)},
+        )
+    return data_type
+
+
+def checked_map(values: Mapping[str, str], what: str) -> dict[str, str]:
+    """A copy of the map, if it is one of text to text.
+
+    Raises:
+        InvalidConfigurationError: A key or value is not text.
+    """
+    for key, value in values.items():
+        if not isinstance(key, str) or not isinstance(value, str):
+            raise InvalidConfigurationError(f"The {what} must be text: {key!r} is {value!r}. Write {str(value)!r} in quotes.")
+    return dict(values)
+
+
+def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties, with those that catalog-ext reads checked.
+
+    Raises:
+        InvalidConfigurationError: A value is not text, or none that its key may have.
+    """
+    result = checked_map(properties, "properties")
+    mode = result.get(PARTITION_MODE_PROPERTY)
+    if mode is not None and mode not in tuple(PartitionMode):
+        raise InvalidConfigurationError(
+            f"The table property {PARTITION_MODE_PROPERTY!r} cannot be {mode[:60]!r}. Use 'virtual' or 'declared'."
+        )
+    return result
+
+
+def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifier]) -> None:
+    """Warn that an external table shares its location; refuse it for a managed one.
+
+    Raises:
+        InvalidInputError: The table is managed: dropping it would delete the other's files.
+    """
+    if not others:
+        return
+    names = ", ".join(str(o) for o in others[:5])
+    if definition.table_type is TableType.MANAGED:
+        raise InvalidInputError(
+            f"The managed table {definition.identifier} cannot lie at {definition.location}: the location is that of, in or around "
+            f"{names}. Choose another location.",
+            {"table": str(definition.identifier), "location": definition.location},
+        )
+    warnings.warn(
+        f"Table {definition.identifier} at {definition.location} shares files with {names}.", TableOverlapWarning, stacklevel=4
+    )

@@ -1,0 +1,182 @@
+"""Repair: list the store, compare it with the index as sets, apply the difference in atomic batches.
+
+``docs/design/repair.md`` says what is promised when something fails on the way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+
+from catalog_ext.repair.difference import Difference, Line, Proposed
+from catalog_ext.repair.layout import Layout
+from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, observe_elsewhere, observe_index
+from catalog_ext.repair.spool import Spool
+from metastore.changes import AddPartition, ReplaceFiles
+from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
+from metastore.index import Index
+from metastore.model import Table
+from metastore.predicates import Predicate
+from metastore.storage.store import Storage
+
+MAX_BATCH_FILES = 50_000
+"""Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
+
+
+class RepairMode(StrEnum):
+    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known partitions' files."""
+
+    ADD = "add"
+    DROP = "drop"
+    SYNC = "sync"
+
+    @classmethod
+    def parse(cls, text: str) -> RepairMode:
+        """The mode of this name, in any case.
+
+        Raises:
+            InvalidInputError: There is no such mode.
+        """
+        try:
+            return cls(text.lower())
+        except ValueError as error:
+            raise InvalidInputError(f"{text[:60]!r} is not a repair mode. Use 'add', 'drop' or 'sync'.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """What a repair is to do.
+
+    Attributes:
+        predicate: A bound predicate that limits it, which also limits what is listed; None for the whole table.
+        where: The same in the user's words, for the report.
+        dry_run: Preview only.
+        strict: Refuse to change anything when something would be skipped.
+        deliver: Whether the metastore follows through the outbox.
+        batch_partitions: Partitions of one atomic batch.
+    """
+
+    mode: RepairMode = RepairMode.SYNC
+    predicate: Predicate | None = None
+    where: str | None = None
+    dry_run: bool = False
+    strict: bool = False
+    deliver: bool = True
+    batch_partitions: int = 1000
+
+
+class Repair:
+    """One repair of one table."""
+
+    def __init__(self, index: Index, storage: Storage, table: Table, options: RepairOptions, progress: Progress) -> None:
+        self._index = index
+        self._storage = storage
+        self._table = table
+        self._options = options
+        self._progress = progress
+        self._layout = Layout(table.definition, options.predicate)
+        self._version = table.version
+        self._applied_partitions = 0
+        self._applied_files = 0
+
+    def run(self, spool: Spool) -> int:
+        """Compare and, unless this is a preview, apply; the report's entries are in ``spool``.
+
+        Returns:
+            The table's version afterwards.
+
+        Raises:
+            StorageError: The table's location cannot be listed at all.
+            RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
+        """
+        self._observe(spool)
+        self._progress(RepairProgress("comparing", 0, 0))
+        has_directories = self._storage.store_has_directories(self._table.definition.location)
+        difference = Difference(spool, self._layout, has_directories=has_directories)
+        difference.protect_incomplete()
+        spool.execute(
+            "INSERT INTO entries (action, partition, path, files, bytes, reason)"
+            " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
+        )
+        self._refuse_if_strict(spool)
+        self._apply(self._proposals(difference), spool)
+        return self._version
+
+    def _observe(self, spool: Spool) -> None:
+        mode, predicate = self._options.mode, self._options.predicate
+        StoreObserver(self._storage, self._table, self._layout, spool, self._progress).observe(selective=predicate is not None)
+        observe_index(self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC)
+        observe_elsewhere(self._storage, self._table, spool)
+
+    def _refuse_if_strict(self, spool: Spool) -> None:
+        count = spool.value("SELECT count(*) FROM skipped")
+        if not self._options.strict or not count:
+            return
+        first = "; ".join(f"{path[:160]!r}: {reason}" for path, reason in spool.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5"))
+        raise RepairRefusedError(
+            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {count} paths: {first}"
+            f"{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
+            {"table": str(self._table.identifier), "skipped": str(count)},
+        )
+
+    def _proposals(self, difference: Difference) -> Iterator[Proposed]:
+        mode = self._options.mode
+        if mode is not RepairMode.ADD:
+            yield from difference.dropped()
+        if mode is not RepairMode.DROP:
+            yield from difference.added()
+        if mode is RepairMode.SYNC:
+            yield from difference.changed()
+
+    def _apply(self, proposals: Iterator[Proposed], spool: Spool) -> None:
+        batch: list[Proposed] = []
+        files = 0
+        for proposed in proposals:
+            batch.append(proposed)
+            files += _file_count(proposed)
+            if len(batch) >= self._options.batch_partitions or files >= MAX_BATCH_FILES:
+                self._apply_batch(batch, spool)
+                batch, files = [], 0
+        if batch:
+            self._apply_batch(batch, spool)
+
+    def _apply_batch(self, batch: list[Proposed], spool: Spool) -> None:
+        if not self._options.dry_run:
+            batch = self._commit(batch, spool)
+        for proposed in batch:
+            for line in proposed.lines:
+                _record(spool, line)
+        self._applied_partitions += len(batch)
+        self._applied_files += sum(_file_count(p) for p in batch)
+        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files))
+
+    def _commit(self, batch: list[Proposed], spool: Spool) -> list[Proposed]:
+        # A conflict means that somebody changed the same partition meanwhile. Halving finds it without giving up the rest.
+        summary = {"mode": str(self._options.mode), "where": self._options.where}
+        try:
+            commit = self._index.commit(
+                self._table.table_id, [p.change for p in batch], operation="repair", summary=summary, deliver=self._options.deliver
+            )
+        except ConflictError as error:
+            if len(batch) == 1:
+                name = batch[0].change.name
+                _record(spool, Line("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {error.message}"))
+                return []
+            middle = len(batch) // 2
+            return self._commit(batch[:middle], spool) + self._commit(batch[middle:], spool)
+        self._version = commit.version
+        return batch
+
+
+def _record(spool: Spool, line: Line) -> None:
+    spool.add_entry(line.action, line.partition, line.path, line.files, line.bytes, line.reason)
+
+
+def _file_count(proposed: Proposed) -> int:
+    match proposed.change:
+        case AddPartition(files=files):
+            return len(files)
+        case ReplaceFiles(added=added, removed=removed):
+            return len(added) + len(removed)
+    return 0

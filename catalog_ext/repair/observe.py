@@ -1,0 +1,204 @@
+"""Fills the scratch database with what a repair compares: the store's side and the index's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import islice
+from queue import Empty, SimpleQueue
+
+from catalog_ext.repair.layout import Layout, Place
+from catalog_ext.repair.spool import Spool
+from metastore.errors import LocationNotFoundError, StorageError
+from metastore.index import Index
+from metastore.model import Table
+from metastore.names import is_hidden
+from metastore.predicates import Predicate
+from metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from metastore.storage.listing import list_tree
+from metastore.storage.store import EntryKind, Storage
+
+_BUFFER_ROWS = 5000
+_ELSEWHERE_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class RepairProgress:
+    """How far a repair is.
+
+    Attributes:
+        phase: ``listing``, ``comparing``, ``applying`` or ``delivering``.
+        partitions: Partitions seen (listing) or applied (applying) so far.
+        files: Files, likewise.
+        total: How many partitions there will be, where known.
+    """
+
+    phase: str
+    partitions: int
+    files: int
+    total: int | None = None
+
+
+Progress = Callable[[RepairProgress], None]
+
+
+def storable(text: str) -> bool:
+    """Whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
+    if text.isascii():
+        return "\x00" not in text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def printable(path: str) -> str:
+    """The path with bytes that are not UTF-8 shown as ``\\udcXX``."""
+    return path if storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
+
+
+class StoreObserver:
+    """Lists a table's tree into the scratch database."""
+
+    def __init__(self, storage: Storage, table: Table, layout: Layout, spool: Spool, progress: Progress) -> None:
+        self._storage = storage
+        self._table = table
+        self._layout = layout
+        self._spool = spool
+        self._progress = progress
+        self._judge = lru_cache(maxsize=65536)(layout.judge)
+        self._skipped: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._partitions: list[tuple[str]] = []
+        self._files: list[tuple[str, str, int, int]] = []
+        self._seen_partitions = 0
+        self._seen_files = 0
+
+    def observe(self, *, selective: bool) -> None:
+        """List the tree; failures of parts of it are recorded, a failure of the root raises.
+
+        Raises:
+            StorageError: The table's location cannot be listed.
+        """
+        root = self._table.definition.location
+        depth = max(1, len(self._layout.keys))
+        listing = list_tree(self._storage, root, descend=self._descend, depth_hint=depth, selective=selective)
+        try:
+            for event in listing:
+                if isinstance(event, ListedFile):
+                    self._take_file(event)
+                elif isinstance(event, ListedDirectory):
+                    self._take_directory(event.directory)
+                else:
+                    self._take_failure(event)
+        finally:
+            listing.close()
+        self._flush()
+        self._spool.execute("INSERT OR IGNORE INTO listed_partitions SELECT DISTINCT name FROM listed_files")
+        if not self._layout.keys and self._storage.store_has_directories(root):
+            self._spool.insert("listed_partitions", [("",)], columns=1, ignore=True)
+
+    def _descend(self, directory: str) -> bool:
+        if not storable(directory):
+            self._skipped.put((printable(directory), "the name is not valid UTF-8 or holds a NUL"))
+            return False
+        verdict = self._judge(directory)
+        if verdict.place is Place.MISFIT:
+            self._skipped.put((directory, verdict.reason))
+        return verdict.place in (Place.ABOVE, Place.PARTITION)
+
+    def _take_file(self, event: ListedFile) -> None:
+        if is_hidden(event.name) or not event.name:
+            return
+        if not storable(event.name):
+            self._skipped.put((printable(f"{event.directory}/{event.name}"), "the name is not valid UTF-8 or holds a NUL"))
+            return
+        if self._judge(event.directory).place is Place.PARTITION:
+            self._files.append((event.directory, event.name, event.size, event.modified_ms))
+            if len(self._files) >= _BUFFER_ROWS:
+                self._flush()
+        else:
+            path = f"{event.directory}/{event.name}" if event.directory else event.name
+            self._skipped.put((path, "the file lies above the partition directories"))
+
+    def _take_directory(self, directory: str) -> None:
+        if self._judge(directory).place is Place.PARTITION:
+            self._partitions.append((directory,))
+            if len(self._partitions) >= _BUFFER_ROWS:
+                self._flush()
+
+    def _take_failure(self, failure: ListingFailure) -> None:
+        self._spool.insert("failures", [(failure.directory, failure.error.message)], columns=2, ignore=True)
+
+    def _flush(self) -> None:
+        self._seen_partitions += len(self._partitions)
+        self._seen_files += len(self._files)
+        self._spool.insert("listed_partitions", self._partitions, columns=1, ignore=True)
+        self._spool.insert("listed_files", self._files, columns=4)
+        self._partitions.clear()
+        self._files.clear()
+        self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+        self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
+
+    def _drain_skipped(self) -> Iterator[tuple[str, str, int, int, str]]:
+        while True:
+            try:
+                path, reason = self._skipped.get_nowait()
+            except Empty:
+                return
+            yield path, "", 0, 0, reason
+
+
+def observe_index(index: Index, table: Table, predicate: Predicate | None, spool: Spool, *, files: bool) -> None:
+    """Copy the registered partitions (and their files, where wanted) of the pinned version into the scratch database."""
+    for batch in index.list_partitions(table, predicate):
+        columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
+        spool.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+    if files:
+        for batch in index.plan_files(table, predicate):
+            columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
+            spool.insert("indexed_files", zip(*columns, strict=True), columns=4)
+
+
+def observe_elsewhere(storage: Storage, table: Table, spool: Spool) -> None:
+    """List the partitions that are registered at a location of their own, and report their twins below the table's."""
+    spool.execute(
+        "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
+        " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
+    )
+    for listed in ("listed_files", "listed_partitions"):
+        spool.execute(
+            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"  # noqa: S608
+        )
+    elsewhere = spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
+    list_locations(storage, elsewhere, spool)
+
+
+def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], spool: Spool) -> None:
+    """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
+    with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
+        while chunk := list(islice(partitions, 256)):
+            outcomes = pool.map(lambda item: _list_location(storage, *item), chunk)
+            for (name, _), outcome in zip(chunk, outcomes, strict=True):
+                if isinstance(outcome, StorageError):
+                    spool.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
+                elif outcome is not None:
+                    spool.insert("listed_partitions", [(name,)], columns=1, ignore=True)
+                    spool.insert("listed_files", [(name, *file) for file in outcome], columns=4)
+
+
+def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str, int, int]] | StorageError | None:
+    try:
+        entries = storage.list_directory(location)
+    except LocationNotFoundError:
+        return None
+    except StorageError as error:
+        return error
+    files = [
+        (e.location.name, e.size, e.modified_ms)
+        for e in entries
+        if e.kind is EntryKind.FILE and not is_hidden(e.location.name)
+    ]
+    return files if files or storage.store_has_directories(location) else None

@@ -1,0 +1,149 @@
+"""What the service's JSON looks like: reading requests, writing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from metastore.errors import InvalidInputError
+from metastore.identifiers import TableIdentifier
+from metastore.model import Column, Namespace, Table, TableDefinition, TableType
+from metastore.types import parse_type
+
+
+class Request:
+    """A request's JSON object; every field that is asked for is checked, and one that nobody asked for is refused."""
+
+    def __init__(self, body: object) -> None:
+        if not isinstance(body, Mapping):
+            raise InvalidInputError("The body of a request must be a JSON object.")
+        self._body = dict(body)
+        self._asked: set[str] = set()
+
+    def _get(self, name: str, kinds: type | tuple[type, ...], what: str, *, required: bool = True) -> Any:
+        self._asked.add(name)
+        value = self._body.get(name)
+        if value is None and not required:
+            return None
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is int):
+            raise InvalidInputError(f"The field {name!r} of the request must be {what}.")
+        return value
+
+    def text(self, name: str) -> str:
+        """A required string."""
+        return str(self._get(name, str, "a string"))
+
+    def optional_text(self, name: str) -> str | None:
+        """A string or None."""
+        value = self._get(name, str, "a string or null", required=False)
+        return None if value is None else str(value)
+
+    def integer(self, name: str) -> int:
+        """A required integer."""
+        return int(self._get(name, int, "an integer"))
+
+    def flag(self, name: str) -> bool:
+        """A boolean, false when left out."""
+        return bool(self._get(name, bool, "true or false", required=False))
+
+    def text_map(self, name: str) -> dict[str, str]:
+        """An object of strings, empty when left out."""
+        value = self._get(name, Mapping, "an object of strings", required=False) or {}
+        if not all(isinstance(v, str) for v in value.values()):
+            raise InvalidInputError(f"The field {name!r} of the request must be an object of strings.")
+        return dict(value)
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings, empty when left out."""
+        value = self._get(name, list, "a list of strings", required=False) or []
+        if not all(isinstance(v, str) for v in value):
+            raise InvalidInputError(f"The field {name!r} of the request must be a list of strings.")
+        return list(value)
+
+    def any(self, name: str) -> Any:
+        """Whatever the field holds, None when left out."""
+        self._asked.add(name)
+        return self._body.get(name)
+
+    def columns(self, name: str) -> tuple[Column, ...]:
+        """A list of columns, empty when left out."""
+        value = self._get(name, list, "a list of columns", required=False) or []
+        return tuple(_column(item) for item in value)
+
+    def identifier(self) -> TableIdentifier:
+        """The table that ``namespace`` and ``name`` identify."""
+        return TableIdentifier.of(self.text("namespace"), self.text("name"))
+
+    def finish(self) -> None:
+        """Check that nothing was sent that nobody asked for.
+
+        Raises:
+            InvalidInputError: There is an unknown field.
+        """
+        unknown = sorted(set(self._body) - self._asked)
+        if unknown:
+            raise InvalidInputError(f"The request has an unknown field {str(unknown[0])[:60]!r}.")
+
+
+def _column(item: object) -> Column:
+    if isinstance(item, Mapping) and isinstance(item.get("name"), str) and isinstance(item.get("type"), str):
+        comment = item.get("comment")
+        return Column(
+            item["name"], str(parse_type(item["type"])), bool(item.get("nullable", True)), None if comment is None else str(comment)
+        )
+    raise InvalidInputError("A column of the request must be an object with the strings 'name' and 'type'.")
+
+
+def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
+    """The definition and the location that a ``tables/create`` request asks for."""
+    kind = request.text("table_type")
+    if kind not in tuple(TableType):
+        raise InvalidInputError(f"The field 'table_type' cannot be {kind[:40]!r}. Use EXTERNAL or MANAGED.")
+    definition = TableDefinition(
+        request.identifier(), TableType(kind), request.text("format"), "", request.columns("columns"),
+        request.columns("partition_columns"), request.text_map("options"), request.text_map("properties"),
+        request.optional_text("comment"), request.optional_text("owner") or "",
+    )  # fmt: skip
+    return definition, request.optional_text("location")
+
+
+def table_json(table: Table) -> dict[str, Any]:
+    """A table as the contract has it."""
+    definition = table.definition
+    return {
+        "table_id": table.table_id,
+        "namespace": definition.identifier.namespace,
+        "name": definition.identifier.name,
+        "table_type": str(definition.table_type),
+        "format": definition.format,
+        "location": definition.location,
+        "columns": [_column_json(c) for c in definition.columns],
+        "partition_columns": [_column_json(c) for c in definition.partition_columns],
+        "partition_mode": str(definition.partition_mode),
+        "options": dict(definition.options),
+        "properties": dict(definition.properties),
+        "comment": definition.comment,
+        "owner": definition.owner,
+        "created_at_ms": table.created_at_ms,
+        "version": table.version,
+        "totals": {
+            "partitions": table.totals.partitions,
+            "files": table.totals.files,
+            "bytes": table.totals.bytes,
+            "rows": table.totals.rows,
+        },
+    }
+
+
+def _column_json(column: Column) -> dict[str, Any]:
+    return {"name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment}
+
+
+def namespace_json(namespace: Namespace) -> dict[str, Any]:
+    """A namespace as the contract has it."""
+    return {
+        "name": namespace.name,
+        "location": namespace.location,
+        "comment": namespace.comment,
+        "properties": dict(namespace.properties),
+    }

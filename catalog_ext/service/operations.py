@@ -1,0 +1,164 @@
+"""The service's operations: each reads its request, calls the catalog, and answers. No logic lives here."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from threading import Lock
+from typing import Any, TypeAlias
+
+import pyarrow as pa
+
+from catalog_ext.catalog import Catalog
+from catalog_ext.procedures import PROCEDURES, find_procedure
+from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
+from metastore.errors import InvalidInputError
+from metastore.model import Table
+from metastore.predicate_json import predicate_from_json
+from metastore.predicates import Predicate, bind
+
+CONTRACT = 1
+_REMEMBERED_TABLES = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class ArrowStream:
+    """An answer of record batches."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+Answer: TypeAlias = dict[str, Any] | ArrowStream
+
+
+class Operations:
+    """The operations of one catalog, by the contract's names."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        # A table's keys never change under its id, so what `tables/load` saw spares `tables/plan` a query.
+        self._tables: OrderedDict[int, Table] = OrderedDict()
+        self._lock = Lock()
+        self.handlers: Mapping[str, Callable[[Request], Answer]] = {
+            "ping": self._ping,
+            "namespaces/list": self._list_namespaces,
+            "namespaces/load": self._load_namespace,
+            "namespaces/create": self._create_namespace,
+            "namespaces/alter": self._alter_namespace,
+            "namespaces/drop": self._drop_namespace,
+            "tables/list": self._list_tables,
+            "tables/load": self._load_table,
+            "tables/create": self._create_table,
+            "tables/alter": self._alter_table,
+            "tables/drop": self._drop_table,
+            "tables/plan": self._plan,
+            "partitions/list": self._list_partitions,
+            "procedures/list": self._list_procedures,
+            "procedures/call": self._call_procedure,
+        }
+
+    def _ping(self, request: Request) -> Answer:
+        request.finish()
+        return {"service": "catalog-ext", "contract": CONTRACT, "version": version("catalog-ext")}
+
+    def _list_namespaces(self, request: Request) -> Answer:
+        request.finish()
+        return {"namespaces": self._catalog.list_namespaces()}
+
+    def _load_namespace(self, request: Request) -> Answer:
+        name = request.text("namespace")
+        request.finish()
+        return namespace_json(self._catalog.load_namespace(name))
+
+    def _create_namespace(self, request: Request) -> Answer:
+        name, properties = request.text("namespace"), request.text_map("properties")
+        request.finish()
+        location, comment = properties.pop("location", None), properties.pop("comment", None)
+        return namespace_json(
+            self._catalog.create_namespace(name, location=location, comment=comment, properties=properties)
+        )
+
+    def _alter_namespace(self, request: Request) -> Answer:
+        name, set_, remove = request.text("namespace"), request.text_map("set"), request.texts("remove")
+        request.finish()
+        return namespace_json(self._catalog.alter_namespace(name, set_, remove))
+
+    def _drop_namespace(self, request: Request) -> Answer:
+        name, cascade = request.text("namespace"), request.flag("cascade")
+        request.finish()
+        self._catalog.drop_namespace(name, cascade=cascade)
+        return {"dropped": True}
+
+    def _list_tables(self, request: Request) -> Answer:
+        name = request.text("namespace")
+        request.finish()
+        return {"tables": self._catalog.list_tables(name)}
+
+    def _load_table(self, request: Request) -> Answer:
+        identifier = request.identifier()
+        request.finish()
+        return self._loaded(self._catalog.load_table(str(identifier)))
+
+    def _create_table(self, request: Request) -> Answer:
+        definition, location = definition_of(request)
+        request.finish()
+        return self._loaded(self._catalog.create_table(definition, location))
+
+    def _alter_table(self, request: Request) -> Answer:
+        identifier, set_, remove = request.identifier(), request.text_map("set"), request.texts("remove")
+        request.finish()
+        return self._loaded(self._catalog.alter_table_properties(str(identifier), set_, remove))
+
+    def _drop_table(self, request: Request) -> Answer:
+        identifier, purge = request.identifier(), request.flag("purge")
+        request.finish()
+        self._catalog.drop_table(str(identifier), purge=purge)
+        return {"dropped": True}
+
+    def _plan(self, request: Request) -> Answer:
+        table, predicate = self._pinned(request)
+        return _stream(self._catalog.index.plan_files(table, predicate))
+
+    def _list_partitions(self, request: Request) -> Answer:
+        table, predicate = self._pinned(request)
+        return _stream(self._catalog.index.list_partitions(table, predicate))
+
+    def _list_procedures(self, request: Request) -> Answer:
+        request.finish()
+        return {"procedures": [procedure.describe() for procedure in PROCEDURES]}
+
+    def _call_procedure(self, request: Request) -> Answer:
+        name, arguments = request.text("procedure"), request.any("arguments") or {}
+        request.finish()
+        if not isinstance(arguments, Mapping):
+            raise InvalidInputError("The field 'arguments' of the request must be an object.")
+        result = find_procedure(name).call(self._catalog, arguments)
+        return ArrowStream(result.schema, result.batches)
+
+    def _loaded(self, table: Table) -> Answer:
+        with self._lock:
+            self._tables[table.table_id] = table
+            self._tables.move_to_end(table.table_id)
+            while len(self._tables) > _REMEMBERED_TABLES:
+                self._tables.popitem(last=False)
+        return table_json(table)
+
+    def _pinned(self, request: Request) -> tuple[Table, Predicate | None]:
+        table_id, pinned, condition = request.integer("table_id"), request.integer("version"), request.any("predicate")
+        request.finish()
+        with self._lock:
+            table = self._tables.get(table_id)
+        if table is None:
+            table = self._catalog.index.load_table_by_id(table_id)
+            self._loaded(table)
+        predicate = None
+        if condition is not None:
+            predicate = bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))
+        return replace(table, version=pinned), predicate
+
+
+def _stream(reader: pa.RecordBatchReader) -> ArrowStream:
+    return ArrowStream(reader.schema, iter(reader))

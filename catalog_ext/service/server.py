@@ -1,0 +1,89 @@
+"""Runs the service: in a thread of this process, or in the foreground."""
+
+from __future__ import annotations
+
+import secrets
+import socket
+import threading
+import time
+from types import TracebackType
+from typing import Self
+
+import uvicorn
+
+from catalog_ext.catalog import Catalog
+from catalog_ext.service.application import build_application
+from metastore.errors import ServiceError
+
+LOOPBACK = "127.0.0.1"
+_START_TIMEOUT_S = 10.0
+
+
+def new_token() -> str:
+    """A random token of 32 bytes."""
+    return secrets.token_urlsafe(32)
+
+
+class Service:
+    """The service of one catalog; ``start`` returns when it answers.
+
+    Args:
+        catalog: What it serves; it is not closed with the service.
+        host: The address to listen on.
+        port: The port, 0 for a free one.
+        token: What requests must carry; a new random one if left out.
+
+    Raises:
+        ServiceError: The port is taken.
+    """
+
+    def __init__(self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None) -> None:
+        self.token = token or new_token()
+        try:
+            self._socket = socket.create_server((host, port), backlog=128)
+        except OSError as error:
+            raise ServiceError(f"The service cannot listen on {host}:{port}: {error}. Choose another port.") from error
+        self.host = host
+        self.port: int = self._socket.getsockname()[1]
+        config = uvicorn.Config(
+            build_application(catalog, self.token), log_level="warning", access_log=False, lifespan="off", timeout_keep_alive=120
+        )
+        self._server = uvicorn.Server(config)
+        self._thread: threading.Thread | None = None
+
+    @property
+    def uri(self) -> str:
+        """Where it answers."""
+        return f"http://{self.host}:{self.port}"
+
+    def start(self) -> Self:
+        """Serve from a thread of this process.
+
+        Raises:
+            ServiceError: It does not come up.
+        """
+        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="catalog-ext-service", daemon=True)
+        self._thread.start()
+        deadline = time.monotonic() + _START_TIMEOUT_S
+        while not self._server.started:
+            if not self._thread.is_alive() or time.monotonic() > deadline:
+                raise ServiceError(f"The service at {self.uri} did not start.")
+            time.sleep(0.005)
+        return self
+
+    def run(self) -> None:
+        """Serve from this thread until a signal says to stop."""
+        self._server.run([self._socket])
+
+    def stop(self) -> None:
+        """Answer what is under way, and end."""
+        self._server.should_exit = True
+        if self._thread is not None:
+            self._thread.join(_START_TIMEOUT_S)
+        self._socket.close()
+
+    def __enter__(self) -> Self:
+        return self.start()
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.stop()
