@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
-from metastore.model import DataFile
+if TYPE_CHECKING:
+    from metastore.model import DataFile
 
 
 @dataclass(frozen=True, slots=True)

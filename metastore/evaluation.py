@@ -1,13 +1,12 @@
-"""The exact evaluator of bound predicates, in SQL's three-valued logic, over whole or still unknown partition values."""
+"""The exact evaluator of bound predicates: SQL's three-valued logic over whole or still unknown partition values."""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Mapping, Sequence
 from enum import Enum, IntFlag
 from functools import lru_cache
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from metastore.predicates import (
     And,
@@ -23,7 +22,11 @@ from metastore.predicates import (
     Predicate,
     StringMatch,
 )
-from metastore.values import Scalar, Value
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from metastore.values import Scalar, Value
 
 
 class _Unknown(Enum):
@@ -43,9 +46,7 @@ class Outcome(IntFlag):
     ANY = 7
 
 
-_NEGATED = {
-    bits: Outcome(((bits & 1) << 1) | ((bits & 2) >> 1) | (bits & 4)) for bits in range(8)
-}
+_NEGATED = {bits: Outcome(((bits & 1) << 1) | ((bits & 2) >> 1) | (bits & 4)) for bits in range(8)}
 _SINGLE = (Outcome.TRUE, Outcome.FALSE, Outcome.NULL)
 
 
@@ -55,7 +56,9 @@ def _conjunction(left: Outcome, right: Outcome) -> Outcome:
         for b in _SINGLE:
             if a & left and b & right:
                 both = {a, b}
-                result |= Outcome.FALSE if Outcome.FALSE in both else Outcome.NULL if Outcome.NULL in both else Outcome.TRUE
+                result |= (
+                    Outcome.FALSE if Outcome.FALSE in both else Outcome.NULL if Outcome.NULL in both else Outcome.TRUE
+                )
     return result
 
 
@@ -84,8 +87,8 @@ class Evaluator:
 
     def _evaluate(self, predicate: Predicate, values: Sequence[Value | _Unknown]) -> Outcome:
         match predicate:
-            case Constant(value):
-                return Outcome.TRUE if value else Outcome.FALSE
+            case Constant(truth):
+                return Outcome.TRUE if truth else Outcome.FALSE
             case And(args):
                 result = Outcome.TRUE
                 for arg in args:
@@ -116,7 +119,11 @@ class Evaluator:
         if op is Operator.NULL_SAFE_EQ:
             if value is UNKNOWN:
                 return Outcome.TRUE | Outcome.FALSE
-            equal = value is other if value is None or other is None else _COMPARE[Operator.EQ](order_key(value), order_key(other))
+            equal = (
+                value is other
+                if value is None or other is None
+                else _COMPARE[Operator.EQ](order_key(value), order_key(other))
+            )
             return _outcome(equal)
         if other is None or value is None:
             return Outcome.NULL
@@ -126,16 +133,18 @@ class Evaluator:
 
     @classmethod
     def _member(cls, value: Value | _Unknown, others: Sequence[Value]) -> Outcome:
+        if not others:
+            return Outcome.FALSE
         if value is UNKNOWN:
-            return Outcome.ANY
+            return Outcome.NULL if all(other is None for other in others) else Outcome.ANY
         if value is None:
-            return Outcome.NULL if others else Outcome.FALSE
+            return Outcome.NULL
         if any(other is not None and order_key(value) == order_key(other) for other in others):
             return Outcome.TRUE
         return Outcome.NULL if None in others else Outcome.FALSE
 
 
-def _outcome(value: bool) -> Outcome:  # noqa: FBT001 -- a truth value is what is converted
+def _outcome(value: bool) -> Outcome:
     return Outcome.TRUE if value else Outcome.FALSE
 
 

@@ -44,8 +44,8 @@ def validate_column_name(name: str) -> str:
     if not name or len(name) > 767 or any(c in ",:;/\\" or ord(c) < 32 or ord(c) == 127 for c in name):
         shown = name if len(name) <= 60 else f"{name[:40]}… ({len(name)} characters)"
         raise InvalidIdentifierError(
-            f"{shown!r} is not a valid column name. Use 1 to 767 characters, none of them ',', ':', ';', '/', '\\' or a "
-            "control character.",
+            f"{shown!r} is not a valid column name. Use 1 to 767 characters, none of them ',', ':', ';', '/', '\\' or "
+            "a control character.",
             {"column": shown},
         )
     return name

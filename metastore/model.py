@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from metastore.identifiers import TableIdentifier
 from metastore.predicates import Key
 from metastore.types import DataType, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from metastore.identifiers import TableIdentifier
 
 
 class TableType(StrEnum):
@@ -43,6 +47,7 @@ class Column:
 
     @property
     def data_type(self) -> DataType:
+        """The parsed type."""
         return parse_type(self.type)
 
 
@@ -80,6 +85,7 @@ class TableDefinition:
 
     @property
     def partition_mode(self) -> PartitionMode:
+        """Whether the partition columns are virtual (the default) or declared."""
         return PartitionMode(self.properties.get(PARTITION_MODE_PROPERTY, PartitionMode.VIRTUAL))
 
     @property
@@ -110,6 +116,7 @@ class Table:
 
     @property
     def identifier(self) -> TableIdentifier:
+        """The table's name."""
         return self.definition.identifier
 
 

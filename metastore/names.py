@@ -1,15 +1,18 @@
 """The partition-name codec: ``k1=v1/k2=v2`` and back, with Hive's escaping.
 
-The escape set is that of Hive's ``FileUtils.escapePathName`` (and Spark's ``ExternalCatalogUtils``); a name is kept exactly
-as it was found on the store, and decoded only to be read.
+The escape set is that of Hive's ``FileUtils.escapePathName`` (Spark's ``ExternalCatalogUtils`` lacks NUL); a name
+is kept exactly as it was found on the store, and decoded only to be read.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from metastore.errors import InvalidPartitionNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 """The directory value that stands for NULL (``hive.exec.default.partition.name``)."""
@@ -17,7 +20,7 @@ DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 MAX_VALUE_LENGTH = 1023
 """The metastore keeps partition values of fewer than 1024 characters."""
 
-_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(c) for c in range(1, 32)}
+_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(c) for c in range(32)}
 _ESCAPE_SEQUENCE = re.compile(r"%([0-9A-Fa-f]{2})")
 _NEEDS_ESCAPE = re.compile("[" + re.escape("".join(sorted(_ESCAPED))) + "]")
 
@@ -63,7 +66,7 @@ def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def partition_values(name: str) -> tuple[str | None, ...]:
-    """The unescaped values of a partition name; the default partition is None, an unpartitioned table's ``''`` has none.
+    """The unescaped values of a partition name; the default partition is None, and ``''`` has none.
 
     Raises:
         InvalidPartitionNameError: A component is not ``key=value``.
@@ -72,14 +75,16 @@ def partition_values(name: str) -> tuple[str | None, ...]:
 
 
 def format_partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
-    """The partition name that Hive writes for these keys and unescaped values; None and ``''`` are the default partition.
+    """The partition name that Hive writes for these keys and values; None and ``''`` are the default partition.
 
     Raises:
         InvalidPartitionNameError: A value equals the default partition's name or has 1024 or more characters, or the
             numbers of keys and values differ.
     """
     if len(keys) != len(values):
-        raise InvalidPartitionNameError(f"{len(values)} values were given for {len(keys)} partition columns {list(keys)}.")
+        raise InvalidPartitionNameError(
+            f"{len(values)} values were given for {len(keys)} partition columns {list(keys)}."
+        )
     return "/".join(f"{escape_path_name(k)}={_format_value(k, v)}" for k, v in zip(keys, values, strict=True))
 
 
@@ -88,7 +93,8 @@ def _format_value(key: str, value: str | None) -> str:
         return DEFAULT_PARTITION
     if value == DEFAULT_PARTITION:
         raise InvalidPartitionNameError(
-            f"The value {value!r} of partition column {key!r} stands for NULL and cannot be a string. Write NULL instead.",
+            f"The value {value!r} of partition column {key!r} stands for NULL and cannot be a string. "
+            "Write NULL instead.",
             {"column": key},
         )
     if len(value) > MAX_VALUE_LENGTH:

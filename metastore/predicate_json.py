@@ -55,4 +55,6 @@ def _literal(value: object, node: Mapping[Any, Any]) -> str | None:
 
 
 def _malformed(node: object) -> InvalidPredicateError:
-    return InvalidPredicateError(f"Not a predicate of the service's contract: {str(node)[:200]}. See docs/spec/service.md.")
+    return InvalidPredicateError(
+        f"Not a predicate of the service's contract: {str(node)[:200]}. See docs/spec/service.md."
+    )

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from decimal import Decimal
+from decimal import Decimal, InvalidOperation
+from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot import exp
@@ -25,8 +25,14 @@ from metastore.predicates import (
     all_of,
 )
 
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
 MAX_LENGTH = 1_000_000
 """Characters of the longest predicate text that is parsed."""
+
+_MAX_EXPONENT = 400
+"""Larger numbers fit no type, and their text would fill the memory."""
 
 _OPERATORS: dict[type[exp.Expression], tuple[Operator, Operator]] = {
     exp.EQ: (Operator.EQ, Operator.EQ),
@@ -49,9 +55,9 @@ _MATCHES: dict[type[exp.Expression], Match] = {
 def parse_predicate(text: str) -> Predicate:
     """The unbound predicate that a SQL condition over partition columns states; numbers in it are ``Decimal``.
 
-    Accepted are comparisons of a column with a literal (either way round), ``[NOT] IN``, ``BETWEEN``, ``LIKE``, ``IS [NOT] NULL``,
-    ``startswith``, ``endswith``, ``contains``, ``AND``, ``OR``, ``NOT``, TRUE and FALSE. Literals are strings, numbers,
-    booleans, NULL, ``DATE '…'`` and ``TIMESTAMP '…'``.
+    Accepted are comparisons of a column with a literal (either way round), ``[NOT] IN``, ``BETWEEN``, ``LIKE``,
+    ``IS [NOT] NULL``, ``startswith``, ``endswith``, ``contains``, ``AND``, ``OR``, ``NOT``, TRUE and FALSE.
+    Literals are strings, numbers, booleans, NULL, ``DATE '…'`` and ``TIMESTAMP '…'``.
 
     Raises:
         InvalidPredicateError: The text is not such a condition.
@@ -64,9 +70,12 @@ def parse_predicate(text: str) -> Predicate:
         statements = sqlglot.parse(text, dialect="spark")
     except (SqlglotError, RecursionError) as error:
         raise InvalidPredicateError(f"{_shown(text)} is not a SQL condition: {_first_line(error)}") from error
-    if len(statements) != 1 or statements[0] is None:
+    if len(statements) != 1 or not isinstance(statements[0], exp.Expression):
         raise InvalidPredicateError(f"{_shown(text)} is not one SQL condition.")
-    return _Converter(text).convert(statements[0])
+    try:
+        return _Converter(text).convert(statements[0])
+    except RecursionError as error:
+        raise InvalidPredicateError(f"{_shown(text)} is nested too deeply.") from error
 
 
 def spec_predicate(spec: Mapping[str, str | None]) -> Predicate:
@@ -133,6 +142,8 @@ class _Converter:
 
     def _between(self, node: exp.Expression) -> Predicate:
         column = self._column(node.this)
+        if node.args.get("symmetric"):
+            raise self._unsupported(node)
         low, high = self._literal(node.args["low"]), self._literal(node.args["high"])
         return And((Comparison(Operator.GE, column, low), Comparison(Operator.LE, column, high)))
 
@@ -149,17 +160,29 @@ class _Converter:
         if isinstance(node, exp.Null):
             return None
         if isinstance(node, exp.Literal):
-            return str(node.this) if node.is_string else Decimal(node.this)
+            return str(node.this) if node.is_string else self._number(node)
+        if isinstance(node, exp.RawString):
+            return str(node.this)
         if isinstance(node, exp.Boolean):
             return "true" if node.this else "false"
-        if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) and not node.this.is_string:
-            return -Decimal(node.this.this)
-        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal) and node.this.is_string:
-            return str(node.this.this)
+        if isinstance(node, exp.Neg) and isinstance(number := self._literal(node.this), Decimal):
+            return -number
+        if isinstance(node, exp.Cast) and isinstance(node.this, exp.Literal):
+            # DATE '…', and numbers with a suffix such as 10L, arrive as casts.
+            return self._literal(node.this)
         raise self._unsupported(node, "a literal")
 
+    def _number(self, node: exp.Expression) -> Decimal:
+        try:
+            number = Decimal(node.this)
+        except InvalidOperation as error:
+            raise self._unsupported(node, "a number") from error
+        if abs(number.adjusted()) > _MAX_EXPONENT:
+            raise self._unsupported(node, f"a number below 1e{_MAX_EXPONENT}")
+        return number
+
     def _text_literal(self, node: exp.Expression) -> str:
-        if isinstance(node, exp.Literal) and node.is_string:
+        if isinstance(node, exp.RawString) or (isinstance(node, exp.Literal) and node.is_string):
             return str(node.this)
         raise self._unsupported(node, "a string literal")
 
@@ -168,7 +191,7 @@ class _Converter:
     ) -> InvalidPredicateError:
         found = node.sql(dialect="spark")
         return InvalidPredicateError(
-            f"The predicate {_shown(self._text)} cannot be used: {found[:120]!r} is not {wanted}. Use =, <=>, !=, <, <=, >, >=, "
-            "IN, BETWEEN, LIKE and IS NULL on partition columns, with AND, OR and NOT.",
+            f"The predicate {_shown(self._text)} cannot be used: {found[:120]!r} is not {wanted}. "
+            "Use =, <=>, !=, <, <=, >, >=, IN, BETWEEN, LIKE and IS NULL on partition columns, with AND, OR and NOT.",
             {"predicate": self._text[:200]},
         )

@@ -1,7 +1,7 @@
 """The predicate tree over partition columns, shared by SQL, the Hive Metastore's filters and the exact evaluator.
 
-A tree is *unbound* when it comes from text or JSON (its values are texts), and *bound* to a table's partition columns by
-``bind``: names in the table's spelling, values typed. Visitors take bound trees:
+A tree is *unbound* when it comes from text or JSON (its values are texts), and *bound* to a table's partition columns
+by ``bind``: names in the table's spelling, values typed. Visitors take bound trees:
 
 * ``metastore.evaluation`` answers exactly, with SQL's three-valued logic;
 * ``metastore.index.predicate_sql`` makes a WHERE clause of it;
@@ -10,15 +10,19 @@ A tree is *unbound* when it comes from text or JSON (its values are texts), and 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
 from dataclasses import dataclass, replace
 from decimal import Decimal
 from enum import StrEnum
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from metastore.errors import InvalidPredicateError, InvalidValueError
-from metastore.types import DataType
 from metastore.values import Value, cast_text, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metastore.types import DataType
 
 
 class Operator(StrEnum):
@@ -34,7 +38,7 @@ class Operator(StrEnum):
 
 
 class Match(StrEnum):
-    """How a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
+    r"""How a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
 
     STARTS_WITH = "starts_with"
     ENDS_WITH = "ends_with"
@@ -44,26 +48,36 @@ class Match(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Constant:
+    """TRUE or FALSE."""
+
     value: bool
 
 
 @dataclass(frozen=True, slots=True)
 class And:
+    """All of its arguments; TRUE when it has none."""
+
     args: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Or:
+    """At least one of its arguments; FALSE when it has none."""
+
     args: tuple[Predicate, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Not:
+    """The negation; NULL stays NULL."""
+
     arg: Predicate
 
 
 @dataclass(frozen=True, slots=True)
 class Comparison:
+    """A column compared with a value."""
+
     op: Operator
     column: str
     value: Value
@@ -71,23 +85,32 @@ class Comparison:
 
 @dataclass(frozen=True, slots=True)
 class In:
+    """A column's value is among those given."""
+
     column: str
     values: tuple[Value, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class IsNull:
+    """A column is NULL."""
+
     column: str
 
 
 @dataclass(frozen=True, slots=True)
 class StringMatch:
+    """A string column matches a pattern."""
+
     kind: Match
     column: str
     pattern: str
 
 
 Predicate: TypeAlias = "Constant | And | Or | Not | Comparison | In | IsNull | StringMatch"
+
+_BAD_ESCAPE = re.compile(r"^(?:[^\\]|\\[%_\\])*\\(?![%_\\])", re.DOTALL)
+"""A LIKE pattern that Spark refuses (``INVALID_FORMAT.ESC_IN_THE_MIDDLE`` and ``ESC_AT_THE_END``)."""
 
 TRUE = Constant(value=True)
 FALSE = Constant(value=False)
@@ -131,8 +154,8 @@ def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
         table: The table's name, for messages.
 
     Raises:
-        InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on one
-            that is not a string.
+        InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on
+            one that is not a string.
         InvalidValueError: A value does not fit its column's type.
     """
     return _Binder({key.name.lower(): key for key in keys}, table).bind(predicate)
@@ -161,12 +184,18 @@ class _Binder:
             case Comparison(_, column, value):
                 key = self._key(column)
                 return replace(predicate, column=key.name, value=self._typed(value, key))
-            case StringMatch(_, column, _):
+            case StringMatch(kind, column, pattern):
                 key = self._key(column)
                 if not key.type.is_string:
                     raise InvalidPredicateError(
-                        f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}; only strings "
-                        "can be matched with a pattern. Compare it with =, <, BETWEEN or IN.",
+                        f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}; only "
+                        "strings can be matched with a pattern. Compare it with =, <, BETWEEN or IN.",
+                        {"table": self._table, "column": key.name},
+                    )
+                if kind is Match.LIKE and _BAD_ESCAPE.search(pattern):
+                    raise InvalidPredicateError(
+                        f"The LIKE pattern {pattern[:120]!r} on column {key.name!r} of table {self._table} has "
+                        "a backslash that escapes neither '%', '_' nor a backslash. Write it twice.",
                         {"table": self._table, "column": key.name},
                     )
                 return replace(predicate, column=key.name)
@@ -176,7 +205,8 @@ class _Binder:
         if key is None:
             names = ", ".join(k.name for k in self._keys.values()) or "none"
             raise InvalidPredicateError(
-                f"{column[:120]!r} is not a partition column of table {self._table}. Its partition columns are: {names}.",
+                f"{column[:120]!r} is not a partition column of table {self._table}. "
+                f"Its partition columns are: {names}.",
                 {"table": self._table, "column": column[:120]},
             )
         return key
@@ -186,10 +216,12 @@ class _Binder:
             return None
         if isinstance(value, Decimal) and key.type.is_string:
             raise InvalidPredicateError(
-                f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}, and {value} is a number. "
-                f"Write '{value}' in quotes, or register the key with a number type.",
+                f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}, and {value} is "
+                f"a number. Write '{value}' in quotes, or register the key with a number type.",
                 {"table": self._table, "column": key.name},
             )
+        if isinstance(value, Decimal) and key.type.is_integer and value == value.to_integral_value():
+            value = value.quantize(Decimal(1)) if value.adjusted() < 28 else value  # 1.0 is the integer 1
         try:
             return cast_text(value if isinstance(value, str) else value_text(value), key.type)
         except InvalidValueError as error:

@@ -16,11 +16,12 @@ _SIMPLE = frozenset({
     "timestamp_ntz", "variant", "void",
 })  # fmt: skip
 KEY_TYPES = frozenset({
-    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char", "varchar", "date",
-    "timestamp", "timestamp_ntz", "time",
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char", "varchar",
+    "date", "timestamp", "timestamp_ntz", "time",
 })  # fmt: skip
 """Names of the types that a partition column may have."""
 
+_MAX_DEPTH = 100
 _TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.|'')*')|([\w$]+)|(.))", re.UNICODE | re.DOTALL)
 
 
@@ -54,10 +55,12 @@ class DataType:
 
     @property
     def is_string(self) -> bool:
+        """Whether it is STRING, CHAR or VARCHAR."""
         return self.name in ("string", "char", "varchar")
 
     @property
     def is_integer(self) -> bool:
+        """Whether it is an integer type."""
         return self.name in ("tinyint", "smallint", "int", "bigint")
 
 
@@ -110,6 +113,7 @@ class _Parser:
         self._tokens = [m.group(1) or m.group(2) or m.group(3) or m.group(4) for m in _TOKEN.finditer(text)]
         self._tokens = [t for t in self._tokens if t.strip()]
         self._next = 0
+        self._depth = 0
 
     def _peek(self) -> str | None:
         return self._tokens[self._next] if self._next < len(self._tokens) else None
@@ -151,6 +155,14 @@ class _Parser:
                 return tuple(numbers)
 
     def data_type(self) -> DataType:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"it nests too deep (more than {_MAX_DEPTH} levels)")
+        result = self._data_type()
+        self._depth -= 1
+        return result
+
+    def _data_type(self) -> DataType:
         word = self._take().lower()
         name = _ALIASES.get(word, word)
         if name == "timestamp" and self._accept("without"):

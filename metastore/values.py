@@ -5,13 +5,16 @@ from __future__ import annotations
 import math
 import re
 import struct
-from collections.abc import Callable
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from metastore.errors import InvalidValueError
-from metastore.types import DataType
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from metastore.types import DataType
 
 Scalar: TypeAlias = str | int | float | bool | Decimal | date | datetime | time
 """A non-null value. Timestamps have no zone: they are local time (see ``docs/design/main-job.md``)."""
@@ -20,11 +23,18 @@ Value: TypeAlias = Scalar | None
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
-_DATE = re.compile(r"(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.ASCII)
+_TRIMMED = "".join(chr(c) for c in (*range(33), 127))
+"""What Spark trims before it casts: blanks and control characters of ASCII, no others."""
+_DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.ASCII)
 _TIMESTAMP = re.compile(
-    r"(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](?:(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{0,9}))?)?)?)?)?)?", re.ASCII
+    r"\+?(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?)?)?", re.ASCII
 )
-_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d{1,9}))?)?", re.ASCII)
+_ZONE = re.compile(
+    r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?"
+    r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z",
+    re.ASCII,
+)
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 
 
 def cast_text(text: str, data_type: DataType) -> Value:
@@ -41,7 +51,7 @@ def cast_text(text: str, data_type: DataType) -> Value:
         return _cast_string(text, data_type)
     if text == "":
         return None
-    value = _CASTS[data_type.name](text.strip(), data_type)
+    value = _CASTS[data_type.name](text.strip(_TRIMMED), data_type)
     if value is None:
         shown = text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
         raise InvalidValueError(
@@ -64,7 +74,7 @@ def _cast_string(text: str, data_type: DataType) -> str:
 
 
 def _cast_integer(text: str, data_type: DataType) -> int | None:
-    if not re.fullmatch(r"[+-]?\d{1,40}", text, re.ASCII):
+    if not re.fullmatch(r"[+-]?0*\d{1,40}", text, re.ASCII):
         return None
     value = int(text)
     half = 1 << (_INTEGER_BITS[data_type.name] - 1)
@@ -90,19 +100,17 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
 
 
 def _cast_float(text: str, data_type: DataType) -> float | None:
-    named = {"nan": math.nan, "inf": math.inf, "infinity": math.inf}
+    if text.lower() == "nan":
+        return math.nan
     sign, bare = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
-    if bare.lower() in named:
-        return sign * named[bare.lower()]
-    if not re.fullmatch(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?", bare, re.ASCII):
+    if bare.lower() in ("inf", "infinity"):
+        return sign * math.inf
+    # Java's parser, which Spark casts with, takes the suffixes of its own literals.
+    if not re.fullmatch(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", bare, re.ASCII):
         return None
-    value = sign * float(bare)
-    if data_type.name == "float":
-        try:
-            value = struct.unpack("<f", struct.pack("<f", value))[0]
-        except OverflowError:
-            value = math.copysign(math.inf, value)
-    return value + 0.0
+    value = sign * float(bare.rstrip("dDfF"))
+    # Adding zero turns -0.0 into 0.0, which equals it.
+    return (_single(value) if data_type.name == "float" else value) + 0.0
 
 
 def _cast_date(text: str, _: DataType) -> date | None:
@@ -120,7 +128,11 @@ def _microseconds(fraction: str | None) -> int:
     return int(((fraction or "") + "000000")[:6])
 
 
-def _cast_timestamp(text: str, _: DataType) -> datetime | None:
+def _cast_timestamp(text: str, data_type: DataType) -> datetime | None:
+    if data_type.name == "timestamp_ntz":
+        # Spark drops the zone. A TIMESTAMP with one is an instant, whose local time depends on the session: it does
+        # not fit.
+        text = _ZONE.sub(r"\g<clock>", text)
     match = _TIMESTAMP.fullmatch(text)
     if match is None:
         return None
@@ -158,8 +170,13 @@ _CASTS: dict[str, Callable[[str, DataType], Value]] = {
 }
 
 
-def value_text(value: Scalar) -> str:
-    """The canonical text of a value, as Spark casts it to STRING."""
+def value_text(value: Scalar, data_type: DataType | None = None) -> str:
+    """The canonical text of a value, as Spark casts it to STRING.
+
+    Args:
+        value: The value.
+        data_type: Its type; only FLOAT has another text than a Python float of unknown type, which is taken for DOUBLE.
+    """
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, datetime):
@@ -171,8 +188,39 @@ def value_text(value: Scalar) -> str:
     if isinstance(value, Decimal):
         return f"{value:f}"
     if isinstance(value, float):
-        return "NaN" if math.isnan(value) else str(value).replace("inf", "Infinity")
+        return _float_text(value, single=data_type is not None and data_type.name == "float")
     return str(value)
+
+
+def _float_text(value: float, *, single: bool) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    shortest = _shortest_single(value) if single else repr(value)
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    number = Decimal(shortest).normalize()
+    text = "".join(map(str, number.as_tuple().digits))
+    point = number.adjusted() + 1
+    prefix = "-" if number.is_signed() else ""
+    if -3 < point <= 7:  # Java writes 0.001 <= x < 10000000 in full, and the rest with an exponent
+        padded = text.rjust(len(text) - point + 1, "0") if point <= 0 else text.ljust(point, "0")
+        cut = max(point, 1)
+        return f"{prefix}{padded[:cut]}.{padded[cut:] or '0'}"
+    return f"{prefix}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def _shortest_single(value: float) -> str:
+    candidates = (f"{value:.{precision}g}" for precision in range(1, 9))
+    return next((c for c in candidates if _single(float(c)) == value), f"{value:.9g}")
+
+
+def _single(value: float) -> float:
+    """The nearest number that 32 bits can hold."""
+    try:
+        result: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return result
 
 
 def _with_fraction(clock: str, microsecond: int, day: str) -> str:
@@ -180,7 +228,7 @@ def _with_fraction(clock: str, microsecond: int, day: str) -> str:
     return f"{day}{clock}{fraction}"
 
 
-_EPOCH = datetime(1970, 1, 1)  # noqa: DTZ001 -- local time has no zone
+_EPOCH = datetime(1970, 1, 1)
 
 
 def epoch_microseconds(value: datetime) -> int:

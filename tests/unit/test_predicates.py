@@ -1,0 +1,147 @@
+"""Binding predicates to a table's partition columns."""
+
+from __future__ import annotations
+
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.errors import InvalidPredicateError, InvalidValueError
+from metastore.predicates import (
+    FALSE,
+    TRUE,
+    And,
+    Comparison,
+    In,
+    IsNull,
+    Key,
+    Match,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    StringMatch,
+    all_of,
+    bind,
+    columns_of,
+)
+from metastore.types import parse_type
+
+if TYPE_CHECKING:
+    from metastore.values import Value
+
+KEYS = (
+    Key(0, "Ds", parse_type("date")),
+    Key(1, "region", parse_type("string")),
+    Key(2, "hour", parse_type("int")),
+    Key(3, "ratio", parse_type("decimal(5,2)")),
+)
+
+
+def _bound(predicate: Predicate) -> Predicate:
+    return bind(predicate, KEYS, "sales.trips")
+
+
+def test_names_get_the_tables_spelling_and_values_their_types() -> None:
+    unbound = And(
+        (Comparison(Operator.GE, "DS", "2025-01-02"), Not(In("HOUR", ("07", None))), Or((IsNull("Region"), TRUE)))
+    )
+    assert _bound(unbound) == And(
+        (Comparison(Operator.GE, "Ds", date(2025, 1, 2)), Not(In("hour", (7, None))), Or((IsNull("region"), TRUE)))
+    )
+
+
+@pytest.mark.parametrize(
+    ("column", "literal", "value"),
+    [
+        ("hour", Decimal(7), 7),
+        ("hour", Decimal("7.0"), 7),
+        ("hour", Decimal("1E+2"), 100),
+        ("hour", Decimal("-0"), 0),
+        ("ratio", Decimal("1.5"), Decimal("1.50")),
+        ("ratio", "1.005", Decimal("1.01")),
+        ("Ds", "2025-01", date(2025, 1, 1)),
+        ("region", "eu", "eu"),
+        ("region", None, None),
+    ],
+)
+def test_literals(column: str, literal: Value, value: Value) -> None:
+    assert _bound(Comparison(Operator.EQ, column, literal)) == Comparison(Operator.EQ, column, value)
+
+
+@pytest.mark.parametrize(
+    ("column", "literal"),
+    [
+        ("hour", "x"),
+        ("hour", Decimal("1.5")),
+        ("hour", Decimal(10) ** 30),
+        ("Ds", "2025-02-30"),
+        ("Ds", Decimal(2025) ** 2),
+    ],
+)
+def test_a_value_that_does_not_fit_names_table_column_and_value(column: str, literal: Value) -> None:
+    with pytest.raises(InvalidValueError, match=r"sales\.trips") as caught:
+        _bound(In(column, (literal,)))
+    assert caught.value.parameters["column"] == column
+    assert column in caught.value.message
+
+
+def test_a_number_for_a_string_key_is_refused() -> None:
+    # Spark would compare numerically: '007' = 7. Guessing either way would give wrong partitions.
+    with pytest.raises(InvalidPredicateError, match=r"Write '7' in quotes"):
+        _bound(Comparison(Operator.EQ, "region", Decimal(7)))
+
+
+def test_an_unknown_column_is_named_with_those_that_exist() -> None:
+    with pytest.raises(
+        InvalidPredicateError, match=r"'day' is not a partition column of table sales\.trips.* Ds, region, hour, ratio"
+    ):
+        _bound(Not(IsNull("day")))
+
+
+def test_an_unpartitioned_table_has_no_column_to_name() -> None:
+    with pytest.raises(InvalidPredicateError, match=r"are: none"):
+        bind(IsNull("day"), (), "sales.flat")
+
+
+def test_patterns_are_for_strings() -> None:
+    with pytest.raises(InvalidPredicateError, match=r"'hour' of table sales\.trips is INT"):
+        _bound(StringMatch(Match.LIKE, "hour", "1%"))
+
+
+@pytest.mark.parametrize("pattern", ["a\\b", "a\\", "\\\\\\", "%\\x_"])
+def test_like_patterns_that_spark_refuses(pattern: str) -> None:
+    with pytest.raises(InvalidPredicateError, match=r"Write it twice"):
+        _bound(StringMatch(Match.LIKE, "region", pattern))
+
+
+@pytest.mark.parametrize("pattern", ["", "a%", "a\\%", "a\\_b", "\\\\", "a\\\\%\\\\"])
+def test_like_patterns_that_spark_takes(pattern: str) -> None:
+    match = StringMatch(Match.LIKE, "region", pattern)
+    assert _bound(match) == match
+
+
+def test_a_backslash_is_plain_outside_like() -> None:
+    match = StringMatch(Match.STARTS_WITH, "region", "a\\b")
+    assert _bound(match) == match
+
+
+def test_all_of() -> None:
+    one, two = IsNull("a"), IsNull("b")
+    assert all_of() == TRUE
+    assert all_of(None, one) == one
+    assert all_of(one, None, two) == And((one, two))
+
+
+def test_columns_of_names_every_mention() -> None:
+    predicate = And(
+        (
+            IsNull("a"),
+            Not(Or((In("b", ()), FALSE))),
+            Comparison(Operator.LT, "a", "1"),
+            StringMatch(Match.LIKE, "c", ""),
+        )
+    )
+    assert list(columns_of(predicate)) == ["a", "b", "a", "c"]

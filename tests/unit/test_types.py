@@ -1,0 +1,155 @@
+"""Type strings: Spark's DDL and Hive's dialect of it, canonical text, round trip."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metastore.errors import InvalidTypeError
+from metastore.types import KEY_TYPES, DataType, Field, parse_fields, parse_type, quote_name
+
+
+@pytest.mark.parametrize(
+    ("text", "canonical"),
+    [
+        ("BIGINT", "bigint"),
+        (" long ", "bigint"),
+        ("Integer", "int"),
+        ("decimal", "decimal(10,0)"),
+        ("DEC(5)", "decimal(5,0)"),
+        ("numeric( 38 , 38 )", "decimal(38,38)"),
+        ("char(3)", "char(3)"),
+        ("character(3)", "char(3)"),
+        ("VARCHAR(65535)", "varchar(65535)"),
+        ("timestamp_ltz", "timestamp"),
+        ("TIMESTAMP WITHOUT TIME ZONE", "timestamp_ntz"),
+        ("time", "time(6)"),
+        ("TIME(3)", "time(3)"),
+        ("array<array<int>>", "array<array<int>>"),
+        ("map<string, struct<a: int, `b c`: string>>", "map<string,struct<a:int,`b c`:string>>"),
+        ("STRUCT<a INT NOT NULL COMMENT 'it\\'s', b: DATE>", "struct<a:int not null comment 'it\\'s',b:date>"),
+        ("struct<>", "struct<>"),
+        ("struct<$a:int>", "struct<`$a`:int>"),
+    ],
+)
+def test_canonical_text(text: str, canonical: str) -> None:
+    assert str(parse_type(text)) == canonical
+    assert str(parse_type(canonical)) == canonical
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        " ",
+        "blob",
+        "int int",
+        "int(3)",
+        "decimal(39,0)",
+        "decimal(5,6)",
+        "decimal(0)",
+        "decimal(1,2,3)",
+        "decimal(a)",
+        "char",
+        "char(0)",
+        "char(65536)",
+        "varchar()",
+        "array",
+        "array<>",
+        "array<int",
+        "map<int>",
+        "map<int,int,int>",
+        "struct",
+        "struct<a>",
+        "struct<a:int,A:int>",
+        "time(7)",
+        "int; drop table x",
+        "uniontype<int,string>",
+        "x" * 10_000,
+        "array<" * 50,
+        "interval",
+        "decimal(-1)",
+    ],
+)
+def test_what_is_no_type_is_refused_with_a_short_message(text: str) -> None:
+    with pytest.raises(InvalidTypeError) as caught:
+        parse_type(text)
+    assert len(caught.value.message) < 500
+
+
+def test_nesting_without_end_is_refused() -> None:
+    with pytest.raises(InvalidTypeError, match="too deep"):
+        parse_type("array<" * 5000 + "int" + ">" * 5000)
+
+
+def test_columns() -> None:
+    fields = parse_fields("id BIGINT NOT NULL, `a b`: DECIMAL(10,2) COMMENT 'in USD', tags array<string>")
+    assert fields == (
+        Field("id", DataType("bigint"), nullable=False),
+        Field("a b", DataType("decimal", (10, 2)), comment="in USD"),
+        Field("tags", DataType("array", children=(DataType("string"),))),
+    )
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "id",
+        "id BIGINT,",
+        ", id BIGINT",
+        "id BIGINT, ID INT",
+        "id BIGINT name STRING",
+        "'id' INT",
+        "a.b INT",
+        "id BIGINT COMMENT x",
+    ],
+)
+def test_column_lists_that_are_refused(text: str) -> None:
+    with pytest.raises(InvalidTypeError):
+        parse_fields(text)
+
+
+def test_a_name_that_comes_twice_is_named() -> None:
+    with pytest.raises(InvalidTypeError, match="'ID' comes twice"):
+        parse_fields("id INT, ID INT")
+
+
+_scalars = st.sampled_from(
+    [
+        *(DataType(n) for n in ("boolean", "tinyint", "int", "string", "binary", "date", "timestamp_ntz", "variant")),
+        DataType("decimal", (38, 18)),
+        DataType("varchar", (7,)),
+        DataType("time", (3,)),
+    ]
+)
+_names = st.text(st.characters(exclude_categories=("Cs",)), min_size=1, max_size=8)
+
+
+def _nested(inner: st.SearchStrategy[DataType]) -> st.SearchStrategy[DataType]:
+    fields = st.lists(
+        st.builds(Field, _names, inner, st.booleans(), st.none() | st.text(max_size=8)),
+        max_size=3,
+        unique_by=lambda f: f.name.lower(),
+    )
+    return (
+        st.builds(lambda c: DataType("array", children=(c,)), inner)
+        | st.builds(lambda k, v: DataType("map", children=(k, v)), inner, inner)
+        | st.builds(lambda fs: DataType("struct", fields=tuple(fs)), fields)
+    )
+
+
+@given(st.recursive(_scalars, _nested, max_leaves=6))
+def test_every_type_comes_back_from_its_text(data_type: DataType) -> None:
+    assert parse_type(str(data_type)) == data_type
+
+
+@given(_names)
+def test_a_quoted_name_comes_back(name: str) -> None:
+    assert parse_fields(f"{quote_name(name)} int")[0].name == name
+
+
+def test_key_types_are_types() -> None:
+    arguments = {"char": "(3)", "varchar": "(3)"}
+    assert {parse_type(name + arguments.get(name, "")).name for name in KEY_TYPES} == KEY_TYPES
