@@ -158,7 +158,7 @@ _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
 }
 
 
-def order_key(value: Scalar) -> Any:
+def order_key(value: Scalar) -> Any:  # noqa: ANN401 -- comparable with its like, which no type says
     """What values of one type are compared by: NaN equals itself and is above every number, as in Spark."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
