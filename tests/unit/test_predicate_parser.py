@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from decimal import Decimal
 
 import pytest
@@ -23,6 +24,7 @@ from metastore.predicates import (
     Or,
     Predicate,
     StringMatch,
+    columns_of,
 )
 
 
