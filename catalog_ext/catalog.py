@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from types import TracebackType
 from typing import Any, Self
 
@@ -73,7 +74,7 @@ def connect(
     settings = Settings.resolve(
         name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage, configured_metastore=configured
     )
-    return Catalog(settings, Storage(settings.storage))
+    return Catalog(settings, lambda: Storage(settings.storage))
 
 
 def _no_progress(_: RepairProgress) -> None:
@@ -86,13 +87,18 @@ class Catalog:
     Table names are ``namespace.table``, with or without the catalog's name in front.
     """
 
-    def __init__(self, settings: Settings, storage: Storage) -> None:
+    def __init__(self, settings: Settings, storage: Callable[[], Storage]) -> None:
         self.settings = settings
-        self.storage = storage
+        self._make_storage = storage
         self.index = Index.open(settings.index)
         self.metastore = MetastoreLink(settings)
         self._deliverer = Deliverer(self.index, self.metastore.client)
         self._last_delivery: DeliveryReport | None = None
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The stores; made on the first use, because a Spark session's settings are not known before it runs."""
+        return self._make_storage()
 
     def __enter__(self) -> Self:
         return self
