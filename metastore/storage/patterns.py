@@ -58,9 +58,7 @@ class Component:
         return isinstance(first, str) and first.startswith(("_", "."))
 
     def __str__(self) -> str:
-        return "".join(
-            item.value if isinstance(item, Wild) else re.sub(r"([*?{\\])", r"\\\1", item) for item in self.items
-        )
+        return "".join(item.value if isinstance(item, Wild) else escape(item) for item in self.items)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,6 +76,11 @@ class Alternative:
     def __str__(self) -> str:
         path = "/".join(str(component) if self.wild else component.literal or "" for component in self.components)
         return f"{str(self.root).removesuffix('/')}/{path}"
+
+
+def escape(text: str) -> str:
+    """Return the pattern that stands for the path ``text`` and nothing else."""
+    return re.sub(r"([*?{\\])", r"\\\1", text)
 
 
 def has_wildcards(text: str) -> bool:

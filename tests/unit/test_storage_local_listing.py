@@ -1,0 +1,159 @@
+"""Listing of a local tree: everything once, nothing that was turned down, failures that stop nothing."""
+
+from __future__ import annotations
+
+import os
+import socket
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.errors import LocationNotFoundError, StorageError
+from metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
+from metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from metastore.storage.listing import Listed
+
+
+def everything(directory: str) -> bool:
+    return True
+
+
+def fill(root: Path, *paths: str) -> None:
+    for path in paths:
+        target = root / path
+        if path.endswith("/"):
+            target.mkdir(parents=True, exist_ok=True)
+        else:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(b"x" * len(target.name))
+
+
+def files_of(listed: list[Listed]) -> set[str]:
+    return {f"{item.directory}/{item.name}".lstrip("/") for item in listed if isinstance(item, ListedFile)}
+
+
+def directories_of(listed: list[Listed]) -> set[str]:
+    return {item.directory for item in listed if isinstance(item, ListedDirectory)}
+
+
+def test_every_file_and_directory_once(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/j=a/f1", "k=1/j=a/f2", "k=1/j=b/", "k=2/f3", "f4", "_hidden/.f5", "k=%2F/j=é ö/f6")
+    listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=2))
+    assert files_of(listed) == {
+        "k=1/j=a/f1", "k=1/j=a/f2", "k=2/f3", "f4", "_hidden/.f5", "k=%2F/j=é ö/f6",
+    }  # fmt: skip
+    assert directories_of(listed) == {"k=1", "k=1/j=a", "k=1/j=b", "k=2", "_hidden", "k=%2F", "k=%2F/j=é ö"}
+    assert max(Counter(listed).values()) == 1
+    assert not [item for item in listed if isinstance(item, ListingFailure)]
+
+
+def test_size_and_time_are_the_files(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/some-file")
+    os.utime(tmp_path / "k=1/some-file", ns=(0, 1_700_000_000_123_456_789))
+    listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
+    assert ListedFile("k=1", "some-file", 9, 1_700_000_000_123) in listed
+
+
+def test_what_is_turned_down_is_not_opened(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/j=1/f", "k=2/j=1/f", "_tmp/k=3/f")
+    asked: list[str] = []
+
+    def descend(directory: str) -> bool:
+        asked.append(directory)
+        return directory not in ("k=2", "_tmp")
+
+    listed = list(list_tree(Storage(), str(tmp_path), descend=descend, depth_hint=2))
+    assert files_of(listed) == {"k=1/j=1/f"}
+    assert directories_of(listed) == {"k=1", "k=1/j=1"}
+    assert sorted(asked) == ["_tmp", "k=1", "k=1/j=1", "k=2"]
+
+
+def test_an_error_of_the_caller_reaches_the_caller(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/f")
+
+    def descend(directory: str) -> bool:
+        raise KeyError(directory)
+
+    with pytest.raises(KeyError, match="k=1"):
+        list(list_tree(Storage(), str(tmp_path), descend=descend, depth_hint=1))
+
+
+@pytest.mark.parametrize("what", ["missing", "file"])
+def test_a_root_that_is_no_directory_is_an_error(tmp_path: Path, what: str) -> None:
+    fill(tmp_path, "file")
+    with pytest.raises(LocationNotFoundError, match=what):
+        list(list_tree(Storage(), str(tmp_path / what), descend=everything, depth_hint=1))
+
+
+def test_a_link_to_a_parent_is_a_failure_and_stops_nothing(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/f", "k=2/f")
+    (tmp_path / "k=1/loop").symlink_to(tmp_path)
+    listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
+    assert files_of(listed) == {"k=1/f", "k=2/f"}
+    (failure,) = [item for item in listed if isinstance(item, ListingFailure)]
+    assert failure.directory == "k=1/loop"
+    assert isinstance(failure.error, StorageError)
+
+
+def test_links_are_followed_and_those_to_nothing_are_no_files(tmp_path: Path) -> None:
+    fill(tmp_path, "data/f", "elsewhere/g")
+    (tmp_path / "data/k=1").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "data/link").symlink_to(tmp_path / "data/f")
+    (tmp_path / "data/broken").symlink_to(tmp_path / "nothing")
+    listed = list(list_tree(Storage(), str(tmp_path / "data"), descend=everything, depth_hint=1))
+    assert files_of(listed) == {"f", "link", "k=1/g"}
+
+
+def test_pipes_and_sockets_are_no_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.chdir(tmp_path)  # a socket's path may not be long
+    with socket.socket(socket.AF_UNIX) as bound:
+        bound.bind("socket")
+        assert list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1)) == []
+
+
+def test_a_name_that_is_not_text_is_a_failure_and_stops_nothing(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/f")
+    (tmp_path / "k=1" / os.fsdecode(b"bad\xff")).write_bytes(b"")
+    listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
+    assert files_of(listed) == {"k=1/f"}
+    (failure,) = [item for item in listed if isinstance(item, ListingFailure)]
+    assert failure.directory == "k=1"
+    assert "UTF-8" in failure.error.message
+    failure.error.message.encode()
+
+
+def test_a_directory_that_vanishes_is_not_there(tmp_path: Path) -> None:
+    fill(tmp_path, "k=1/", "k=2/f")
+
+    def descend(directory: str) -> bool:
+        if directory == "k=1":
+            (tmp_path / "k=1").rmdir()
+        return True
+
+    listed = list(list_tree(Storage(), str(tmp_path), descend=descend, depth_hint=1))
+    assert directories_of(listed) == {"k=2"}
+    assert not [item for item in listed if isinstance(item, ListingFailure)]
+
+
+def test_a_tree_deeper_than_the_file_descriptors_is_listed(tmp_path: Path) -> None:
+    deep = "/".join("d" * 3 for _ in range(300))
+    fill(tmp_path, f"{deep}/f")
+    listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
+    assert files_of(listed) == {f"{deep}/f"}
+    assert len(directories_of(listed)) == 300
+
+
+def test_stopping_early_closes_every_directory(tmp_path: Path) -> None:
+    fill(tmp_path, *(f"k={number}/j=1/f" for number in range(20)))
+    before = len(os.listdir("/dev/fd"))
+    listing = list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=2)
+    assert next(listing) is not None
+    assert len(os.listdir("/dev/fd")) > before
+    listing.close()
+    assert len(os.listdir("/dev/fd")) == before
