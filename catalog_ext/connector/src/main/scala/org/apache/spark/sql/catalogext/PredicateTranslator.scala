@@ -19,28 +19,26 @@ import org.apache.spark.unsafe.types.UTF8String
  *
  * @param columns Spark's name of each partition column and the table's own spelling
  */
-class PredicateTranslator(columns: Map[String, String], zone: ZoneId) {
+class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends PredicateHelper {
 
   def translate(filters: Seq[Expression]): Option[JsonNode] = conjunction(filters.flatMap(weakened))
 
   private def conjunction(parts: Seq[JsonNode]): Option[JsonNode] = parts match {
     case Seq() => None
-    case Seq(one) => Some(one)
-    case several => Some(obj("op" -> text("and"), "args" -> arr(several)))
+    case several => Some(joined("and", several))
   }
 
   /** A predicate that holds wherever `e` does. */
   private def weakened(e: Expression): Option[JsonNode] = e match {
-    case And(left, right) => conjunction(weakened(left).toSeq ++ weakened(right))
-    case Or(left, right) =>
-      for (l <- weakened(left); r <- weakened(right)) yield obj("op" -> text("or"), "args" -> arr(Seq(l, r)))
+    case and: And => conjunction(splitConjunctivePredicates(and).flatMap(weakened))
+    case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(joined("or", _))
     case other => exact(other)
   }
 
   /** A predicate with the very value of `e`, NULL included. */
   private def exact(e: Expression): Option[JsonNode] = e match {
-    case And(left, right) => both("and", left, right)
-    case Or(left, right) => both("or", left, right)
+    case and: And => all(splitConjunctivePredicates(and).map(exact)).map(joined("and", _))
+    case or: Or => all(splitDisjunctivePredicates(or).map(exact)).map(joined("or", _))
     case Not(child) => exact(child).map(p => obj("op" -> text("not"), "arg" -> p))
     case EqualTo(Column(c), Value(v)) => comparison("=", c, v)
     case EqualTo(Value(v), Column(c)) => comparison("=", c, v)
@@ -59,9 +57,9 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) {
     case InSet(Column(c), items) if items.nonEmpty => in(c, items.toSeq.map(Literal(_, c.dataType)))
     case IsNull(Column(c)) => Some(obj("op" -> text("is_null"), "column" -> text(columns(c.name))))
     case IsNotNull(Column(c)) => Some(obj("op" -> text("is_not_null"), "column" -> text(columns(c.name))))
-    case StartsWith(Column(c), Value(v)) => comparison("starts_with", c, v)
-    case EndsWith(Column(c), Value(v)) => comparison("ends_with", c, v)
-    case Contains(Column(c), Value(v)) => comparison("contains", c, v)
+    case StartsWith(Column(c), Value(v)) if v.value != null => comparison("starts_with", c, v)
+    case EndsWith(Column(c), Value(v)) if v.value != null => comparison("ends_with", c, v)
+    case Contains(Column(c), Value(v)) if v.value != null => comparison("contains", c, v)
     // A boolean key stands for itself.
     case Column(c) if c.dataType == BooleanType => comparison("=", c, Literal.TrueLiteral)
     case Literal(true, BooleanType) => Some(obj("op" -> text("true")))
@@ -69,8 +67,12 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) {
     case _ => None
   }
 
-  private def both(op: String, left: Expression, right: Expression): Option[JsonNode] =
-    for (l <- exact(left); r <- exact(right)) yield obj("op" -> text(op), "args" -> arr(Seq(l, r)))
+  // One list and not a chain of pairs: the service limits the depth of a predicate.
+  private def joined(op: String, parts: Seq[JsonNode]): JsonNode =
+    if (parts.length == 1) parts.head else obj("op" -> text(op), "args" -> arr(parts))
+
+  private def all(parts: Seq[Option[JsonNode]]): Option[Seq[JsonNode]] =
+    Option.when(parts.forall(_.isDefined))(parts.flatten)
 
   private def comparison(op: String, column: Attribute, value: Literal): Option[JsonNode] =
     canonical(value).map(v => obj("op" -> text(op), "column" -> text(columns(column.name)), "value" -> v))
