@@ -1,8 +1,8 @@
 """The visitor that makes the metastore's filter string of a bound predicate.
 
-The metastore compares the texts of partition values, by the order of its database, and knows a few operators only. What
-it cannot answer is left out, so that it finds a superset: the caller evaluates the predicate again on what it gets, unless
-the filter is exact.
+The metastore compares the texts of partition values, by the order of its database, and knows a few operators only.
+What it cannot answer is left out, so that it finds a superset: the caller evaluates the predicate again on what it
+gets, unless the filter is exact.
 """
 
 from __future__ import annotations
@@ -71,18 +71,18 @@ def metastore_filter(predicate: Predicate, keys: Sequence[Key], *, binary_order:
         predicate: A bound tree.
         keys: The table's partition columns.
         binary_order: Whether the metastore's database compares strings by their code points (the embedded Derby does);
-            only then are ranges over strings asked for.
+            only then are ranges and ``!=`` over strings asked for.
     """
     return _Visitor({key.name: key for key in keys}, binary_order).visit(predicate, negated=False)
 
 
 class _Visitor:
-    def __init__(self, keys: Mapping[str, Key], binary_order: bool) -> None:  # noqa: FBT001
+    def __init__(self, keys: Mapping[str, Key], binary_order: bool) -> None:
         self._keys = keys
         self._binary_order = binary_order
 
     def visit(self, predicate: Predicate, *, negated: bool) -> MetastoreFilter:
-        """The filter of the predicate or of its negation; negation goes down to the leaves, where supersets stay sound."""
+        """The filter of the predicate or of its negation, which goes down to the leaves: there supersets stay sound."""
         match predicate:
             case Constant(value):
                 return _EVERYTHING if value is not negated else _ALL
@@ -141,7 +141,7 @@ class _Visitor:
         if not _IDENTIFIER.fullmatch(name) or name in _KEYWORDS:
             return _ALL
         if self._is_string(column) and isinstance(value, str):
-            if op not in ("=", "!=") and not self._binary_order:
+            if op != "=" and not self._binary_order:
                 return _ALL
             literal = _quoted(value)
             # CHAR values may be padded in a directory's name, and a database may call texts equal that differ in case.

@@ -1,0 +1,129 @@
+"""The outbox's messages (``docs/spec/metastore.md``): operations, and their payloads as domain objects."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Protocol
+
+from metastore.errors import MetastoreRefusedError
+from metastore.identifiers import TableIdentifier
+from metastore.model import Column, Namespace, TableDefinition, TableType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+CREATE_NAMESPACE = "create_namespace"
+ALTER_NAMESPACE = "alter_namespace"
+DROP_NAMESPACE = "drop_namespace"
+CREATE_TABLE = "create_table"
+ALTER_TABLE = "alter_table"
+DROP_TABLE = "drop_table"
+SYNC_PARTITIONS = "sync_partitions"
+
+
+class Message(Protocol):
+    """A row of the outbox.
+
+    Attributes:
+        table: None for messages about a namespace.
+        payload: A JSON object.
+        attempts: How often the metastore was asked in vain.
+        next_attempt_at_ms: Not to be tried before (milliseconds since the epoch).
+    """
+
+    @property
+    def outbox_id(self) -> int:  # noqa: D102
+        ...
+
+    @property
+    def operation(self) -> str:  # noqa: D102
+        ...
+
+    @property
+    def namespace(self) -> str:  # noqa: D102
+        ...
+
+    @property
+    def table(self) -> str | None:  # noqa: D102
+        ...
+
+    @property
+    def payload(self) -> Mapping[str, Any]:  # noqa: D102
+        ...
+
+    @property
+    def attempts(self) -> int:  # noqa: D102
+        ...
+
+    @property
+    def next_attempt_at_ms(self) -> int:  # noqa: D102
+        ...
+
+
+def read_namespace(message: Message) -> Namespace:
+    """The namespace in the payload.
+
+    Raises:
+        MetastoreRefusedError: The payload is not one.
+    """
+    payload = message.payload
+    try:
+        return Namespace(
+            payload["name"], payload.get("location"), payload.get("comment"), dict(payload.get("properties") or {})
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(message, error) from error
+
+
+def read_definition(message: Message) -> TableDefinition:
+    """The table's definition in the payload.
+
+    Raises:
+        MetastoreRefusedError: The payload is not one.
+    """
+    payload = message.payload
+    try:
+        return TableDefinition(
+            identifier=TableIdentifier(payload["namespace"], payload["name"]),
+            table_type=TableType(payload["table_type"]),
+            format=payload["format"],
+            location=payload["location"],
+            columns=_columns(payload["columns"]),
+            partition_columns=_columns(payload["partition_columns"]),
+            options=dict(payload["options"]),
+            properties=dict(payload["properties"]),
+            comment=payload["comment"],
+            owner=payload["owner"],
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(message, error) from error
+
+
+def read_partitions(message: Message) -> tuple[list[tuple[str, str | None]], list[str]]:
+    """The names and locations of the partitions to add, and the names of those to drop.
+
+    Raises:
+        MetastoreRefusedError: The payload does not hold them.
+    """
+    try:
+        added = [(item["name"], item.get("location")) for item in message.payload["add"]]
+        return added, list(message.payload["drop"])
+    except (KeyError, TypeError, AttributeError) as error:
+        raise unreadable(message, error) from error
+
+
+def unreadable(message: Message, error: Exception) -> MetastoreRefusedError:
+    """The error for a message that this release does not understand."""
+    return MetastoreRefusedError(
+        f"Message {message.outbox_id} of the outbox ({message.operation} of {subject(message)}) cannot be read "
+        f"({type(error).__name__}: {error}). It was written by another release: deliver it with that one.",
+        {"outbox_id": str(message.outbox_id), "operation": message.operation},
+    )
+
+
+def subject(message: Message) -> str:
+    """The table or namespace that the message is about."""
+    return f"{message.namespace}.{message.table}" if message.table else message.namespace
+
+
+def _columns(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+    return tuple(Column(i["name"], i["type"], i["nullable"], i["comment"]) for i in items)
