@@ -8,7 +8,7 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -38,9 +38,13 @@ class PlannedFileIndex(
   /** The partition filters of the scan, before anything is listed. */
   def push(filters: Seq[Expression]): Unit = synchronized { pushed = filters }
 
-  /** Size in bytes and row count of what the static filters leave. Lists only when a filter was pushed. */
+  /**
+   * Size in bytes and row count of what the static filters leave. Lists only when a filter was pushed that can leave
+   * something out: Spark pushes IS NOT NULL for every join key, and listing for that would come before the filter
+   * that the join itself will find.
+   */
   def totals: (Long, Option[Long]) = synchronized {
-    if (pushed.isEmpty && listed.isEmpty) (table.totals.bytes, table.totals.rows)
+    if (listed.isEmpty && pushed.forall(_.isInstanceOf[IsNotNull])) (table.totals.bytes, table.totals.rows)
     else {
       val partitions = static
       val rows = partitions.map(_.rows)

@@ -59,7 +59,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       case change: TableChange.SetProperty if change.property() == TableCatalog.PROP_LOCATION =>
         throw unsupportedChange(ident, "ALTER TABLE ... SET LOCATION")
       case _: TableChange.SetProperty | _: TableChange.RemoveProperty =>
-      case other => throw unsupportedChange(ident, s"this ALTER TABLE (${other.getClass.getSimpleName})")
+      case other => throw unsupportedChange(ident, s"ALTER TABLE with ${other.getClass.getSimpleName}")
     }
     val request = named(ident)
     request.set[com.fasterxml.jackson.databind.JsonNode]("set",
