@@ -9,8 +9,9 @@ from __future__ import annotations
 import math
 import struct
 from datetime import date, datetime, time
-from decimal import Decimal
+from decimal import Decimal, localcontext
 
+from metastore.errors import InvalidValueError
 from metastore.types import DataType
 from metastore.values import Scalar, Value, epoch_microseconds
 
@@ -40,35 +41,49 @@ def _encode_string(text: str) -> str:
     # PostgreSQL refuses NUL, and \x01 marks the empty string: both are stuffed so that the order stays.
     if "\x00" in text or "\x01" in text:
         text = "".join({"\x00": "\x01\x01", "\x01": "\x01\x02"}.get(c, c) for c in text)
-    # A directory's name may hold bytes that are not UTF-8; Python keeps them as lone surrogates, which no database takes.
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        raise InvalidValueError(
+            f"The value {ascii(text[:80])} is not valid Unicode text: it has a lone surrogate.", {"value": ascii(text[:80])}
+        )
+    return text
 
 
 def _encode_float(number: float) -> str:
-    if math.isnan(number):
-        number = math.nan
+    # One NaN for all, above infinity; -0.0 is 0.0.
+    number = math.nan if math.isnan(number) else number
     bits: int = struct.unpack(">Q", struct.pack(">d", 0.0 if number == 0 else abs(number)))[0]
     negative = number < 0
-    return f"{(~bits & 0xFFFFFFFFFFFFFFFF) if negative else bits | 1 << 63:016x}"
+    return f"{~bits & 0x7FFFFFFFFFFFFFFF if negative else bits | 1 << 63:016x}"
+
+
+def _encode_decimal(value: Decimal | int, scale: int) -> str:
+    with localcontext() as context:
+        # The default context would round to 28 digits.
+        context.prec = 120
+        return encode_integer(int(Decimal(value).scaleb(scale)))
 
 
 def encode_scalar(value: Scalar, data_type: DataType) -> str:
-    """The whole encoding of a value, of any length; never ``''``."""
+    """The whole encoding of a value, of any length; never ``''``.
+
+    Raises:
+        InvalidValueError: A text has a lone surrogate, which no database keeps.
+    """
     if isinstance(value, bool):
         return "1" if value else "0"
+    if data_type.name == "decimal" and isinstance(value, Decimal | int):
+        return _encode_decimal(value, data_type.parameters[1])
+    if isinstance(value, float) or (isinstance(value, int) and data_type.name in ("float", "double")):
+        return _encode_float(float(value))
     if isinstance(value, int):
         return encode_integer(value)
-    if isinstance(value, Decimal):
-        return encode_integer(int(value.scaleb(data_type.parameters[1])))
-    if isinstance(value, float):
-        return _encode_float(value)
     if isinstance(value, datetime):
         return encode_integer(epoch_microseconds(value))
     if isinstance(value, date):
         return value.isoformat()
     if isinstance(value, time):
         return value.strftime("%H:%M:%S.%f")
-    return _encode_string(value)
+    return _encode_string(str(value))
 
 
 def encode_key(value: Value, data_type: DataType) -> str:

@@ -1,0 +1,326 @@
+"""Applying changes to the index: one commit, in one transaction that the caller holds.
+
+The table's row is updated first, which makes the database let one committer of a table through at a time; everything read after
+that is what the last one left.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from metastore.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
+from metastore.errors import ConflictError, InvalidInputError
+from metastore.index.bulk import chunks, insert_rows
+from metastore.index.clock import now_ms
+from metastore.index.keys import checked_values, has_long_key, key_row
+from metastore.index.outbox import enqueue_partitions
+from metastore.index.schema import ALIVE, KEY_COLUMNS, PARTITION_NUMBER_BITS, files, partitions, table_versions, tables
+from metastore.index.serialization import name_hash, storable, table_from_row, to_json
+from metastore.model import DataFile, Table
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_AT_ONCE = 500
+_PARTITION_COLUMNS = (
+    "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
+    *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)), "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms",
+)  # fmt: skip
+_FILE_COLUMNS = (
+    "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
+)  # fmt: skip
+
+
+@dataclass(slots=True)
+class _Sums:
+    """How the table's totals change."""
+
+    partitions: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    uncounted: int = 0
+
+    def add(self, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+        """Counts a partition in (1) or out (-1)."""
+        self.partitions += sign
+        self.files += sign * n_files
+        self.bytes += sign * n_bytes
+        self.rows += sign * (n_rows or 0)
+        self.uncounted += sign * (n_rows is None)
+
+
+@dataclass(slots=True)
+class Applier:
+    """Applies the changes of one commit.
+
+    Args:
+        connection: In a transaction.
+        table: As loaded after its row was locked.
+        version: The version that the commit makes.
+        row: The table's row.
+    """
+
+    connection: sa.Connection
+    table: Table
+    version: int
+    row: Mapping[str, Any]
+    now: int = field(default_factory=now_ms)
+    sums: _Sums = field(default_factory=_Sums)
+    files_added: int = 0
+    files_removed: int = 0
+    long_keys: bool = False
+    _next_partition: int = 0
+    _next_file: int = 0
+    _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next_partition = self.row["next_partition_number"]
+        self._next_file = self.row["next_file_id"]
+
+    def apply(self, changes: Sequence[Change]) -> list[str]:
+        """Writes the changes, and returns the dropped partitions that the metastore has.
+
+        Raises:
+            ConflictError: The table is not as the changes presume.
+        """
+        drops = [c for c in changes if isinstance(c, DropPartition)]
+        replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
+        adds = [c for c in changes if isinstance(c, AddPartition)]
+        known = self._alive([c.name for c in (*drops, *replaced, *adds)])
+        self._check(drops, replaced, adds, known)
+        dropped = self._drop([known[c.name] for c in drops])
+        self._replace([(c, known[c.name]) for c in replaced])
+        for change in adds:
+            self._add(change)
+        insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
+        insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
+        self._update_table()
+        return dropped
+
+    def _alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        found: dict[str, Mapping[str, Any]] = {}
+        for chunk in chunks(names, _AT_ONCE):
+            rows = self.connection.execute(
+                sa.select(partitions).where(
+                    partitions.c.table_id == self.table.table_id,
+                    partitions.c.name_hash.in_([name_hash(n) for n in chunk]),
+                    partitions.c.end_version == ALIVE,
+                )
+            )
+            found.update((row["name"], row) for row in rows.mappings())
+        return found
+
+    def _check(
+        self,
+        drops: Sequence[DropPartition],
+        replaced: Sequence[ReplaceFiles],
+        adds: Sequence[AddPartition],
+        known: Mapping[str, Any],
+    ) -> None:
+        leaving = {c.name for c in drops}
+        for change in (*drops, *replaced):
+            if change.name not in known:
+                raise self._conflict(change.name, "it is no longer there")
+        for added in adds:
+            if added.name in known and added.name not in leaving:
+                raise self._conflict(added.name, "it is there already")
+
+    def _conflict(self, name: str, what: str) -> ConflictError:
+        return ConflictError(
+            f"Another commit to table {self.table.identifier} was first: a change presumes otherwise of partition "
+            f"{name[:200]!r}, but {what}. Nothing was changed; look again and retry.",
+            {"table": str(self.table.identifier), "partition": name[:200]},
+        )
+
+    def _drop(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+        for chunk in chunks([row["partition_id"] for row in rows], _AT_ONCE):
+            self._end(partitions, chunk)
+            self._end(files, chunk)
+        for row in rows:
+            self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+            self.files_removed += row["n_files"]
+        return [row["name"] for row in rows if row["in_metastore"]]
+
+    def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
+        self.connection.execute(
+            sa.update(rows)
+            .where(rows.c.partition_id.in_(partition_ids), rows.c.end_version == ALIVE)
+            .values(end_version=self.version)
+        )
+
+    def _add(self, change: AddPartition) -> None:
+        keys = self.table.definition.keys
+        values = checked_values(change.name, keys, str(self.table.identifier))
+        self.long_keys = self.long_keys or has_long_key(values, keys)
+        partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
+        self._next_partition += 1
+        row = {
+            "partition_id": partition_id,
+            "table_id": self.table.table_id,
+            "name": change.name,
+            "name_hash": name_hash(change.name),
+            **{f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)},
+            "location": change.location,
+            "in_metastore": int(change.in_metastore),
+            "created_at_ms": self.now,
+        }
+        self._begin(row, change.files)
+        self._add_files(partition_id, change.files)
+
+    def _begin(self, row: Mapping[str, Any], contents: Sequence[DataFile]) -> None:
+        n_bytes = sum(f.size for f in contents)
+        counts = [f.rows for f in contents if f.rows is not None]
+        n_rows = sum(counts) if len(counts) == len(contents) else None
+        begun = {
+            **row, "begin_version": self.version, "end_version": ALIVE,
+            "n_files": len(contents), "n_bytes": n_bytes, "n_rows": n_rows,
+        }  # fmt: skip
+        self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
+        self.sums.add(len(contents), n_bytes, n_rows, 1)
+
+    def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
+        for file in added:
+            self._file_rows.append((
+                partition_id, self._next_file, self.version, ALIVE, storable(file.path, "file"), file.size, file.modified_ms,
+                file.rows,
+            ))  # fmt: skip
+            self._next_file += 1
+        self.files_added += len(added)
+
+    def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
+        for chunk in chunks(changes, _AT_ONCE):
+            contents = self._contents([row["partition_id"] for _, row in chunk])
+            ended: list[tuple[int, int]] = []
+            for change, row in chunk:
+                ended.extend(self._replace_one(change, row, contents.get(row["partition_id"], {})))
+            self._end(partitions, [row["partition_id"] for _, row in chunk])
+            self._end_files(ended)
+
+    def _contents(self, partition_ids: Sequence[int]) -> dict[int, dict[str, Mapping[str, Any]]]:
+        contents: dict[int, dict[str, Mapping[str, Any]]] = {}
+        rows = self.connection.execute(
+            sa.select(files).where(files.c.partition_id.in_(partition_ids), files.c.end_version == ALIVE)
+        )
+        for row in rows.mappings():
+            contents.setdefault(row["partition_id"], {})[row["path"]] = row
+        return contents
+
+    def _replace_one(
+        self, change: ReplaceFiles, row: Mapping[str, Any], present: dict[str, Mapping[str, Any]]
+    ) -> list[tuple[int, int]]:
+        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        ended: list[tuple[int, int]] = []
+        for path in change.removed:
+            gone = present.pop(path, None)
+            if gone is None:
+                raise self._conflict(change.name, f"its file {path[:200]!r} is no longer there")
+            ended.append((gone["partition_id"], gone["file_id"]))
+        for file in change.added:
+            if file.path in present:
+                raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
+        kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
+        self._begin(row, [*kept, *change.added])
+        self._add_files(row["partition_id"], change.added)
+        self.files_removed += len(ended)
+        return ended
+
+    def _end_files(self, ended: Sequence[tuple[int, int]]) -> None:
+        if not ended:
+            return
+        statement = (
+            sa.update(files)
+            .where(files.c.partition_id == sa.bindparam("p"), files.c.file_id == sa.bindparam("f"))
+            .values(end_version=self.version)
+        )
+        self.connection.execute(statement, [{"p": p, "f": f} for p, f in ended])
+
+    def _update_table(self) -> None:
+        t = tables.c
+        self.connection.execute(
+            sa.update(tables)
+            .where(t.table_id == self.table.table_id)
+            .values(
+                total_partitions=t.total_partitions + self.sums.partitions,
+                total_files=t.total_files + self.sums.files,
+                total_bytes=t.total_bytes + self.sums.bytes,
+                counted_rows=t.counted_rows + self.sums.rows,
+                uncounted_partitions=t.uncounted_partitions + self.sums.uncounted,
+                next_partition_number=self._next_partition,
+                next_file_id=self._next_file,
+                has_long_keys=1 if self.long_keys else t.has_long_keys,
+            )
+        )
+
+
+def commit(
+    connection: sa.Connection,
+    row: Mapping[str, Any],
+    changes: Sequence[Change],
+    *,
+    operation: str,
+    summary: Mapping[str, object],
+    deliver: bool,
+) -> Commit:
+    """What one commit did; ``row`` is the table's, read after its version was raised.
+
+    Raises:
+        ConflictError: The table is not as the changes presume.
+    """
+    table = table_from_row(row)
+    applier = Applier(connection, table, table.version, row)
+    dropped = applier.apply(changes)
+    adds = [c for c in changes if isinstance(c, AddPartition)]
+    drops = sum(isinstance(c, DropPartition) for c in changes)
+    connection.execute(
+        sa.insert(table_versions),
+        {
+            "table_id": table.table_id, "version": table.version, "operation": operation, "committed_at_ms": applier.now,
+            "summary": to_json(summary),
+        },
+    )  # fmt: skip
+    deliveries = 0
+    if deliver:
+        told = [(c.name, c.location or _default_location(table, c.name)) for c in adds if c.in_metastore]
+        deliveries = enqueue_partitions(connection, table.table_id, table.identifier, told, dropped)
+    return Commit(
+        version=table.version,
+        partitions_added=len(adds),
+        partitions_dropped=drops,
+        partitions_changed=len(changes) - len(adds) - drops,
+        files_added=applier.files_added,
+        files_removed=applier.files_removed,
+        deliveries=deliveries,
+    )
+
+
+def _default_location(table: Table, name: str) -> str:
+    return f"{table.definition.location}/{name}" if name else table.definition.location
+
+
+def worth_committing(changes: Sequence[Change]) -> list[Change]:
+    """The changes that change something.
+
+    Raises:
+        InvalidInputError: Two of them concern one partition in a way that has no order.
+    """
+    kept = [c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed]
+    leaving: set[str] = set()
+    arriving: set[str] = set()
+    for change in kept:
+        seen = arriving if isinstance(change, AddPartition) else leaving
+        paths = () if isinstance(change, DropPartition) else _paths(change)
+        if change.name in seen or len(paths) != len(set(paths)):
+            raise InvalidInputError(
+                f"A commit names the partition {change.name[:200]!r}, or a file of it, twice.", {"partition": change.name[:200]}
+            )
+        seen.add(change.name)
+    return kept
+
+
+def _paths(change: AddPartition | ReplaceFiles) -> list[str]:
+    return [f.path for f in (change.files if isinstance(change, AddPartition) else change.added)]

@@ -1,0 +1,54 @@
+"""Many rows into a table, by the quickest way of each database that shares the transaction."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeVar
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    import sqlalchemy as sa
+
+_Item = TypeVar("_Item")
+_COPY_FROM = 50
+
+
+def insert_rows(
+    connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """Inserts the rows, whose values stand in the order of the columns.
+
+    Values go to the driver as they are: numbers, text and None need no conversion on any of the databases.
+    """
+    if not rows:
+        return
+    if connection.dialect.name == "postgresql" and len(rows) >= _COPY_FROM:
+        _copy(connection, table, columns, rows)
+        return
+    preparer = connection.dialect.identifier_preparer
+    names = ", ".join(preparer.quote(c) for c in columns)
+    mark = "?" if connection.dialect.name == "sqlite" else "%s"
+    marks = ", ".join([mark] * len(columns))
+    connection.exec_driver_sql(
+        f"INSERT INTO {preparer.quote(table.name)} ({names}) VALUES ({marks})",  # noqa: S608 -- names of our own schema
+        list(rows),
+    )
+
+
+def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
+    driver: Any = connection.connection.dbapi_connection
+    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
+        for row in rows:
+            copy.write_row(row)
+
+
+def chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
+    """The items in their order, at most ``size`` at a time."""
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
+
+
+def in_chunks(items: Sequence[_Item], size: int, work: Callable[[Sequence[_Item]], object]) -> None:
+    """Calls ``work`` with the items, at most ``size`` at a time."""
+    for chunk in chunks(items, size):
+        work(chunk)

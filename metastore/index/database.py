@@ -1,0 +1,238 @@
+"""The index: the one object through which everything else reads and changes the index database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Self
+
+import sqlalchemy as sa
+
+from metastore.changes import Change, Commit
+from metastore.errors import TableNotFoundError
+from metastore.index import applier, migration, namespaces, outbox, reader, statistics
+from metastore.index import tables as table_rows
+from metastore.index.engine import Database, use_write_ahead_log
+from metastore.index.schema import tables
+from metastore.index.urls import parse_url
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import pyarrow as pa
+
+    from metastore.identifiers import TableIdentifier
+    from metastore.index.outbox import Delivery
+    from metastore.index.tables import TableVersion
+    from metastore.model import Namespace, Table, TableDefinition
+    from metastore.predicates import Predicate
+
+
+class Index:
+    """An open index. Threads may share it; ``close`` it, or use it as a context manager.
+
+    Every method raises ``IndexUnavailableError`` when the database is gone or locked, ``ConflictError`` when another
+    transaction was first, and ``IndexDatabaseError`` when the database refuses a statement.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._statistics = statistics.Freshness(database)
+
+    @classmethod
+    def open(cls, url: str, *, migrate: bool | None = None) -> Index:
+        """The index at a URL.
+
+        Args:
+            url: A SQLAlchemy URL, or the path of a SQLite file.
+            migrate: Whether to bring the database to the schema of this release; None does so on SQLite only, whose file
+                is made when it is not there. Otherwise the database must be at that schema.
+
+        Raises:
+            InvalidConfigurationError: The URL is not one of a database that the index runs on.
+            EnvironmentSetupError: The database's driver is not installed.
+            IndexNotAtHeadError: The database's schema is older or newer than this release wants.
+        """
+        database = Database(parse_url(url))
+        try:
+            if database.dialect == "sqlite":
+                use_write_ahead_log(database)
+            at_head = migration.current_revision(database) == migration.head_revision()
+            if not at_head and (migrate or (migrate is None and database.dialect == "sqlite")):
+                migration.migrate(database)
+            elif not at_head:
+                migration.require_head(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    @classmethod
+    def connect(cls, url: str) -> Index:
+        """The index at a URL, whatever the state of its schema: for ``migrate`` and ``current_revision``."""
+        database = Database(parse_url(url))
+        if database.dialect == "sqlite":
+            use_write_ahead_log(database)
+        return cls(database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._database.close()
+
+    @property
+    def url(self) -> str:
+        """The URL for people: the password is ``***``."""
+        return self._database.shown
+
+    @property
+    def query_count(self) -> int:
+        """How many SQL statements were sent since the index was opened."""
+        return self._database.query_count
+
+    def migrate(self, revision: str = "head") -> tuple[str | None, str | None]:
+        """The revision that the database was at, and the one it is at now.
+
+        Raises:
+            IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
+        """
+        return migration.migrate(self._database, revision)
+
+    def current_revision(self) -> str | None:
+        """The revision that the database is at; None for one that holds no index."""
+        return migration.current_revision(self._database)
+
+    def head_revision(self) -> str:
+        """The revision that this release wants."""
+        return migration.head_revision()
+
+    def list_namespaces(self) -> list[str]:
+        """The names, sorted."""
+        return namespaces.list_namespaces(self._database)
+
+    def load_namespace(self, name: str) -> Namespace:
+        """The namespace of this name, or ``NamespaceNotFoundError``."""
+        return namespaces.load_namespace(self._database, name)
+
+    def create_namespace(self, namespace: Namespace, *, deliver: bool) -> Namespace:
+        """The namespace, now in the index, or ``NamespaceAlreadyExistsError``; ``deliver`` tells the metastore."""
+        return namespaces.create_namespace(self._database, namespace, deliver=deliver)
+
+    def alter_namespace(
+        self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
+    ) -> Namespace:
+        """The namespace with properties set and removed, or ``NamespaceNotFoundError``."""
+        return namespaces.alter_namespace(self._database, name, set_, remove, deliver=deliver)
+
+    def drop_namespace(self, name: str, *, deliver: bool) -> None:
+        """Removes an empty namespace; ``NamespaceNotFoundError``, ``NamespaceNotEmptyError``."""
+        namespaces.drop_namespace(self._database, name, deliver=deliver)
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """The names of the namespace's tables, sorted, or ``NamespaceNotFoundError``."""
+        return table_rows.list_tables(self._database, namespace)
+
+    def load_table(self, identifier: TableIdentifier) -> Table:
+        """The table at its newest version, by one query, or ``TableNotFoundError``."""
+        return table_rows.load_table(self._database, identifier)
+
+    def load_table_by_id(self, table_id: int) -> Table:
+        """The table at its newest version, by one query, or ``TableNotFoundError``."""
+        return table_rows.load_table_by_id(self._database, table_id)
+
+    def create_table(self, definition: TableDefinition, *, deliver: bool) -> Table:
+        """The table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
+        return table_rows.create_table(self._database, definition, deliver=deliver)
+
+    def alter_table_properties(
+        self, identifier: TableIdentifier, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
+    ) -> Table:
+        """The table with properties set and removed, or ``TableNotFoundError``."""
+        return table_rows.alter_table_properties(self._database, identifier, set_, remove, deliver=deliver)
+
+    def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
+        """The table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""
+        return table_rows.drop_table(self._database, identifier, deliver=deliver, purge=purge)
+
+    def overlapping_tables(self, location: str) -> list[TableIdentifier]:
+        """The tables whose location is this one, lies in it or around it, sorted."""
+        return table_rows.overlapping_tables(self._database, location)
+
+    def history(self, identifier: TableIdentifier) -> list[TableVersion]:
+        """The table's commits, newest first, or ``TableNotFoundError``."""
+        return table_rows.history(self._database, identifier)
+
+    def plan_files(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+        """The files that a bound predicate leaves, at the table's version, by one query (``reader.PLAN_SCHEMA``)."""
+        return reader.plan_files(self._database, table, predicate)
+
+    def list_files(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+        """The same as ``plan_files``."""
+        return reader.plan_files(self._database, table, predicate)
+
+    def list_partitions(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+        """The partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""
+        return reader.list_partitions(self._database, table, predicate)
+
+    def partition_exists(self, table: Table, names: Sequence[str]) -> set[str]:
+        """Those of the names that are partitions of the table at its version."""
+        return reader.partition_exists(self._database, table, names)
+
+    def commit(
+        self,
+        table_id: int,
+        changes: Sequence[Change],
+        *,
+        operation: str,
+        summary: Mapping[str, object] | None = None,
+        deliver: bool,
+    ) -> Commit:
+        """What one transaction did, which makes the changes visible together; nothing to do makes no version.
+
+        Args:
+            table_id: The table's number.
+            changes: In any order; a partition may be dropped and added, not otherwise be named twice.
+            operation: What makes the commit, for the history.
+            summary: Kept in the history as JSON.
+            deliver: Whether the metastore is to be told.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            ConflictError: A partition or file is there already, or no longer. Nothing was changed.
+            InvalidInputError: A name does not fit the table, or the changes contradict each other.
+        """
+        kept = applier.worth_committing(changes)
+        if not kept:
+            return Commit(version=self.load_table_by_id(table_id).version)
+
+        def work(connection: sa.Connection) -> Commit:
+            raise_version = sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version + 1)
+            if not connection.execute(raise_version).rowcount:
+                raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+            row = table_rows.load_row_by_id(connection, table_id)
+            return applier.commit(
+                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver
+            )
+
+        outcome = self._database.write(work)
+        self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
+        return outcome
+
+    def pending_deliveries(self, limit: int = 100) -> list[Delivery]:
+        """The oldest messages for the metastore, in the order in which they are to be delivered."""
+        return outbox.pending_deliveries(self._database, limit)
+
+    def delivery_done(self, outbox_id: int) -> None:
+        """Removes a message that the metastore has taken."""
+        outbox.delivery_done(self._database, outbox_id)
+
+    def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
+        """Records that the metastore did not take a message, and when to try again."""
+        outbox.delivery_failed(self._database, outbox_id, error, next_attempt_at_ms)
+
+    def analyze(self) -> None:
+        """Brings the database's statistics up to date, without which it takes wrong indexes."""
+        statistics.analyze(self._database)

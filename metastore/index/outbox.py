@@ -1,0 +1,149 @@
+"""The outbox: messages for the metastore, written in the transaction of what they tell, delivered in their order."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from metastore.index.clock import now_ms
+from metastore.index.schema import outbox
+from metastore.index.serialization import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from metastore.identifiers import TableIdentifier
+    from metastore.index.engine import Database
+
+NAMES_PER_MESSAGE = 1000
+"""The most partition names that one ``sync_partitions`` message adds, and the most that it drops."""
+
+_ERROR_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A message that the metastore has not taken yet.
+
+    Attributes:
+        operation: ``create_namespace``, ``alter_namespace``, ``drop_namespace``, ``create_table``, ``alter_table``,
+            ``drop_table`` or ``sync_partitions``.
+        table: The table's name, or None for a message about the namespace.
+        attempts: How often the metastore was asked in vain.
+        next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC).
+    """
+
+    outbox_id: int
+    operation: str
+    namespace: str
+    table: str | None
+    payload: Mapping[str, Any]
+    created_at_ms: int
+    attempts: int
+    last_error: str | None
+    next_attempt_at_ms: int = 0
+
+
+def enqueue_for_namespace(connection: sa.Connection, namespace: str, operation: str, payload: Mapping[str, Any]) -> None:
+    """Adds a message about a namespace."""
+    connection.execute(sa.insert(outbox), _row(None, namespace, None, operation, payload))
+
+
+def enqueue_for_table(
+    connection: sa.Connection, table_id: int, identifier: TableIdentifier, operation: str, payload: Mapping[str, Any]
+) -> None:
+    """Adds a message about a table."""
+    connection.execute(sa.insert(outbox), _row(table_id, identifier.namespace, identifier.name, operation, payload))
+
+
+def enqueue_partitions(
+    connection: sa.Connection,
+    table_id: int,
+    identifier: TableIdentifier,
+    added: Sequence[tuple[str, str]],
+    dropped: Sequence[str],
+) -> int:
+    """Adds the messages about partitions that came (name and location) and went, and returns how many they are."""
+    size = NAMES_PER_MESSAGE
+    count = max(-(-len(added) // size), -(-len(dropped) // size))
+    for i in range(count):
+        payload = {
+            "add": [{"name": n, "location": l} for n, l in added[i * size : (i + 1) * size]],
+            "drop": list(dropped[i * size : (i + 1) * size]),
+        }
+        enqueue_for_table(connection, table_id, identifier, "sync_partitions", payload)
+    return count
+
+
+def _row(
+    table_id: int | None, namespace: str, table: str | None, operation: str, payload: Mapping[str, Any]
+) -> dict[str, Any]:
+    return {
+        "table_id": table_id,
+        "namespace": namespace,
+        "table_name": table,
+        "operation": operation,
+        "payload": to_json(payload),
+        "created_at_ms": now_ms(),
+        "attempts": 0,
+        "next_attempt_at_ms": 0,
+        "last_error": None,
+    }
+
+
+def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[Delivery]:
+    """The next messages numbered above ``after``, in the order of delivery, those that wait for another attempt included."""
+    statement = sa.select(outbox).where(outbox.c.outbox_id > after).order_by(outbox.c.outbox_id).limit(limit)
+    with database.reading() as connection:
+        rows = connection.execute(statement).mappings().all()
+    return [
+        Delivery(
+            outbox_id=row["outbox_id"],
+            operation=row["operation"],
+            namespace=row["namespace"],
+            table=row["table_name"],
+            payload=json.loads(row["payload"]),
+            created_at_ms=row["created_at_ms"],
+            attempts=row["attempts"],
+            last_error=row["last_error"],
+            next_attempt_at_ms=row["next_attempt_at_ms"],
+        )
+        for row in rows
+    ]
+
+
+def claim_delivery(database: Database, outbox_id: int, now: int, until_ms: int) -> bool:
+    """Whether the message was there and due at ``now``; then it is the caller's, and due again at ``until_ms``."""
+    statement = (
+        sa.update(outbox)
+        .where(outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
+        .values(next_attempt_at_ms=until_ms)
+    )
+    return database.write(lambda connection: connection.execute(statement).rowcount == 1)
+
+
+def delivery_done(database: Database, outbox_id: int) -> None:
+    """Removes a message that the metastore has taken; one that is gone already is no error."""
+    database.write(lambda connection: connection.execute(sa.delete(outbox).where(outbox.c.outbox_id == outbox_id)))
+
+
+def delivery_failed(database: Database, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
+    """Records that the metastore did not take a message, and when to try again."""
+    statement = (
+        sa.update(outbox)
+        .where(outbox.c.outbox_id == outbox_id)
+        .values(
+            attempts=outbox.c.attempts + 1,
+            next_attempt_at_ms=next_attempt_at_ms,
+            last_error=ascii_safe(error)[:_ERROR_LENGTH],
+        )
+    )
+    database.write(lambda connection: connection.execute(statement))
+
+
+def ascii_safe(text: str) -> str:
+    """The text without what a database cannot keep: errors quote whatever the other side sent."""
+    return text.replace("\x00", "\\x00").encode("utf-8", "backslashreplace").decode("utf-8")

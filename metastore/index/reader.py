@@ -1,0 +1,223 @@
+"""The queries that a table's readers run: its files, its partitions, and which of some names it has.
+
+Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was dropped
+after the statement had loaded it, and an answer without its rows must not pass for an empty table.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from metastore.errors import TableNotFoundError
+from metastore.evaluation import Evaluator
+from metastore.index import arrow_rows
+from metastore.index.column_types import ExactText
+from metastore.index.keys import sort_key, typed_values
+from metastore.index.predicate_sql import Condition, predicate_sql
+from metastore.index.schema import KEY_COLUMNS, files, partitions, tables
+from metastore.index.serialization import name_hash
+from metastore.predicates import TRUE, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metastore.index.engine import Database
+    from metastore.model import Table
+
+PLAN_SCHEMA = pa.schema([
+    pa.field("partition_id", pa.int64(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("location", pa.string()),
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size", pa.int64(), nullable=False),
+    pa.field("modified_ms", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+])  # fmt: skip
+"""One row a file: ``tables/plan`` of the service contract."""
+
+PARTITION_SCHEMA = pa.schema([
+    pa.field("partition_id", pa.int64(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("location", pa.string()),
+    pa.field("files", pa.int64(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+    pa.field("created_ms", pa.int64(), nullable=False),
+])  # fmt: skip
+"""One row a partition: ``partitions/list`` of the service contract."""
+
+_MARK = -1
+_NAMES_AT_ONCE = 500
+
+
+def plan_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    """The files of the partitions that satisfy the predicate, at the table's version; those of one partition together.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+        IndexUnavailableError: The database is gone or locked.
+    """
+    statement, exact = plan_statement(database.dialect, table, predicate)
+    check = _Check(table, None if exact else predicate)
+    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish)
+
+
+def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[sa.Executable, bool]:
+    """The one query of planning, and whether it answers the predicate exactly."""
+    condition = _condition(dialect, table, predicate)
+    # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way round.
+    partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
+    rows = (
+        sa.select(
+            partitions.c.partition_id, _raw(partitions.c.name), _raw(partitions.c.location),
+            _raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows,
+        )
+        .select_from(partitions.join(files, files.c.partition_id == partition_id))
+        .where(*_at_version(partitions, table), condition.clause)
+        .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
+        .prefix_with("STRAIGHT_JOIN", dialect="mysql")
+        .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
+    )  # fmt: skip
+    mark = _mark(table, _text(""), _no_text(), _text(""), sa.literal(0), sa.literal(0), _no_number())
+    union = sa.union_all(mark, rows)
+    # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
+    return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
+
+
+def list_partitions(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    """The partitions that satisfy the predicate, at the table's version, by their typed values, NULL first, then by name.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+        IndexUnavailableError: The database is gone or locked.
+    """
+    statement, exact = partitions_statement(database.dialect, table, predicate)
+    check = _Check(table, None if exact else predicate)
+    reader = arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish)
+    return _sorted_by_values(reader, table) if check.has_long_keys else reader
+
+
+def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[sa.Executable, bool]:
+    """The query of a list of partitions, and whether it answers the predicate exactly."""
+    condition = _condition(dialect, table, predicate)
+    keys = [partitions.c[f"k{i + 1}"] for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
+    p = partitions.c
+    rows = sa.select(
+        p.partition_id, _raw(p.name).label("partition"), _raw(p.location).label("location"), p.n_files, p.n_bytes, p.n_rows,
+        p.created_at_ms, sa.literal_column("1").label("marked"), *keys,
+    ).where(*_at_version(partitions, table), condition.clause)  # fmt: skip
+    mark = _mark(
+        table, _text(""), _no_text(), sa.cast(tables.c.has_long_keys, sa.BigInteger), sa.literal(0), _no_number(), sa.literal(0),
+        sa.literal_column("0"), *(_text("") for _ in keys),
+    )  # fmt: skip
+    union = sa.union_all(rows, mark).subquery()
+    order = [union.c.marked, *(union.c[key.name] for key in keys), union.c.partition]
+    columns = list(union.c)[: len(PARTITION_SCHEMA)]
+    return sa.select(*columns).order_by(*order), condition.exact
+
+
+def partition_exists(database: Database, table: Table, names: Sequence[str]) -> set[str]:
+    """Those of the names that are partitions of the table at its version."""
+    found: set[str] = set()
+    with database.reading() as connection:
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            hashes = {name_hash(name): name for name in names[start : start + _NAMES_AT_ONCE]}
+            rows = connection.execute(
+                sa.select(partitions.c.name_hash)
+                .where(*_at_version(partitions, table))
+                .where(partitions.c.name_hash.in_(hashes))
+            )
+            found.update(hashes[h] for (h,) in rows)
+    return found
+
+
+def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        rows.c.table_id == table.table_id,
+        rows.c.end_version > table.version,
+        rows.c.begin_version <= table.version,
+    )
+
+
+def _condition(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
+    return predicate_sql(
+        predicate or TRUE, table.definition.keys, dialect, lambda rows: _at_version(rows, table), partitions
+    )
+
+
+def _mark(table: Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    return sa.select(sa.literal(_MARK).label("partition_id"), *columns).where(tables.c.table_id == table.table_id)
+
+
+def _raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    # As the driver gives it: text is decoded a batch at a time.
+    return sa.type_coerce(column, sa.types.NullType())
+
+
+def _text(value: str) -> sa.ColumnElement[str]:
+    return sa.literal(value, ExactText())
+
+
+def _no_text() -> sa.ColumnElement[Any]:
+    return sa.null()
+
+
+def _no_number() -> sa.ColumnElement[Any]:
+    return sa.null()
+
+
+class _Check:
+    """Takes the mark out of the batches of one query, and the partitions that a superset has too many."""
+
+    def __init__(self, table: Table, predicate: Predicate | None) -> None:
+        self._table = table
+        self._keys = table.definition.keys
+        self._evaluator = Evaluator(predicate, self._keys) if predicate is not None else None
+        self._found = False
+        self._last: tuple[str, bool] | None = None
+        self.has_long_keys = False
+
+    def step(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without the mark and what does not match."""
+        if not self._found:
+            marks = pc.equal(batch.column(0), _MARK)
+            if pc.any(marks).as_py():
+                self._found = True
+                self.has_long_keys = batch.filter(marks).column(3)[0].as_py() == 1
+                batch = batch.filter(pc.invert(marks))
+        if self._evaluator is None:
+            return batch
+        return batch.filter(pa.array(self._matching(batch.column(1).to_pylist()), pa.bool_()))
+
+    def finish(self) -> None:
+        """Returns when the mark was there.
+
+        Raises:
+            TableNotFoundError: It was not.
+        """
+        if not self._found:
+            raise TableNotFoundError(
+                f"The table {self._table.identifier} was dropped while it was being read. Load it again.",
+                {"table": str(self._table.identifier)},
+            )
+
+    def _matching(self, names: Sequence[str]) -> Iterator[bool]:
+        for name in names:
+            if self._last is None or self._last[0] != name:
+                assert self._evaluator is not None  # noqa: S101 -- for the type checker
+                self._last = (name, self._evaluator.matches(typed_values(name, self._keys)))
+            yield self._last[1]
+
+
+def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBatchReader:
+    # Truncated keys, and those after the eighth, leave the order to us; this is the one list that is held in memory.
+    rows = reader.read_all()
+    names = rows.column("partition").to_pylist()
+    keys = table.definition.keys
+    order = sorted(range(len(names)), key=lambda i: (sort_key(typed_values(names[i], keys), keys), names[i]))
+    return rows.take(pa.array(order, pa.int64())).to_reader(max_chunksize=arrow_rows.BATCH_ROWS)
+

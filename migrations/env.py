@@ -1,0 +1,13 @@
+"""Runs the migrations on the connection that ``metastore.index.migration`` hands over."""
+
+from __future__ import annotations
+
+from alembic import context
+
+connection = context.config.attributes.get("connection")
+if connection is None:
+    raise SystemExit("Run `catalog-ext migrate --index URL`: migrations need the connection that it opens.")
+
+context.configure(connection=connection, version_table=context.config.attributes["version_table"])
+with context.begin_transaction():
+    context.run_migrations()
