@@ -8,4 +8,13 @@ from catalog_ext.repair.report import RepairReport, ReportEntry
 from catalog_ext.session import configure, repair_partitions
 from metastore.errors import CatalogExtError
 
-__all__ = ["Catalog", "CatalogExtError", "RepairProgress", "RepairReport", "ReportEntry", "configure", "connect", "repair_partitions"]
+__all__ = [
+    "Catalog",
+    "CatalogExtError",
+    "RepairProgress",
+    "RepairReport",
+    "ReportEntry",
+    "configure",
+    "connect",
+    "repair_partitions",
+]

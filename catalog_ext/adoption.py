@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypeVar
@@ -12,32 +11,38 @@ from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, 
 from catalog_ext.repair.spool import Spool
 from metastore.changes import AddPartition
 from metastore.errors import CatalogExtError, NamespaceNotFoundError
-from metastore.hive.client import HiveMetastore
-from metastore.hive.conversion import table_definition
-from metastore.hive.model import HivePartition
-from metastore.identifiers import TableIdentifier
-from metastore.model import DataFile, Namespace, Table
-from metastore.names import DEFAULT_PARTITION, format_partition_name, partition_values
-from metastore.storage.locations import Location, canonical_location
+from metastore.hive.conversion import from_hive, from_hive_database, from_hive_partition
+from metastore.model import DataFile, Table
+from metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
     from catalog_ext.catalog import Catalog
+    from metastore.hive.client import HiveMetastore
+    from metastore.hive.model import HiveTable
+    from metastore.identifiers import TableIdentifier
 
 _BATCH = 1000
 _T = TypeVar("_T")
 
 
-def adopt_table(catalog: Catalog, identifier: TableIdentifier, properties: Mapping[str, str], progress: Progress) -> Table:
+def adopt_table(
+    catalog: Catalog, identifier: TableIdentifier, properties: Mapping[str, str], progress: Progress
+) -> Table:
     """Register the metastore's table of this name; see ``Catalog.import_table``."""
     client = catalog.metastore.client()
-    found = table_definition(client.get_table(identifier.namespace, identifier.name))
-    definition = replace(found, location=canonical_location(found.location), properties={**found.properties, **properties})
+    hive_table = client.get_table(identifier.namespace, identifier.name)
+    found = from_hive(hive_table)
+    definition = replace(
+        found, location=canonical_location(found.location), properties={**found.properties, **properties}
+    )
     catalog.storage.check_directory(definition.location)
     _ensure_namespace(catalog, client, identifier.namespace)
     table = catalog.index.create_table(definition, deliver=False)
     spool = Spool()
     try:
-        _adopt_partitions(catalog, client, table, spool, progress)
+        _adopt_partitions(catalog, _partitions(client, table, hive_table), table, spool, progress)
     except BaseException:
         # Half a table must not stay: the import is repeated whole.
         catalog.index.drop_table(identifier, deliver=False)
@@ -51,26 +56,27 @@ def _ensure_namespace(catalog: Catalog, client: HiveMetastore, name: str) -> Non
     try:
         catalog.index.load_namespace(name)
     except NamespaceNotFoundError:
-        database = client.get_database(name)
-        catalog.index.create_namespace(
-            Namespace(name, database.location, database.comment, dict(database.parameters)), deliver=False
-        )
+        catalog.index.create_namespace(from_hive_database(client.get_database(name)), deliver=False)
 
 
-def _adopt_partitions(catalog: Catalog, client: HiveMetastore, table: Table, spool: Spool, progress: Progress) -> None:
+def _adopt_partitions(
+    catalog: Catalog, partitions: Iterator[tuple[str, str | None]], table: Table, spool: Spool, progress: Progress
+) -> None:
     layout = Layout(table.definition)
     StoreObserver(catalog.storage, table, layout, spool, progress).observe(selective=False)
     failure = next(spool.rows("SELECT directory, reason FROM failures LIMIT 1"), None)
     if failure is not None:
         raise CatalogExtError(
-            f"Table {table.identifier} was not imported: {failure[0] or 'its location'!r} cannot be listed: {failure[1]}",
+            f"Table {table.identifier} was not imported: {failure[0]!r} cannot be listed: {failure[1]}",
             {"table": str(table.identifier)},
         )
-    for chunk in _chunks(_partitions(client, table)):
+    for chunk in _chunks(partitions):
         spool.insert("indexed_partitions", [(name, location, 0, 0) for name, location in chunk], columns=4, ignore=True)
     elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
-    spool.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")  # noqa: S608
-    list_locations(catalog.storage, spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL"), spool)
+    spool.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
+    list_locations(
+        catalog.storage, spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL"), spool
+    )
     done = 0
     for changes in _chunks(_additions(spool)):
         catalog.index.commit(table.table_id, changes, operation="import", deliver=False)
@@ -78,35 +84,14 @@ def _adopt_partitions(catalog: Catalog, client: HiveMetastore, table: Table, spo
         progress(RepairProgress("applying", done, 0))
 
 
-def _partitions(client: HiveMetastore, table: Table) -> Iterator[tuple[str, str | None]]:
+def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> Iterator[tuple[str, str | None]]:
     """The name and the location (None: the default one) of every partition that the metastore has."""
-    definition = table.definition
-    if not definition.partition_columns:
+    if not table.definition.partition_columns:
         yield "", None
         return
-    root = Location.parse(definition.location)
-    keys = [c.name for c in definition.partition_columns]
-    for partition in client.partitions(definition.identifier.namespace, definition.identifier.name):
-        location = Location.parse(canonical_location(partition.location))
-        values = _values(partition)
-        if root.contains(location):
-            name = location.relative_to(root)
-            if name.count("=") and _names_values(name, values):
-                yield name, None
-                continue
-        yield format_partition_name(keys, values), str(location)
-
-
-def _values(partition: HivePartition) -> list[str | None]:
-    return [None if v == DEFAULT_PARTITION else v for v in partition.values]
-
-
-def _names_values(name: str, values: list[str | None]) -> bool:
-    try:
-        return list(partition_values(name)) == values
-    except CatalogExtError:
-        # A directory of another form holds this partition: it is kept as the partition's own location.
-        return False
+    for partition in client.partitions(hive_table.database, hive_table.name):
+        name, location = from_hive_partition(hive_table, partition)
+        yield name, None if location is None else canonical_location(location)
 
 
 def _additions(spool: Spool) -> Iterator[AddPartition]:

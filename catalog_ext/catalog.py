@@ -6,14 +6,18 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from types import TracebackType
-from typing import Any, Self
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any, Self
 
 from catalog_ext.adoption import adopt_table
 from catalog_ext.metastore_link import MetastoreLink
-from catalog_ext.registration import Registration, check_format, check_keys, checked_map, checked_properties, warn_of_overlap
+from catalog_ext.registration import (
+    Registration,
+    check_format,
+    check_keys,
+    checked_map,
+    checked_properties,
+    warn_of_overlap,
+)
 from catalog_ext.repair.engine import Repair, RepairMode, RepairOptions
 from catalog_ext.repair.observe import Progress, RepairProgress
 from catalog_ext.repair.report import RepairReport
@@ -35,6 +39,11 @@ from metastore.predicate_parser import parse_predicate, spec_predicate
 from metastore.predicates import Predicate, bind
 from metastore.storage.locations import Location, canonical_location
 from metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    import pyarrow as pa
 
 logger = logging.getLogger(__name__)
 
@@ -68,11 +77,16 @@ def connect(
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
-    from metastore.hive.conf import configured_uris  # noqa: PLC0415 -- reads files, only where nothing is given
+    from metastore.hive.conf import configured_uris
 
     configured = configured_uris() if metastore is UNSET else None
     settings = Settings.resolve(
-        name=name, index=index, metastore=metastore, warehouse=warehouse, storage=storage, configured_metastore=configured
+        name=name,
+        index=index,
+        metastore=metastore,
+        warehouse=warehouse,
+        storage=storage,
+        configured_metastore=configured,
     )
     return Catalog(settings, lambda: Storage(settings.storage))
 
@@ -103,7 +117,9 @@ class Catalog:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.close()
 
     def close(self) -> None:
@@ -126,7 +142,12 @@ class Catalog:
         return self.index.load_namespace(validate_identifier(name, "namespace"))
 
     def create_namespace(
-        self, name: str, *, location: str | None = None, comment: str | None = None, properties: Mapping[str, str] | None = None
+        self,
+        name: str,
+        *,
+        location: str | None = None,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
     ) -> Namespace:
         """Make a namespace, here and in the metastore.
 
@@ -147,7 +168,9 @@ class Catalog:
     def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Namespace:
         """Set and remove properties of a namespace (``comment`` and ``location`` among them)."""
         checked = checked_map(set_, "properties")
-        altered = self.index.alter_namespace(validate_identifier(name, "namespace"), checked, remove, deliver=self.metastore.enabled)
+        altered = self.index.alter_namespace(
+            validate_identifier(name, "namespace"), checked, remove, deliver=self.metastore.enabled
+        )
         self._follow()
         return altered
 
@@ -198,7 +221,7 @@ class Catalog:
         return self.index.load_table(self.identify(table))
 
     def register_table(
-        self, table: str, *, location: str, format: str = "parquet",  # noqa: A002 -- Spark's word
+        self, table: str, *, location: str, format: str = "parquet",
         partition_columns: Mapping[str, str] | None = None, schema: str | None = None,
         options: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None, comment: str | None = None,
     ) -> Table:  # fmt: skip
@@ -269,7 +292,9 @@ class Catalog:
         self._follow()
         return altered
 
-    def import_table(self, table: str, properties: Mapping[str, str] | None = None, progress: Progress | None = None) -> Table:
+    def import_table(
+        self, table: str, properties: Mapping[str, str] | None = None, progress: Progress | None = None
+    ) -> Table:
         """Take a table of the metastore into the index, with its partitions and their files; nothing changes there.
 
         Raises:
@@ -477,5 +502,7 @@ def _sample_files(properties: Mapping[str, str]) -> int | None:
     if text == "all":
         return None
     if not text.isdecimal() or int(text) < 1:
-        raise InvalidInputError(f"The property {SAMPLE_FILES_PROPERTY!r} cannot be {text[:40]!r}. Use a number from 1, or 'all'.")
+        raise InvalidInputError(
+            f"The property {SAMPLE_FILES_PROPERTY!r} cannot be {text[:40]!r}. Use a number from 1, or 'all'."
+        )
     return int(text)

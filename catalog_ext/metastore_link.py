@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import threading
+from typing import TYPE_CHECKING
 
 from catalog_ext.settings import EMBEDDED, Settings
 from metastore.errors import InvalidConfigurationError
-from metastore.hive.client import HiveMetastore
 from metastore.hive.connect import connect
 from metastore.hive.embedded import EmbeddedMetastore
+
+if TYPE_CHECKING:
+    from metastore.hive.client import HiveMetastore
 
 
 class MetastoreLink:
@@ -46,7 +49,9 @@ class MetastoreLink:
         if self._embedded is not None:
             return self._embedded.uri(timeout_s)
         if self._uris is None:
-            raise InvalidConfigurationError("This catalog has no metastore. Pass metastore='thrift://host:9083' to have one.")
+            raise InvalidConfigurationError(
+                "This catalog has no metastore. Pass metastore='thrift://host:9083' to have one."
+            )
         return self._uris
 
     def client(self, timeout_s: float = 120.0) -> HiveMetastore:

@@ -10,10 +10,10 @@ import pyarrow as pa
 
 from catalog_ext.repair import report as repair_report
 from metastore.errors import InvalidInputError, ProcedureNotFoundError
-from metastore.model import Table
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
+    from metastore.model import Table
 
 _ARROW_NAMES = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean"}
 _MAP = "map<string,string>"
@@ -83,7 +83,9 @@ class Procedure:
             value = arguments.get(parameter.name)
             if value is None:
                 if parameter.required:
-                    raise InvalidInputError(f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment}).")
+                    raise InvalidInputError(
+                        f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment})."
+                    )
                 value = parameter.default
             elif not isinstance(value, _PYTHON_TYPES[parameter.type]):
                 raise InvalidInputError(
@@ -142,7 +144,9 @@ PROCEDURES: Sequence[Procedure] = (
             _TABLE,
             Parameter("location", "string", "the directory above the key=value directories", required=True),
             Parameter("format", "string", "parquet, orc, csv, json or text", default="parquet"),
-            Parameter("partition_columns", _MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"),
+            Parameter(
+                "partition_columns", _MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"
+            ),
             Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
             Parameter("options", _MAP, "reader options of the format"),
             Parameter("properties", _MAP, "table properties"),
@@ -190,6 +194,7 @@ def find_procedure(name: str) -> Procedure:
     procedure = _BY_NAME.get(name.lower())
     if procedure is None:
         raise ProcedureNotFoundError(
-            f"There is no procedure {name[:60]!r}. The catalog's procedures are: {', '.join(_BY_NAME)}.", {"procedure": name[:60]}
+            f"There is no procedure {name[:60]!r}. The catalog's procedures are: {', '.join(_BY_NAME)}.",
+            {"procedure": name[:60]},
         )
     return procedure

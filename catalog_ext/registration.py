@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from catalog_ext.schema_inference import infer_columns, without_keys
 from catalog_ext.survey import Survey, Surveyor
@@ -12,8 +12,12 @@ from metastore.errors import InvalidConfigurationError, InvalidInputError, Inval
 from metastore.identifiers import TableIdentifier, validate_column_name
 from metastore.model import FORMATS, PARTITION_MODE_PROPERTY, Column, PartitionMode, TableDefinition, TableType
 from metastore.storage.locations import canonical_location
-from metastore.storage.store import Storage
 from metastore.types import KEY_TYPES, Field, parse_fields, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from metastore.storage.store import Storage
 
 MAX_KEYS = 64
 
@@ -111,7 +115,9 @@ def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column
     Raises:
         InvalidInputError: A name or a type is not valid, a type cannot be a key's, or a name comes twice.
     """
-    result = tuple(Column(validate_column_name(name), str(_key_type(name, text, table))) for name, text in columns.items())
+    result = tuple(
+        Column(validate_column_name(name), str(_key_type(name, text, table))) for name, text in columns.items()
+    )
     return check_keys(result, table)
 
 
@@ -151,7 +157,9 @@ def checked_map(values: Mapping[str, str], what: str) -> dict[str, str]:
     """
     for key, value in values.items():
         if not isinstance(key, str) or not isinstance(value, str):
-            raise InvalidConfigurationError(f"The {what} must be text: {key!r} is {value!r}. Write {str(value)!r} in quotes.")
+            raise InvalidConfigurationError(
+                f"The {what} must be text: {key!r} is {value!r}. Write {str(value)!r} in quotes."
+            )
     return dict(values)
 
 
@@ -186,5 +194,7 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
             {"table": str(definition.identifier), "location": definition.location},
         )
     warnings.warn(
-        f"Table {definition.identifier} at {definition.location} shares files with {names}.", TableOverlapWarning, stacklevel=4
+        f"Table {definition.identifier} at {definition.location} shares files with {names}.",
+        TableOverlapWarning,
+        stacklevel=4,
     )

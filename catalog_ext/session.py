@@ -5,14 +5,11 @@ from __future__ import annotations
 import atexit
 import logging
 import threading
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import Catalog, Where
 from catalog_ext.connector.build import connector_jar
-from catalog_ext.repair.observe import Progress
-from catalog_ext.repair.report import RepairReport
 from catalog_ext.service.server import Service
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from catalog_ext.spark_storage import s3a_settings, spark_storage
@@ -20,7 +17,12 @@ from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from metastore.hive.conf import configured_uris
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from pyspark.sql import SparkSession
+
+    from catalog_ext.repair.observe import Progress
+    from catalog_ext.repair.report import RepairReport
 
 logger = logging.getLogger(__name__)
 
@@ -171,7 +173,7 @@ def _appended(existing: str | None, addition: str) -> str:
 
 def _active_session_has(catalog: str) -> bool:
     """Whether the running session has this catalog already, as when a notebook's cell is run again."""
-    from pyspark import SparkContext  # noqa: PLC0415 -- PySpark is slow to import, and absent where only the CLI is used
+    from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None:
@@ -186,7 +188,7 @@ def _active_session_has(catalog: str) -> bool:
 
 def _refresh(table: str) -> None:
     """Make the active session forget what it has cached of the table."""
-    from pyspark.sql import SparkSession  # noqa: PLC0415
+    from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
     if session is not None and table.count(".") == 2:

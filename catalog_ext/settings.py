@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
 from metastore.errors import InvalidConfigurationError
 from metastore.storage.locations import canonical_location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 STATE_FOLDER = ".catalog-ext"
 """The folder beside a local warehouse that holds the embedded index and the embedded metastore."""
@@ -23,7 +25,7 @@ class _Unset(Enum):
 
 
 UNSET: Final = _Unset.UNSET
-MetastoreArgument: TypeAlias = str | None | Literal[_Unset.UNSET]
+MetastoreArgument: TypeAlias = str | Literal[_Unset.UNSET] | None
 
 EMBEDDED: Final = "embedded"
 """The ``metastore`` argument that asks for the embedded server by name."""

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
 
-from catalog_ext.settings import Settings
 from metastore.java import jar_folder
 from metastore.storage.options import StorageOptions
 from metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.settings import Settings
 
 AWS_SDK_VERSION = "2.35.4"
 """What hadoop-aws 3.5.0 was built with; its own dependency is a bundle of 674 MB, of which these modules are used."""
@@ -62,7 +66,7 @@ def spark_storage(settings: Settings) -> Callable[[], Storage]:
 
 def active_hadoop_settings() -> dict[str, str]:
     """The ``fs.s3a`` settings of the running Spark session, defaults included; none when no session runs."""
-    from pyspark import SparkContext  # noqa: PLC0415 -- PySpark is slow to import
+    from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None or context._jsc is None:

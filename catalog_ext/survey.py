@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from catalog_ext.repair.layout import Layout, Place
 from metastore.errors import TableLayoutError
@@ -13,7 +13,11 @@ from metastore.names import is_hidden, split_component
 from metastore.storage.listed import ListedFile, ListingFailure
 from metastore.storage.listing import list_tree
 from metastore.storage.locations import Location
-from metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from metastore.storage.store import Storage
 
 MAX_SURVEYED_FILES = 20_000
 """Where the keys are given, the survey for a sample of files ends after so many."""
@@ -50,7 +54,7 @@ class Surveyor:
         self._storage = storage
         self._sample_files = sample_files
         # A fixed seed: the same tree gives the same sample, so that the same schema is read from it.
-        self._random = random.Random(20250101)  # noqa: S311 -- a sample, not a secret
+        self._random = random.Random(20250101)
 
     def with_keys(self, definition: TableDefinition, *, sample: bool) -> Survey:
         """The survey of a table whose partition columns are known; without ``sample`` it ends at the first file that fits.
@@ -167,7 +171,8 @@ def _keys(directory: str, table: str) -> tuple[str, ...]:
 
 def _disagreement(table: str, location: str, kinds: Mapping[tuple[str, ...], Sequence[str]]) -> TableLayoutError:
     shown = "; ".join(
-        f"{'/'.join(keys) or 'no keys'} in {', '.join(repr(p[:160]) for p in paths)}" for keys, paths in list(kinds.items())[:5]
+        f"{'/'.join(keys) or 'no keys'} in {', '.join(repr(p[:160]) for p in paths)}"
+        for keys, paths in list(kinds.items())[:5]
     )
     return TableLayoutError(
         f"Table {table} cannot be registered: the paths below {location} disagree on the partition columns: {shown}. "

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import groupby
+from typing import TYPE_CHECKING
 
 from catalog_ext.repair.layout import Layout, canonical_name, metastore_obstacle
-from catalog_ext.repair.spool import Spool
 from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from metastore.model import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.repair.spool import Spool
 
 _BELOW = "(name = f.directory OR f.directory = '' OR substr(name, 1, length(f.directory) + 1) = f.directory || '/')"
 
@@ -52,17 +56,19 @@ class Difference:
     def protect_incomplete(self) -> None:
         """Take everything at or below a directory whose listing failed out of the comparison, and say so."""
         spool = self._spool
-        spool.execute("INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, 'the listing is incomplete: ' || reason FROM failures")
+        spool.execute(
+            "INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, 'the listing is incomplete: ' || reason FROM failures"
+        )
         if spool.value("SELECT count(*) FROM failures") == 0:
             return
         for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
-            spool.execute(f"DELETE FROM {side} WHERE EXISTS (SELECT 1 FROM failures f WHERE {_BELOW})")  # noqa: S608
+            spool.execute(f"DELETE FROM {side} WHERE EXISTS (SELECT 1 FROM failures f WHERE {_BELOW})")
 
     def dropped(self) -> Iterator[Proposed]:
         """Partitions that are registered and gone."""
         had_files = "" if self._has_directories else "AND i.files > 0"
         query = (
-            "SELECT name, coalesce(location, name), files, bytes FROM indexed_partitions i "  # noqa: S608
+            "SELECT name, coalesce(location, name), files, bytes FROM indexed_partitions i "
             f"WHERE NOT EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name) {had_files} ORDER BY name"
         )
         for name, path, files, size in self._spool.rows(query):
@@ -102,9 +108,12 @@ class Difference:
 
     def changed(self) -> Iterator[Proposed]:
         """Known partitions whose files differ."""
-        listed, indexed = "SELECT name, path, size, modified_ms FROM listed_files", "SELECT name, path, size, modified_ms FROM indexed_files"
+        listed, indexed = (
+            "SELECT name, path, size, modified_ms FROM listed_files",
+            "SELECT name, path, size, modified_ms FROM indexed_files",
+        )
         query = (
-            f"SELECT name, path, size, modified_ms, side FROM ("  # noqa: S608
+            f"SELECT name, path, size, modified_ms, side FROM ("
             f" SELECT *, 1 AS side FROM ({listed} EXCEPT {indexed}) UNION ALL SELECT *, 0 AS side FROM ({indexed} EXCEPT {listed})) d"
             " WHERE EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = d.name)"
             " AND (side = 1 OR EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = d.name)) ORDER BY name, path, side"

@@ -5,20 +5,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
 from catalog_ext.repair.difference import Difference, Line, Proposed
 from catalog_ext.repair.layout import Layout
 from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, observe_elsewhere, observe_index
-from catalog_ext.repair.spool import Spool
 from metastore.changes import AddPartition, ReplaceFiles
 from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
-from metastore.index import Index
-from metastore.model import Table
-from metastore.predicates import Predicate
-from metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.repair.spool import Spool
+    from metastore.index import Index
+    from metastore.model import Table
+    from metastore.predicates import Predicate
+    from metastore.storage.store import Storage
 
 MAX_BATCH_FILES = 50_000
 """Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
@@ -69,7 +73,9 @@ class RepairOptions:
 class Repair:
     """One repair of one table."""
 
-    def __init__(self, index: Index, storage: Storage, table: Table, options: RepairOptions, progress: Progress) -> None:
+    def __init__(
+        self, index: Index, storage: Storage, table: Table, options: RepairOptions, progress: Progress
+    ) -> None:
         self._index = index
         self._storage = storage
         self._table = table
@@ -105,7 +111,9 @@ class Repair:
 
     def _observe(self, spool: Spool) -> None:
         mode, predicate = self._options.mode, self._options.predicate
-        StoreObserver(self._storage, self._table, self._layout, spool, self._progress).observe(selective=predicate is not None)
+        StoreObserver(self._storage, self._table, self._layout, spool, self._progress).observe(
+            selective=predicate is not None
+        )
         observe_index(self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC)
         observe_elsewhere(self._storage, self._table, spool)
 
@@ -113,7 +121,10 @@ class Repair:
         count = spool.value("SELECT count(*) FROM skipped")
         if not self._options.strict or not count:
             return
-        first = "; ".join(f"{path[:160]!r}: {reason}" for path, reason in spool.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5"))
+        first = "; ".join(
+            f"{path[:160]!r}: {reason}"
+            for path, reason in spool.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
+        )
         raise RepairRefusedError(
             f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {count} paths: {first}"
             f"{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
@@ -156,7 +167,11 @@ class Repair:
         summary = {"mode": str(self._options.mode), "where": self._options.where}
         try:
             commit = self._index.commit(
-                self._table.table_id, [p.change for p in batch], operation="repair", summary=summary, deliver=self._options.deliver
+                self._table.table_id,
+                [p.change for p in batch],
+                operation="repair",
+                summary=summary,
+                deliver=self._options.deliver,
             )
         except ConflictError as error:
             if len(batch) == 1:

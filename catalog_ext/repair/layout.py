@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from typing import TYPE_CHECKING
 
 from metastore.errors import InvalidValueError
 from metastore.evaluation import UNKNOWN, Evaluator
-from metastore.model import TableDefinition
 from metastore.names import (
     DEFAULT_PARTITION,
     MAX_VALUE_LENGTH,
@@ -18,9 +17,14 @@ from metastore.names import (
     split_component,
     unescape_path_name,
 )
-from metastore.predicates import Key, Predicate
-from metastore.types import DataType
 from metastore.values import Value, cast_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metastore.model import TableDefinition
+    from metastore.predicates import Key, Predicate
+    from metastore.types import DataType
 
 
 class Place(Enum):

@@ -8,17 +8,20 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
 
 from catalog_ext.repair.layout import Layout, Place
-from catalog_ext.repair.spool import Spool
 from metastore.errors import LocationNotFoundError, StorageError
-from metastore.index import Index
-from metastore.model import Table
 from metastore.names import is_hidden
-from metastore.predicates import Predicate
 from metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from metastore.storage.listing import list_tree
 from metastore.storage.store import EntryKind, Storage
+
+if TYPE_CHECKING:
+    from catalog_ext.repair.spool import Spool
+    from metastore.index import Index
+    from metastore.model import Table
+    from metastore.predicates import Predicate
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
@@ -56,7 +59,7 @@ def storable(text: str) -> bool:
 
 
 def printable(path: str) -> str:
-    """The path with bytes that are not UTF-8 shown as ``\\udcXX``."""
+    r"""The path with bytes that are not UTF-8 shown as ``\\udcXX``."""
     return path if storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
 
 
@@ -113,7 +116,9 @@ class StoreObserver:
         if is_hidden(event.name) or not event.name:
             return
         if not storable(event.name):
-            self._skipped.put((printable(f"{event.directory}/{event.name}"), "the name is not valid UTF-8 or holds a NUL"))
+            self._skipped.put(
+                (printable(f"{event.directory}/{event.name}"), "the name is not valid UTF-8 or holds a NUL")
+            )
             return
         if self._judge(event.directory).place is Place.PARTITION:
             self._files.append((event.directory, event.name, event.size, event.modified_ms))
@@ -170,7 +175,7 @@ def observe_elsewhere(storage: Storage, table: Table, spool: Spool) -> None:
     )
     for listed in ("listed_files", "listed_partitions"):
         spool.execute(
-            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"  # noqa: S608
+            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         )
     elsewhere = spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
     list_locations(storage, elsewhere, spool)

@@ -7,11 +7,12 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from itertools import islice
-from typing import overload
+from typing import TYPE_CHECKING, overload
 
 import pyarrow as pa
 
-from catalog_ext.repair.spool import Spool
+if TYPE_CHECKING:
+    from catalog_ext.repair.spool import Spool
 
 SCHEMA = pa.schema([
     ("action", pa.string()), ("partition", pa.string()), ("path", pa.string()), ("files", pa.int64()), ("bytes", pa.int64()),
@@ -56,7 +57,7 @@ class ReportEntries(Sequence[ReportEntry]):
         return self._length
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        rows = self._spool.rows(f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq", (self._action,))  # noqa: S608
+        rows = self._spool.rows(f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq", (self._action,))
         return (ReportEntry(*row) for row in rows)
 
     @overload
@@ -69,7 +70,7 @@ class ReportEntries(Sequence[ReportEntry]):
         position = index + self._length if index < 0 else index
         if not 0 <= position < self._length:
             raise IndexError(index)
-        query = f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq LIMIT 1 OFFSET ?"  # noqa: S608
+        query = f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq LIMIT 1 OFFSET ?"
         return ReportEntry(*next(self._spool.rows(query, (self._action, position))))
 
     def __repr__(self) -> str:

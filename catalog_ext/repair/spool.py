@@ -10,12 +10,14 @@ import os
 import sqlite3
 import tempfile
 import weakref
-from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from metastore.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
 
 _CACHE_KIB = 32 * 1024
 _SCHEMA = """
@@ -43,7 +45,6 @@ def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
             ) from error
 
     return call
-
 
 
 def _discard(connection: sqlite3.Connection, path: str) -> None:
@@ -74,7 +75,7 @@ class Spool:
         """Add rows to one of the scratch tables; with ``ignore`` those that are there already are left out."""
         marks = ",".join("?" * columns)
         verb = "INSERT OR IGNORE" if ignore else "INSERT"
-        self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)  # noqa: S608 -- our own table names
+        self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
 
     @_translated
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import hmac
 import json
 import logging
-from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
-from starlette.requests import Request as HttpRequest
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
-from starlette.types import ASGIApp, Receive, Scope, Send
 
-from catalog_ext.catalog import Catalog
 from catalog_ext.service.messages import Request
 from catalog_ext.service.operations import ArrowStream, Operations
 from metastore.errors import (
@@ -34,6 +31,14 @@ from metastore.errors import (
     TableLayoutError,
     UnauthorizedError,
 )
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from starlette.requests import Request as HttpRequest
+    from starlette.types import ASGIApp, Receive, Scope, Send
+
+    from catalog_ext.catalog import Catalog
 
 logger = logging.getLogger(__name__)
 
@@ -120,7 +125,9 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
             return error_response(error)
         except Exception as error:  # the boundary: everything that is not ours is logged and translated
             logger.exception("The operation %s failed unexpectedly", name)
-            return error_response(CatalogExtError(f"The operation {name} failed unexpectedly: {type(error).__name__}: {error}"))
+            return error_response(
+                CatalogExtError(f"The operation {name} failed unexpectedly: {type(error).__name__}: {error}")
+            )
 
     app = Starlette(routes=[Route("/v1/{operation:path}", handle, methods=["POST"])])
     return _Authentication(app, token)

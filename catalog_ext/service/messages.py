@@ -89,7 +89,10 @@ def _column(item: object) -> Column:
     if isinstance(item, Mapping) and isinstance(item.get("name"), str) and isinstance(item.get("type"), str):
         comment = item.get("comment")
         return Column(
-            item["name"], str(parse_type(item["type"])), bool(item.get("nullable", True)), None if comment is None else str(comment)
+            item["name"],
+            str(parse_type(item["type"])),
+            bool(item.get("nullable", True)),
+            None if comment is None else str(comment),
         )
     raise InvalidInputError("A column of the request must be an object with the strings 'name' and 'type'.")
 

@@ -7,17 +7,19 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from threading import Lock
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-import pyarrow as pa
-
-from catalog_ext.catalog import Catalog
 from catalog_ext.procedures import PROCEDURES, find_procedure
 from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
 from metastore.errors import InvalidInputError
-from metastore.model import Table
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import Predicate, bind
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from catalog_ext.catalog import Catalog
+    from metastore.model import Table
 
 CONTRACT = 1
 _REMEMBERED_TABLES = 1024

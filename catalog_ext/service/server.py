@@ -6,14 +6,17 @@ import secrets
 import socket
 import threading
 import time
-from types import TracebackType
-from typing import Self
+from typing import TYPE_CHECKING, Self
 
 import uvicorn
 
-from catalog_ext.catalog import Catalog
 from catalog_ext.service.application import build_application
 from metastore.errors import ServiceError
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from catalog_ext.catalog import Catalog
 
 LOOPBACK = "127.0.0.1"
 _START_TIMEOUT_S = 10.0
@@ -46,7 +49,11 @@ class Service:
         self.host = host
         self.port: int = self._socket.getsockname()[1]
         config = uvicorn.Config(
-            build_application(catalog, self.token), log_level="warning", access_log=False, lifespan="off", timeout_keep_alive=120
+            build_application(catalog, self.token),
+            log_level="warning",
+            access_log=False,
+            lifespan="off",
+            timeout_keep_alive=120,
         )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None
@@ -62,7 +69,9 @@ class Service:
         Raises:
             ServiceError: It does not come up.
         """
-        self._thread = threading.Thread(target=self._server.run, args=([self._socket],), name="catalog-ext-service", daemon=True)
+        self._thread = threading.Thread(
+            target=self._server.run, args=([self._socket],), name="catalog-ext-service", daemon=True
+        )
         self._thread.start()
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._server.started:
@@ -85,5 +94,7 @@ class Service:
     def __enter__(self) -> Self:
         return self.start()
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
         self.stop()
