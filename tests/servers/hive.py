@@ -7,14 +7,12 @@ import subprocess
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-import pytest
-
 from metastore.hive.embedded import EmbeddedMetastore
 from metastore.jars import fetch_jars
 from metastore.java import find_java, jar_folder, jar_version
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Sequence
     from pathlib import Path
 
 _RUN_TIMEOUT_SECONDS = 300
@@ -156,31 +154,3 @@ class HiveCli:
         )
         (conf / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
         (conf / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
-
-
-@pytest.fixture(scope="session")
-def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
-    """A metastore for the whole session: use database names of your own, and start it again if you stop it."""
-    server = HiveMetastore(tmp_path_factory.mktemp("metastore"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def make_hive_metastore(tmp_path: Path) -> Iterator[Callable[[], HiveMetastore]]:
-    """Starts metastores that belong to one test (three seconds each)."""
-    servers: list[HiveMetastore] = []
-
-    def make() -> HiveMetastore:
-        servers.append(HiveMetastore(tmp_path / f"metastore-{len(servers)}"))
-        return servers[-1]
-
-    yield make
-    for server in servers:
-        server.stop()
-
-
-@pytest.fixture(scope="session")
-def hive_cli(tmp_path_factory: pytest.TempPathFactory, hive_metastore: HiveMetastore) -> HiveCli:
-    """The Hive command line on the session's metastore."""
-    return HiveCli(tmp_path_factory.mktemp("hive"), hive_metastore.uri)

@@ -9,16 +9,14 @@ from typing import TYPE_CHECKING, Protocol
 
 import boto3
 import botocore.config
-import pytest
 from botocore.exceptions import BotoCoreError
 
 from catalog_ext.demo.counting_proxy import CountingProxy
 from catalog_ext.demo.processes import ServerProcess, free_ports
-from catalog_ext.demo.servers import REGION, SeaweedServer
+from catalog_ext.demo.servers import REGION
 
 if TYPE_CHECKING:
     from collections import Counter
-    from collections.abc import Iterator
     from pathlib import Path
 
 _START_TIMEOUT_SECONDS = 60.0
@@ -104,25 +102,3 @@ class MotoServer:
         finally:
             client.close()
         return None
-
-
-@pytest.fixture(scope="session")
-def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """SeaweedFS. It lists in an order of its own and is otherwise close to the real thing."""
-    server = SeaweedServer(tmp_path_factory.mktemp("seaweed"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture(scope="session")
-def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
-    """moto's S3: ordered listings, strict part sizes, no check of credentials."""
-    server = MotoServer(tmp_path_factory.mktemp("moto"))
-    yield server
-    server.stop()
-
-
-@pytest.fixture
-def bucket_name() -> str:
-    """A bucket name that no other test uses."""
-    return f"bucket-{secrets.token_hex(6)}"

@@ -1,0 +1,125 @@
+"""The fixtures of every server. What a server needs is imported when a test asks for it, so that others start fast."""
+
+from __future__ import annotations
+
+import secrets
+import tempfile
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from tests.servers.databases import DatabaseServer
+    from tests.servers.hive import HiveCli, HiveMetastore
+    from tests.servers.stores import S3Server
+
+
+@contextmanager
+def _open_folder(name: str) -> Iterator[Path]:
+    """A new folder that every user may enter: pytest's own are closed to others, and too deep for a socket's path."""
+    with tempfile.TemporaryDirectory(prefix=f"catalog-ext-{name}-") as path:
+        folder = Path(path)
+        folder.chmod(0o755)
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def postgres_server() -> Iterator[DatabaseServer]:
+    with _open_folder("postgres") as directory:
+        from tests.servers.containers import containers_wanted, postgres_container
+        from tests.servers.databases import PostgresServer
+
+        server = postgres_container() if containers_wanted() else PostgresServer(directory)
+        yield server
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def mariadb_server() -> Iterator[DatabaseServer]:
+    with _open_folder("mariadb") as directory:
+        from tests.servers.containers import containers_wanted, mariadb_container
+        from tests.servers.databases import MariadbServer
+
+        server = mariadb_container() if containers_wanted() else MariadbServer(directory)
+        yield server
+        server.stop()
+
+
+@pytest.fixture
+def postgres_url(postgres_server: DatabaseServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh PostgreSQL database."""
+    url = postgres_server.create_database()
+    yield url
+    postgres_server.drop_database(url)
+
+
+@pytest.fixture
+def mariadb_url(mariadb_server: DatabaseServer) -> Iterator[str]:
+    """The SQLAlchemy URL of a fresh MariaDB database."""
+    url = mariadb_server.create_database()
+    yield url
+    mariadb_server.drop_database(url)
+
+
+@pytest.fixture(scope="session")
+def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """SeaweedFS. It lists in an order of its own and is otherwise close to the real thing."""
+    from catalog_ext.demo.servers import SeaweedServer
+
+    server = SeaweedServer(tmp_path_factory.mktemp("seaweed"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture(scope="session")
+def moto_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
+    """moto's S3: ordered listings, strict part sizes, no check of credentials."""
+    from tests.servers.stores import MotoServer
+
+    server = MotoServer(tmp_path_factory.mktemp("moto"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def bucket_name() -> str:
+    """A bucket name that no other test uses."""
+    return f"bucket-{secrets.token_hex(6)}"
+
+
+@pytest.fixture(scope="session")
+def hive_metastore(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HiveMetastore]:
+    """A metastore for the whole session: use database names of your own, and start it again if you stop it."""
+    from tests.servers.hive import HiveMetastore
+
+    server = HiveMetastore(tmp_path_factory.mktemp("metastore"))
+    yield server
+    server.stop()
+
+
+@pytest.fixture
+def make_hive_metastore(tmp_path: Path) -> Iterator[Callable[[], HiveMetastore]]:
+    """Starts metastores that belong to one test (three seconds each)."""
+    from tests.servers.hive import HiveMetastore
+
+    servers: list[HiveMetastore] = []
+
+    def make() -> HiveMetastore:
+        servers.append(HiveMetastore(tmp_path / f"metastore-{len(servers)}"))
+        return servers[-1]
+
+    yield make
+    for server in servers:
+        server.stop()
+
+
+@pytest.fixture(scope="session")
+def hive_cli(tmp_path_factory: pytest.TempPathFactory, hive_metastore: HiveMetastore) -> HiveCli:
+    """The Hive command line on the session's metastore."""
+    from tests.servers.hive import HiveCli
+
+    return HiveCli(tmp_path_factory.mktemp("hive"), hive_metastore.uri)
