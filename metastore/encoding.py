@@ -1,7 +1,7 @@
 """The order-preserving text of a typed partition value, which the index keeps in its key columns.
 
-Texts compare by their UTF-8 bytes as the values compare in Spark. ``''`` is NULL (the default partition), which sorts first.
-The layouts are described in ``docs/spec/index.md``.
+Texts compare by their UTF-8 bytes as the values compare in Spark. ``''`` is NULL (the default partition), which sorts
+first. The layouts are described in ``docs/spec/index.md``.
 """
 
 from __future__ import annotations
@@ -10,10 +10,13 @@ import math
 import struct
 from datetime import date, datetime, time
 from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING
 
 from metastore.errors import InvalidValueError
-from metastore.types import DataType
 from metastore.values import Scalar, Value, epoch_microseconds
+
+if TYPE_CHECKING:
+    from metastore.types import DataType
 
 NULL_KEY = ""
 """The encoded form of NULL."""
@@ -42,8 +45,9 @@ def _encode_string(text: str) -> str:
     if "\x00" in text or "\x01" in text:
         text = "".join({"\x00": "\x01\x01", "\x01": "\x01\x02"}.get(c, c) for c in text)
     if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        shown = ascii(text[:80])
         raise InvalidValueError(
-            f"The value {ascii(text[:80])} is not valid Unicode text: it has a lone surrogate.", {"value": ascii(text[:80])}
+            f"The value {shown} is not valid Unicode text: it has a lone surrogate.", {"value": shown}
         )
     return text
 

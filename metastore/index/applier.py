@@ -1,7 +1,7 @@
 """Applying changes to the index: one commit, in one transaction that the caller holds.
 
-The table's row is updated first, which makes the database let one committer of a table through at a time; everything read after
-that is what the last one left.
+The table's row is updated first, which makes the database let one committer of a table through at a time; everything
+read after that is what the last one left.
 """
 
 from __future__ import annotations
@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 _AT_ONCE = 500
 _PARTITION_COLUMNS = (
     "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
-    *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)), "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms",
+    *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
+    "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms",
 )  # fmt: skip
 _FILE_COLUMNS = (
     "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
@@ -91,7 +92,7 @@ class Applier:
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
-        known = self._alive([c.name for c in (*drops, *replaced, *adds)])
+        known = self._alive([c.name for c in changes])
         self._check(drops, replaced, adds, known)
         dropped = self._drop([known[c.name] for c in drops])
         self._replace([(c, known[c.name]) for c in replaced])
@@ -112,7 +113,7 @@ class Applier:
                     partitions.c.end_version == ALIVE,
                 )
             )
-            found.update((row["name"], row) for row in rows.mappings())
+            found.update((row["name"], dict(row)) for row in rows.mappings())
         return found
 
     def _check(
@@ -123,9 +124,9 @@ class Applier:
         known: Mapping[str, Any],
     ) -> None:
         leaving = {c.name for c in drops}
-        for change in (*drops, *replaced):
-            if change.name not in known:
-                raise self._conflict(change.name, "it is no longer there")
+        for name in (*leaving, *(c.name for c in replaced)):
+            if name not in known:
+                raise self._conflict(name, "it is no longer there")
         for added in adds:
             if added.name in known and added.name not in leaving:
                 raise self._conflict(added.name, "it is there already")
@@ -185,10 +186,9 @@ class Applier:
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
-            self._file_rows.append((
-                partition_id, self._next_file, self.version, ALIVE, storable(file.path, "file"), file.size, file.modified_ms,
-                file.rows,
-            ))  # fmt: skip
+            path = storable(file.path, "file")
+            life = (self.version, ALIVE)
+            self._file_rows.append((partition_id, self._next_file, *life, path, file.size, file.modified_ms, file.rows))
             self._next_file += 1
         self.files_added += len(added)
 
@@ -207,7 +207,7 @@ class Applier:
             sa.select(files).where(files.c.partition_id.in_(partition_ids), files.c.end_version == ALIVE)
         )
         for row in rows.mappings():
-            contents.setdefault(row["partition_id"], {})[row["path"]] = row
+            contents.setdefault(row["partition_id"], {})[row["path"]] = dict(row)
         return contents
 
     def _replace_one(
@@ -279,10 +279,13 @@ def commit(
     connection.execute(
         sa.insert(table_versions),
         {
-            "table_id": table.table_id, "version": table.version, "operation": operation, "committed_at_ms": applier.now,
+            "table_id": table.table_id,
+            "version": table.version,
+            "operation": operation,
+            "committed_at_ms": applier.now,
             "summary": to_json(summary),
         },
-    )  # fmt: skip
+    )
     deliveries = 0
     if deliver:
         told = [(c.name, c.location or _default_location(table, c.name)) for c in adds if c.in_metastore]
@@ -315,8 +318,9 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
         seen = arriving if isinstance(change, AddPartition) else leaving
         paths = () if isinstance(change, DropPartition) else _paths(change)
         if change.name in seen or len(paths) != len(set(paths)):
+            shown = change.name[:200]
             raise InvalidInputError(
-                f"A commit names the partition {change.name[:200]!r}, or a file of it, twice.", {"partition": change.name[:200]}
+                f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown}
             )
         seen.add(change.name)
     return kept

@@ -1,8 +1,8 @@
 """Results of queries as streams of Arrow batches, in bounded memory.
 
-Rows come from the driver and are packed in batches. The ADBC driver for SQLite would be quicker, but carries a SQLite of its
-own: POSIX locks belong to the process, so that closing its connection silently drops the locks which Python's SQLite holds
-on the same file, and another process could then write in the midst of our transaction (``docs/spec/index.md``).
+Rows come from the driver and are packed in batches. The ADBC driver for SQLite would be quicker, but carries a SQLite
+of its own: POSIX locks belong to the process, so that closing its connection silently drops the locks which Python's
+SQLite holds on the same file, and another process could then write amid our transaction (``docs/spec/index.md``).
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ def stream(
 ) -> pa.RecordBatchReader:
     """The rows of a query as a stream.
 
-    The first batch is read before this returns, so that a failing query fails here; a result of one batch keeps no connection.
+    The first batch is read before this returns, so that a failing query fails here; a result of one batch keeps no
+    connection.
 
     Args:
         database: Where to ask.
@@ -71,7 +72,7 @@ def _batches(
 
 def _fetcher(connection: sa.Connection, statement: sa.Executable) -> Callable[[int], Sequence[Sequence[Any]]]:
     if connection.dialect.name == "sqlite":
-        # The driver's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading them.
+        # The driver's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
         fetch: Callable[[int], Sequence[Sequence[Any]]] = connection.execute(statement).cursor.fetchmany
         return fetch
     streaming = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS)

@@ -36,12 +36,12 @@ class ExactText(sa.types.TypeDecorator[str]):
             return dialect.type_descriptor(binary)
         return dialect.type_descriptor(sa.Text())
 
-    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> Any:
+    def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
         """Bytes where the column is binary."""
         if value is not None and dialect.name in ("mysql", "mariadb"):
             return value.encode("utf-8")
         return value
 
-    def process_result_value(self, value: Any, dialect: sa.Dialect) -> str | None:
+    def process_result_value(self, value: str | bytes | None, dialect: sa.Dialect) -> str | None:
         """Text again."""
         return value.decode("utf-8") if isinstance(value, bytes) else value

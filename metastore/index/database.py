@@ -43,8 +43,8 @@ class Index:
 
         Args:
             url: A SQLAlchemy URL, or the path of a SQLite file.
-            migrate: Whether to bring the database to the schema of this release; None does so on SQLite only, whose file
-                is made when it is not there. Otherwise the database must be at that schema.
+            migrate: Whether to bring the database to the schema of this release; None does so on SQLite only, whose
+                file is made when it is not there. Otherwise the database must be at that schema.
 
         Raises:
             InvalidConfigurationError: The URL is not one of a database that the index runs on.
@@ -121,9 +121,7 @@ class Index:
         """The namespace, now in the index, or ``NamespaceAlreadyExistsError``; ``deliver`` tells the metastore."""
         return namespaces.create_namespace(self._database, namespace, deliver=deliver)
 
-    def alter_namespace(
-        self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
-    ) -> Namespace:
+    def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool) -> Namespace:
         """The namespace with properties set and removed, or ``NamespaceNotFoundError``."""
         return namespaces.alter_namespace(self._database, name, set_, remove, deliver=deliver)
 
@@ -213,17 +211,19 @@ class Index:
             if not connection.execute(raise_version).rowcount:
                 raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
             row = table_rows.load_row_by_id(connection, table_id)
-            return applier.commit(
-                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver
-            )
+            return applier.commit(connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver)
 
         outcome = self._database.write(work)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
-    def pending_deliveries(self, limit: int = 100) -> list[Delivery]:
-        """The oldest messages for the metastore, in the order in which they are to be delivered."""
-        return outbox.pending_deliveries(self._database, limit)
+    def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
+        """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""
+        return outbox.pending_deliveries(self._database, limit, after)
+
+    def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
+        """Whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
+        return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)
 
     def delivery_done(self, outbox_id: int) -> None:
         """Removes a message that the metastore has taken."""

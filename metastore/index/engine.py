@@ -78,8 +78,8 @@ class Database:
     @contextmanager
     def maintaining(self) -> Iterator[sa.Connection]:
         """A connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
-        with translated(self.shown), self.engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
-            yield connection
+        with translated(self.shown), self.engine.connect() as connection:
+            yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
     def write(self, work: Callable[[sa.Connection], _Result]) -> _Result:
         """What ``work`` returns, its changes committed; it runs again when the database preferred another transaction.
@@ -96,7 +96,7 @@ class Database:
             except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
                 if attempt == _ATTEMPTS or not is_lost_race(error):
                     raise as_ours(error, self.shown) from error
-            time.sleep(random.uniform(0, 0.02 * 2**attempt))  # noqa: S311 -- spreads retries, guards nothing
+            time.sleep(random.uniform(0, 0.02 * 2**attempt))
         raise AssertionError("unreachable")
 
 
@@ -105,7 +105,7 @@ def _make_engine(url: URL) -> sa.Engine:
         return _sqlite_engine(url)
     arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 10}}
     if url.get_backend_name() == "postgresql":
-        # Never prepare: a pooler in transaction mode cannot keep prepared statements, and plans for other values mislead.
+        # Never prepare: a pooler in transaction mode keeps no prepared statements, and plans for other values mislead.
         arguments["connect_args"]["prepare_threshold"] = None
     else:
         arguments["connect_args"]["charset"] = "utf8mb4"
@@ -148,8 +148,7 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
 
 def _begin_sqlite(connection: sa.Connection) -> None:
     writing = connection.get_execution_options().get("catalog_ext_write", False)
-    driver = connection.connection.dbapi_connection
-    assert isinstance(driver, sqlite3.Connection)  # noqa: S101 -- for the type checker
+    driver: Any = connection.connection.dbapi_connection
     # A writer takes the lock at once: one that reads first could find that its snapshot is too old to write on.
     driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
@@ -161,8 +160,7 @@ def use_write_ahead_log(database: Database) -> None:
         IndexUnavailableError: Other processes kept the file locked.
     """
     with translated(database.shown), database.engine.connect() as connection:
-        driver = connection.connection.dbapi_connection
-        assert isinstance(driver, sqlite3.Connection)  # noqa: S101 -- for the type checker
+        driver: Any = connection.connection.dbapi_connection
         for remaining in range(50, -1, -1):
             try:
                 driver.execute("PRAGMA journal_mode = WAL").fetchall()

@@ -66,13 +66,12 @@ def as_ours(error: Exception, database: str) -> CatalogExtError:
     text = _first_line(origin)
     parameters = {"index": database}
     if is_lost_race(error):
-        return ConflictError(
-            f"Another transaction on the index {database} was first ({text}). Nothing was changed; try again.", parameters
-        )
+        message = f"Another transaction on the index {database} was first ({text}). Nothing was changed; try again."
+        return ConflictError(message, parameters)
     if _is_locked(origin):
         return IndexUnavailableError(
-            f"The index {database} is locked by another process and did not become free in time ({text}). Try again when "
-            "the other process has finished.",
+            f"The index {database} is locked by another process and did not become free in time ({text}). Try again "
+            "when the other process has finished.",
             parameters,
         )
     if _is_unreachable(error):

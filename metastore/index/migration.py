@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 from alembic import command
@@ -67,7 +67,8 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
     order = [script.revision for script in scripts.walk_revisions()][::-1]
     target = {"head": order[-1], "base": None}.get(revision, revision)
     if target is not None and target not in order:
-        raise IndexNotAtHeadError(f"{revision!r} is not a revision of the index. The revisions are: {', '.join(order)}.")
+        known = ", ".join(order)
+        raise IndexNotAtHeadError(f"{revision!r} is not a revision of the index. The revisions are: {known}.")
 
     def work(connection: sa.Connection) -> tuple[str | None, str | None]:
         _lock(connection)
@@ -85,7 +86,7 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
 def _run(connection: sa.Connection, before: str | None, target: str | None, order: list[str]) -> None:
     config = configuration()
     config.attributes["connection"] = connection
-    position = {None: -1, **{revision: i for i, revision in enumerate(order)}}
+    position: dict[str | None, int] = {revision: i for i, revision in enumerate([None, *order])}
     if position[target] > position[before]:
         command.upgrade(config, str(target))
     elif position[target] < position[before]:
@@ -95,8 +96,8 @@ def _run(connection: sa.Connection, before: str | None, target: str | None, orde
 def _refuse_newer(revision: str | None, order: list[str], database: Database) -> None:
     if revision is not None and revision not in order:
         raise IndexNotAtHeadError(
-            f"The index {database.shown} is at revision {revision}, which this release of catalog-ext does not know (its "
-            f"newest is {order[-1]}). Upgrade catalog-ext.",
+            f"The index {database.shown} is at revision {revision}, which this release of catalog-ext does not know "
+            f"(its newest is {order[-1]}). Upgrade catalog-ext.",
             {"index": database.shown, "revision": revision},
         )
 
@@ -126,6 +127,6 @@ def _lock(connection: sa.Connection) -> None:
         connection.execute(sa.text("SELECT GET_LOCK('catalog_ext_migrate', 60)"))
 
 
-def _unlock(connection: sa.Connection) -> Any:
+def _unlock(connection: sa.Connection) -> None:
     if connection.dialect.name in ("mysql", "mariadb"):
         connection.execute(sa.text("SELECT RELEASE_LOCK('catalog_ext_migrate')"))

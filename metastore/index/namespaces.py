@@ -87,12 +87,12 @@ def alter_namespace(
 
 def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str]) -> Namespace:
     properties = {k: v for k, v in {**namespace.properties, **set_}.items() if k not in remove}
-    own = {
-        field: set_.get(field, None if field in remove else getattr(namespace, field)) for field in ("comment", "location")
-    }
-    for field in own:
-        properties.pop(field, None)
-    return replace(namespace, properties=properties, **own)
+    return replace(
+        namespace,
+        comment=properties.pop("comment", None if "comment" in remove else namespace.comment),
+        location=properties.pop("location", None if "location" in remove else namespace.location),
+        properties=properties,
+    )
 
 
 def drop_namespace(database: Database, name: str, *, deliver: bool) -> None:

@@ -47,7 +47,9 @@ class Delivery:
     next_attempt_at_ms: int = 0
 
 
-def enqueue_for_namespace(connection: sa.Connection, namespace: str, operation: str, payload: Mapping[str, Any]) -> None:
+def enqueue_for_namespace(
+    connection: sa.Connection, namespace: str, operation: str, payload: Mapping[str, Any]
+) -> None:
     """Adds a message about a namespace."""
     connection.execute(sa.insert(outbox), _row(None, namespace, None, operation, payload))
 
@@ -71,7 +73,7 @@ def enqueue_partitions(
     count = max(-(-len(added) // size), -(-len(dropped) // size))
     for i in range(count):
         payload = {
-            "add": [{"name": n, "location": l} for n, l in added[i * size : (i + 1) * size]],
+            "add": [{"name": name, "location": at} for name, at in added[i * size : (i + 1) * size]],
             "drop": list(dropped[i * size : (i + 1) * size]),
         }
         enqueue_for_table(connection, table_id, identifier, "sync_partitions", payload)
@@ -95,7 +97,7 @@ def _row(
 
 
 def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[Delivery]:
-    """The next messages numbered above ``after``, in the order of delivery, those that wait for another attempt included."""
+    """The next messages numbered above ``after``, in the order of delivery, due or not."""
     statement = sa.select(outbox).where(outbox.c.outbox_id > after).order_by(outbox.c.outbox_id).limit(limit)
     with database.reading() as connection:
         rows = connection.execute(statement).mappings().all()

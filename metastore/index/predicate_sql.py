@@ -1,9 +1,9 @@
 """The visitor that makes a WHERE clause of a bound predicate, over the encoded keys of ``partitions``.
 
 A key column is never SQL's NULL for a partition column that it stands for (``''`` is the default partition), so that a
-clause is either true or false. Three-valued logic is had by translating two questions apart: "is the predicate true?" and
-"is it false?"; NOT swaps them. What SQL cannot answer exactly is answered by a clause that holds for more rows, and the
-caller evaluates the rows again.
+clause is either true or false. Three-valued logic is had by translating two questions apart: "is the predicate true?"
+and "is it false?"; NOT swaps them. What SQL cannot answer exactly is answered by a clause that holds for more rows, and
+the caller evaluates the rows again.
 """
 
 from __future__ import annotations
@@ -192,7 +192,7 @@ class _Visitor:
             return column != sa.all_(_array(values))
         return column.not_in(self._list(values))
 
-    def _list(self, values: list[str]) -> Any:
+    def _list(self, values: list[str]) -> list[str] | sa.Select[Any]:
         if self._dialect == "sqlite" and len(values) > _IN_LIST:
             each = sa.func.json_each(sa.bindparam(None, values, type_=sa.JSON)).table_valued("value")
             return sa.select(each.c.value)
@@ -240,7 +240,7 @@ def _compare(op: Operator, column: sa.ColumnElement[str], value: Scalar, key: Ke
 
 
 def _compare_long(op: Operator, column: sa.ColumnElement[str], encoded: str, truncated: str) -> Condition:
-    # Cutting at a character boundary does not keep the order of the last character, so that only a shorter prefix bounds.
+    # Cutting at a character boundary does not keep the order of the last character: only a shorter prefix bounds.
     prefix = _certain_prefix(encoded)
     match op:
         case Operator.EQ:
@@ -308,4 +308,3 @@ def _is_bounded(predicate: Predicate) -> bool:
             return all(_is_bounded(a) for a in args)
         case _:
             return False
-

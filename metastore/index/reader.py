@@ -1,7 +1,7 @@
 """The queries that a table's readers run: its files, its partitions, and which of some names it has.
 
-Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was dropped
-after the statement had loaded it, and an answer without its rows must not pass for an empty table.
+Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was
+dropped after the statement had loaded it, and an answer without its rows must not pass for an empty table.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ _NAMES_AT_ONCE = 500
 
 
 def plan_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """The files of the partitions that satisfy the predicate, at the table's version; those of one partition together.
+    """The files of the partitions that satisfy the predicate, at the table's version, partition by partition.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -69,7 +69,7 @@ def plan_files(database: Database, table: Table, predicate: Predicate | None) ->
 def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[sa.Executable, bool]:
     """The one query of planning, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
-    # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way round.
+    # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
     rows = (
         sa.select(
@@ -82,14 +82,14 @@ def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> t
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = _mark(table, _text(""), _no_text(), _text(""), sa.literal(0), sa.literal(0), _no_number())
-    union = sa.union_all(mark, rows)
+    mark = _mark(table, _text(""), sa.null(), _text(""), sa.literal(0), sa.literal(0), sa.null())
+    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
 
 
 def list_partitions(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """The partitions that satisfy the predicate, at the table's version, by their typed values, NULL first, then by name.
+    """The partitions that satisfy the predicate, at the table's version, by typed values (NULL first), then by name.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -107,12 +107,12 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
     keys = [partitions.c[f"k{i + 1}"] for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
     p = partitions.c
     rows = sa.select(
-        p.partition_id, _raw(p.name).label("partition"), _raw(p.location).label("location"), p.n_files, p.n_bytes, p.n_rows,
-        p.created_at_ms, sa.literal_column("1").label("marked"), *keys,
+        p.partition_id, _raw(p.name).label("partition"), _raw(p.location).label("location"), p.n_files, p.n_bytes,
+        p.n_rows, p.created_at_ms, sa.literal_column("1").label("marked"), *keys,
     ).where(*_at_version(partitions, table), condition.clause)  # fmt: skip
     mark = _mark(
-        table, _text(""), _no_text(), sa.cast(tables.c.has_long_keys, sa.BigInteger), sa.literal(0), _no_number(), sa.literal(0),
-        sa.literal_column("0"), *(_text("") for _ in keys),
+        table, _text(""), sa.null(), sa.cast(tables.c.has_long_keys, sa.BigInteger), sa.literal(0), sa.null(),
+        sa.literal(0), sa.literal_column("0"), *(_text("") for _ in keys),
     )  # fmt: skip
     union = sa.union_all(rows, mark).subquery()
     order = [union.c.marked, *(union.c[key.name] for key in keys), union.c.partition]
@@ -162,14 +162,6 @@ def _text(value: str) -> sa.ColumnElement[str]:
     return sa.literal(value, ExactText())
 
 
-def _no_text() -> sa.ColumnElement[Any]:
-    return sa.null()
-
-
-def _no_number() -> sa.ColumnElement[Any]:
-    return sa.null()
-
-
 class _Check:
     """Takes the mark out of the batches of one query, and the partitions that a superset has too many."""
 
@@ -191,7 +183,8 @@ class _Check:
                 batch = batch.filter(pc.invert(marks))
         if self._evaluator is None:
             return batch
-        return batch.filter(pa.array(self._matching(batch.column(1).to_pylist()), pa.bool_()))
+        matching = self._matching(self._evaluator, batch.column(1).to_pylist())
+        return batch.filter(pa.array(matching, pa.bool_()))
 
     def finish(self) -> None:
         """Returns when the mark was there.
@@ -205,11 +198,10 @@ class _Check:
                 {"table": str(self._table.identifier)},
             )
 
-    def _matching(self, names: Sequence[str]) -> Iterator[bool]:
+    def _matching(self, evaluator: Evaluator, names: Sequence[str]) -> Iterator[bool]:
         for name in names:
             if self._last is None or self._last[0] != name:
-                assert self._evaluator is not None  # noqa: S101 -- for the type checker
-                self._last = (name, self._evaluator.matches(typed_values(name, self._keys)))
+                self._last = (name, evaluator.matches(typed_values(name, self._keys)))
             yield self._last[1]
 
 
@@ -220,4 +212,3 @@ def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBa
     keys = table.definition.keys
     order = sorted(range(len(names)), key=lambda i: (sort_key(typed_values(names[i], keys), keys), names[i]))
     return rows.take(pa.array(order, pa.int64())).to_reader(max_chunksize=arrow_rows.BATCH_ROWS)
-

@@ -151,6 +151,6 @@ def storable(text: str, what: str) -> str:
         return text
     shown = text if len(text) <= 200 else f"{text[:120]}… ({len(text)} characters)"
     raise InvalidPartitionNameError(
-        f"The {what} name {ascii(shown)} has {problem}, which the index cannot keep. Rename it on the store.",
+        f"The {what} name {shown!a} has {problem}, which the index cannot keep. Rename it on the store.",
         {what: ascii(shown)},
     )

@@ -88,7 +88,7 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         raise _not_found(str(identifier))
-    return table_from_row(row)
+    return table_from_row(dict(row))
 
 
 def load_table_by_id(database: Database, table_id: int) -> Table:
@@ -148,7 +148,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     )  # fmt: skip
     row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
     try:
-        table_id: int = connection.execute(sa.insert(tables), row).inserted_primary_key[0]
+        key = connection.execute(sa.insert(tables), row).inserted_primary_key
     except sa.exc.IntegrityError as error:
         if not is_duplicate(error):
             raise namespace_not_found(definition.identifier.namespace) from error
@@ -156,7 +156,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
             f"The table {definition.identifier} exists already. Choose another name, or unregister it first.",
             {"table": str(definition.identifier)},
         ) from error
-    return table_id
+    return int(key[0]) if key is not None else 0
 
 
 def alter_table_properties(
@@ -231,8 +231,8 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
         ids = rows.c.partition_id
         some = sa.select(ids).where(ids >= low, ids < high).order_by(ids).limit(1).offset(_ROWS_AT_ONCE)
         end = connection.execute(some).scalar()
-        removed = connection.execute(sa.delete(rows).where(ids >= low, ids < (high if end is None else end + 1))).rowcount
-        if removed:
+        below = high if end is None else end + 1
+        if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
             return True
     connection.execute(sa.delete(table_versions).where(table_versions.c.table_id == table_id))
     connection.execute(sa.delete(dropped_tables).where(dropped_tables.c.table_id == table_id))

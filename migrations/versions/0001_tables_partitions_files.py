@@ -6,8 +6,6 @@ Revises:
 
 from __future__ import annotations
 
-from typing import Any
-
 import sqlalchemy as sa
 from alembic import op
 from sqlalchemy.dialects import mysql, postgresql
@@ -23,7 +21,7 @@ KEY_COLUMNS = 8
 _NUMBER = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
 
 
-def _exact(key_bytes: int | None = None) -> Any:
+def _exact(key_bytes: int | None = None) -> sa.types.TypeEngine[str]:
     binary = mysql.VARBINARY(key_bytes) if key_bytes else mysql.MEDIUMBLOB()
     return sa.Text().with_variant(postgresql.TEXT(collation="C"), "postgresql").with_variant(binary, "mysql", "mariadb")
 
