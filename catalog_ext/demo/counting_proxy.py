@@ -103,10 +103,10 @@ class RequestReader:
                 yield request
 
     def _next_chunk(self) -> bool:
-        size, found, _ = self._buffer.partition(b"\r\n")
-        if not found:
+        line_end = self._buffer.find(b"\r\n")
+        if line_end < 0:
             return False
-        length = int(size.split(b";")[0], 16)
+        length = int(self._buffer[:line_end].split(b";")[0], 16)
         if length == 0:
             end = self._buffer.find(b"\r\n\r\n")
             if end < 0:
@@ -114,7 +114,7 @@ class RequestReader:
             del self._buffer[: end + 4]
             self._chunked = False
             return True
-        del self._buffer[: len(size) + 2]
+        del self._buffer[: line_end + 2]
         self._body_left = length + 2
         return True
 
