@@ -86,6 +86,7 @@ class ThriftMetastore:
 
     def drop_database(self, name: str) -> None:
         def drop(client: HMSClient) -> None:
+            _get_database(client, name)  # release 2.3 trips over a missing one
             try:
                 client.drop_database(name, False, False)
             except wire.NoSuchObjectException as error:
@@ -187,35 +188,31 @@ class ThriftMetastore:
 
     def partition_names(self, database: str, table: str) -> Iterator[str]:
         def names(client: HMSClient) -> list[str]:
-            try:
-                found = list(client.get_partition_names(database, table, _ALL))
-            except wire.NoSuchObjectException as error:
-                raise _no_table(database, table) from error
-            if not found:
-                self._get_table(client, database, table)  # a missing table has no partitions either
-            return found
+            self._get_table(client, database, table)  # for a missing table releases differ in what they answer
+            return list(client.get_partition_names(database, table, _ALL))
 
         return iter(self._pool.call(names, "listing the partitions of", table=f"{database}.{table}"))
 
     def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
         if not names:
             return []
-        found = self._pool.call(
-            lambda c: c.get_partitions_by_names(database, table, list(names)),
-            "reading partitions of",
-            table=f"{database}.{table}",
-        )
-        return [_partition(p) for p in found]
+
+        def named(client: HMSClient) -> list[wire.Partition]:
+            try:
+                return list(client.get_partitions_by_names(database, table, list(names)))
+            except (TApplicationException, wire.NoSuchObjectException):
+                self._get_table(client, database, table)
+                raise
+
+        return [_partition(p) for p in self._pool.call(named, "reading partitions of", table=f"{database}.{table}")]
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         return fetch_partitions(self, database, table, batch)
 
     def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
         def filtered(client: HMSClient) -> list[wire.Partition]:
-            try:
-                return list(client.get_partitions_by_filter(database, table, text, _ALL))
-            except wire.NoSuchObjectException as error:
-                raise _no_table(database, table) from error
+            self._get_table(client, database, table)
+            return list(client.get_partitions_by_filter(database, table, text, _ALL))
 
         found = self._pool.call(filtered, f"the partition filter {text[:200]!r} on", table=f"{database}.{table}")
         return [_partition(p) for p in found]

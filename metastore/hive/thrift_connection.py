@@ -68,7 +68,8 @@ class ConnectionPool:
         except (TTransportException, OSError, EOFError) as error:
             raise unavailable([self._address], f"{what} broke off ({_reason(error)})", request_sent=True) from error
         except TApplicationException as error:
-            raise self._refused(what, table, f"it does not know the call ({error.message})") from error
+            problem = "it does not know the call" if is_unknown_method(error) else "it failed"
+            raise self._refused(what, table, f"{problem} ({error.message})") from error
         except TProtocolException as error:
             raise self._refused(what, table, "its answer is not a metastore's") from error
         except UnicodeError as error:

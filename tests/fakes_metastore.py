@@ -1,0 +1,186 @@
+"""A Hive Metastore in memory, with the refusals of the real one that our code must live with."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from metastore.errors import (
+    MetastoreRefusedError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    PartitionNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
+from metastore.hive.uris import Address, unavailable
+from metastore.names import escape_path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
+
+_ADDRESS = Address("fake.invalid")
+
+
+class FakeMetastore:
+    """Keeps databases, tables and partitions in dictionaries.
+
+    Attributes:
+        down: Calls fail as if no server accepted the connection.
+        breaks_off: Calls are carried out, and fail as if the connection broke before the answer.
+        calls: Calls so far, by method.
+        batches: The sizes of the batches of partitions added and dropped.
+    """
+
+    def __init__(self, address: Address = _ADDRESS) -> None:
+        self.address = address
+        self.down = False
+        self.breaks_off = False
+        self.calls: Counter[str] = Counter()
+        self.batches: list[int] = []
+        self.closed = 0
+        self._databases: dict[str, HiveDatabase] = {}
+        self._tables: dict[tuple[str, str], HiveTable] = {}
+        self._partitions: dict[tuple[str, str], dict[tuple[str, ...], HivePartition]] = {}
+
+    def close(self) -> None:
+        self.closed += 1
+
+    def list_databases(self) -> list[str]:
+        self._called("list_databases")
+        return sorted(self._databases)
+
+    def get_database(self, name: str) -> HiveDatabase:
+        self._called("get_database")
+        if name not in self._databases:
+            raise NamespaceNotFoundError(f"The metastore has no namespace {name}.")
+        return self._databases[name]
+
+    def create_database(self, database: HiveDatabase) -> None:
+        self._reachable("create_database")
+        if database.name in self._databases:
+            raise NamespaceAlreadyExistsError(f"The namespace {database.name} is in the metastore already.")
+        self._databases[database.name] = database
+        self._answer()
+
+    def alter_database(self, database: HiveDatabase) -> None:
+        found = self.get_database(database.name)
+        self._reachable("alter_database")
+        self._databases[database.name] = replace(database, location=database.location or found.location)
+        self._answer()
+
+    def drop_database(self, name: str) -> None:
+        self._reachable("drop_database")
+        if name not in self._databases:
+            raise NamespaceNotFoundError(f"The metastore has no namespace {name}.")
+        if any(database == name for database, _ in self._tables):
+            raise NamespaceNotEmptyError(f"The namespace {name} has tables.")
+        del self._databases[name]
+        self._answer()
+
+    def list_tables(self, database: str) -> list[str]:
+        self._called("list_tables")
+        return sorted(name for owner, name in self._tables if owner == database)
+
+    def get_table(self, database: str, name: str) -> HiveTable:
+        self._called("get_table")
+        return self._table(database, name)
+
+    def create_table(self, table: HiveTable) -> None:
+        self._reachable("create_table")
+        if table.database not in self._databases:
+            raise NamespaceNotFoundError(f"The metastore has no namespace {table.database}.")
+        if (table.database, table.name) in self._tables:
+            raise TableAlreadyExistsError(f"The table {table} is in the metastore already.")
+        self._tables[table.database, table.name] = table
+        self._partitions[table.database, table.name] = {}
+        self._answer()
+
+    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
+        self._reachable("drop_table")
+        assert not delete_data, "catalog-ext deletes files itself"
+        self._table(database, name)
+        del self._tables[database, name], self._partitions[database, name]
+        self._answer()
+
+    def alter_table(self, table: HiveTable) -> None:
+        self._reachable("alter_table")
+        self._table(table.database, table.name)
+        self._tables[table.database, table.name] = table
+        self._answer()
+
+    def add_partitions(
+        self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
+    ) -> None:
+        self._reachable("add_partitions")
+        self._table(database, table)
+        held = self._partitions[database, table]
+        if len({p.values for p in partitions}) < len(partitions):
+            raise MetastoreRefusedError("Duplicate partitions in the list")
+        if not if_not_exists and any(p.values in held for p in partitions):
+            raise MetastoreRefusedError("Partition already exists")
+        self.batches.append(len(partitions))
+        for partition in partitions:
+            held.setdefault(partition.values, partition)
+        self._answer()
+
+    def drop_partitions(
+        self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
+    ) -> None:
+        self._reachable("drop_partitions")
+        assert not delete_data, "catalog-ext deletes files itself"
+        by_name = self._by_name(database, table)
+        if not if_exists and any(name not in by_name for name in names):
+            raise PartitionNotFoundError("Not all partitions are there.")
+        self.batches.append(len(names))
+        for name in names:
+            if name in by_name:
+                del self._partitions[database, table][by_name[name].values]
+        self._answer()
+
+    def partition_names(self, database: str, table: str) -> Iterator[str]:
+        self._called("partition_names")
+        return iter(list(self._by_name(database, table)))
+
+    def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
+        self._called("partitions_by_names")
+        by_name = self._by_name(database, table)
+        return [by_name[name] for name in names if name in by_name]
+
+    def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
+        return fetch_partitions(self, database, table, batch)
+
+    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
+        raise MetastoreRefusedError(
+            f"Filters are the real metastore's affair, not a fake's: {database}.{table} {text!r}"
+        )
+
+    def _called(self, method: str) -> None:
+        self._reachable(method)
+        self._answer()
+
+    def _reachable(self, method: str) -> None:
+        self.calls[method] += 1
+        if self.down:
+            raise unavailable([self.address], "no connection", request_sent=False)
+
+    def _answer(self) -> None:
+        if self.breaks_off:
+            raise unavailable([self.address], "the connection broke", request_sent=True)
+
+    def _table(self, database: str, name: str) -> HiveTable:
+        if (database, name) not in self._tables:
+            raise TableNotFoundError(f"The metastore has no table {database}.{name}.")
+        return self._tables[database, name]
+
+    def _by_name(self, database: str, table: str) -> dict[str, HivePartition]:
+        keys = [escape_path_name(c.name) for c in self._table(database, table).partition_columns]
+        return {
+            "/".join(f"{k}={escape_path_name(v)}" for k, v in zip(keys, partition.values, strict=True)): partition
+            for partition in self._partitions[database, table].values()
+        }

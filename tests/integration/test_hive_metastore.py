@@ -1,0 +1,224 @@
+"""The thrift client against a real Hive Metastore 2.3."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.errors import (
+    MetastoreRefusedError,
+    MetastoreUnavailableError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    PartitionNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from metastore.hive.connect import connect
+from metastore.hive.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
+from metastore.hive.filters import metastore_filter
+from metastore.hive.model import HiveDatabase, HivePartition
+from metastore.identifiers import TableIdentifier
+from metastore.model import Column, TableDefinition, TableType
+from metastore.names import escape_path_name
+from metastore.predicate_parser import parse_predicate
+from metastore.predicates import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from metastore.hive.counting import CountingMetastore
+    from tests.servers.hive import HiveMetastore
+
+HARD_VALUES = ["a b", "a%b", "ä€😀", "x/y", "q'\"q", "k=v", "{1}", "a:b", "tab\there", "A", "a", " a "]
+
+
+def definition(database: str, name: str = "trips", location: str = "s3a://bucket/trips") -> TableDefinition:
+    return TableDefinition(
+        TableIdentifier(database, name),
+        TableType.EXTERNAL,
+        "parquet",
+        location,
+        (Column("Id", "bigint"), Column("fare", "decimal(10,2)", comment="in USD")),
+        (Column("ds", "date"), Column("Region", "string"), Column("hour", "int")),
+        properties={"team": "größe €", "empty": ""},
+        comment="what a day costs",
+        owner="ada",
+    )
+
+
+@pytest.fixture(scope="module")
+def client(hive_metastore: HiveMetastore) -> Iterator[CountingMetastore]:
+    client = connect(hive_metastore.uri)
+    yield client
+    client.close()
+
+
+@pytest.fixture
+def database(client: CountingMetastore, request: pytest.FixtureRequest) -> str:
+    name = f"hm_{abs(hash(request.node.name)) % 10**9}"
+    client.create_database(HiveDatabase(name, comment="for a test", parameters={"a": "b"}))
+    return name
+
+
+def test_databases(client: CountingMetastore, database: str) -> None:
+    assert database in client.list_databases()
+    found = client.get_database(database)
+    assert (found.comment, found.parameters) == ("for a test", {"a": "b"})
+    with pytest.raises(NamespaceAlreadyExistsError):
+        client.create_database(HiveDatabase(database))
+    client.alter_database(HiveDatabase(database, comment="other", parameters={"c": "d"}))
+    assert client.get_database(database).parameters == {"c": "d"}
+    client.create_table(to_hive(definition(database)))
+    with pytest.raises(NamespaceNotEmptyError, match=database):
+        client.drop_database(database)
+    client.drop_table(database, "trips")
+    client.drop_database(database)
+    with pytest.raises(NamespaceNotFoundError, match=database):
+        client.get_database(database)
+    with pytest.raises(NamespaceNotFoundError):
+        client.drop_database(database)
+
+
+def test_tables_keep_what_they_are_given(client: CountingMetastore, database: str) -> None:
+    wanted = to_hive(definition(database))
+    client.create_table(wanted)
+    assert client.list_tables(database) == ["trips"]
+    found = client.get_table(database, "trips")
+    assert found.parameters.items() >= wanted.parameters.items()
+    assert (found.columns, found.partition_columns, found.storage, found.location, found.owner, found.table_type) == (
+        wanted.columns, wanted.partition_columns, wanted.storage, wanted.location, "ada", "EXTERNAL_TABLE",
+    )  # fmt: skip
+    assert from_hive(found) == definition(database)
+    with pytest.raises(TableAlreadyExistsError, match=f"{database}.trips"):
+        client.create_table(wanted)
+    with pytest.raises(NamespaceNotFoundError, match="nowhere"):
+        client.create_table(to_hive(definition("nowhere")))
+    with pytest.raises(TableNotFoundError, match=f"{database}.missing"):
+        client.get_table(database, "missing")
+    with pytest.raises(TableNotFoundError):
+        client.drop_table(database, "missing")
+    with pytest.raises(TableNotFoundError):
+        client.partition_names(database, "missing")
+    with pytest.raises(TableNotFoundError):
+        client.partitions_by_names(database, "missing", ["ds=1"])
+    with pytest.raises(TableNotFoundError):
+        client.partitions_by_filter(database, "missing", 'ds = "1"')
+    with pytest.raises(TableNotFoundError):
+        client.alter_table(to_hive(definition(database, "missing")))
+    with pytest.raises(TableNotFoundError):
+        client.add_partitions(database, "missing", [HivePartition(("1",), "s3a://b/x")])
+    with pytest.raises(TableNotFoundError):
+        client.drop_partitions(database, "missing", ["ds=1"])
+    assert client.list_tables("nowhere") == []
+
+
+def test_a_bad_name_is_refused_with_the_servers_words(client: CountingMetastore, database: str) -> None:
+    with pytest.raises(MetastoreRefusedError, match=r"is not a valid object name|InvalidObject|bad-name"):
+        client.create_table(to_hive(definition(database, "bad-name")))
+
+
+def test_partitions_with_hard_values(client: CountingMetastore, database: str) -> None:
+    client.create_table(to_hive(definition(database)))
+    table = client.get_table(database, "trips")
+    names = [f"ds=2025-01-01/Region={escape_path_name(value)}/hour=7" for value in HARD_VALUES]
+    names.append("ds=__HIVE_DEFAULT_PARTITION__/Region=__HIVE_DEFAULT_PARTITION__/hour=__HIVE_DEFAULT_PARTITION__")
+    wanted = [to_hive_partition(table, name) for name in names]
+    client.add_partitions(database, "trips", wanted)
+    client.add_partitions(database, "trips", wanted)
+    with pytest.raises(MetastoreRefusedError):
+        client.add_partitions(database, "trips", wanted, if_not_exists=False)
+    assert set(client.partition_names(database, "trips")) == {hive_partition_name(table, name) for name in names}
+    found = {p.values: p.location for p in client.partitions(database, "trips", batch=5)}
+    assert found == {p.values: p.location for p in wanted}
+    client.drop_partitions(database, "trips", [hive_partition_name(table, name) for name in names[:-1]] * 2)
+    assert [p.values[0] for p in client.partitions(database, "trips")] == ["__HIVE_DEFAULT_PARTITION__"]
+    client.drop_partitions(database, "trips", ["ds=2030-01-01/region=x/hour=1"])
+    with pytest.raises(PartitionNotFoundError):
+        client.drop_partitions(database, "trips", ["ds=2030-01-01/region=x/hour=1"], if_exists=False)
+
+
+@pytest.mark.parametrize(
+    ("where", "expected"),
+    [
+        ("region = 'eu'", {"eu"}),
+        ("region IN ('eu', 'it\\'s')", {"eu", "it's"}),
+        ("region != 'eu'", {"us", "it's", "NULL"}),
+        ("NOT (region < 'us')", {"us"}),
+        ("region LIKE 'u%'", {"us"}),
+        ("region IS NULL", {"NULL"}),
+        ("region IS NOT NULL AND hour = 7", {"eu", "us", "it's"}),
+        ("hour = 8", set()),
+        ("hour = 7 OR region = 'eu'", {"eu", "us", "it's", "NULL"}),
+        ('region = "it\'s"', {"it's"}),
+    ],
+)
+def test_filters_find_what_they_should(
+    client: CountingMetastore, filtered: str, where: str, expected: set[str]
+) -> None:
+    table = definition(filtered)
+    predicate = bind(parse_predicate(where), table.keys, "t")
+    found = metastore_filter(predicate, table.keys, binary_order=True)
+    partitions = (
+        client.partitions(filtered, "trips")
+        if found.text is None
+        else client.partitions_by_filter(filtered, "trips", found.text)
+    )
+    shown = {p.values[1].replace("__HIVE_DEFAULT_PARTITION__", "NULL") for p in partitions}
+    if found.exact:
+        assert shown == expected
+    else:
+        assert shown >= expected - {"NULL"}
+
+
+@pytest.fixture(scope="module")
+def filtered(client: CountingMetastore) -> str:
+    client.create_database(HiveDatabase("hm_filters"))
+    client.create_table(to_hive(definition("hm_filters")))
+    table = client.get_table("hm_filters", "trips")
+    names = [f"ds=2025-01-01/region={r}/hour=7" for r in ("eu", "us", "it%27s", "__HIVE_DEFAULT_PARTITION__")]
+    client.add_partitions("hm_filters", "trips", [to_hive_partition(table, name) for name in names])
+    return "hm_filters"
+
+
+def test_a_bad_filter_is_refused(client: CountingMetastore, filtered: str) -> None:
+    with pytest.raises(MetastoreRefusedError, match="partition filter"):
+        client.partitions_by_filter(filtered, "trips", "this is no filter (")
+
+
+def test_threads_share_a_client(client: CountingMetastore, database: str) -> None:
+    client.create_table(to_hive(definition(database)))
+    table = client.get_table(database, "trips")
+    failures: list[BaseException] = []
+
+    def work(number: int) -> None:
+        try:
+            names = [f"ds=2025-01-{day:02d}/region={number}/hour=1" for day in range(1, 29)]
+            client.add_partitions(database, "trips", [to_hive_partition(table, name) for name in names])
+            client.get_table(database, "trips")
+        except BaseException as error:  # noqa: BLE001 -- asserted below
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert len(list(client.partition_names(database, "trips"))) == 8 * 28
+
+
+def test_a_restart_is_survived_and_an_end_is_told(make_hive_metastore: Callable[[], HiveMetastore]) -> None:
+    server = make_hive_metastore()
+    client = connect(f"thrift://127.0.0.1:1,{server.uri}", connect_timeout=2)
+    assert "default" in client.list_databases()
+    server.stop()
+    with pytest.raises(MetastoreUnavailableError, match=rf"127\.0\.0\.1:1, {server.uri}.*hive\.metastore\.uris"):
+        client.list_databases()
+    server.start()
+    assert "default" in client.list_databases()
+    assert client.calls == {"list_databases": 3}
+    client.close()
