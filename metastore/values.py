@@ -96,7 +96,7 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
             value = Decimal(text).quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
         except InvalidOperation:
             return None
-    return value if abs(value.scaleb(scale)) < 10**precision else None
+        return value if abs(value.scaleb(scale)) < 10**precision else None
 
 
 def _cast_float(text: str, data_type: DataType) -> float | None:
