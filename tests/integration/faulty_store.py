@@ -1,0 +1,91 @@
+"""A proxy in front of an S3 server that answers some requests with an error of its own."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Self
+from urllib.parse import parse_qs, unquote, urlsplit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+HOP_BY_HOP = {"connection", "transfer-encoding", "content-length", "date", "server"}
+
+
+class FaultyStore:
+    """Forwards to ``upstream``; ``fault(prefix)`` may give a status and an S3 error code for a LIST of ``prefix``.
+
+    Attributes:
+        endpoint: Its own URL.
+        prefixes: The prefixes of all LIST requests that came in, refused ones included.
+    """
+
+    def __init__(self, upstream: str, fault: Callable[[str], tuple[int, str] | None]) -> None:
+        self.prefixes: list[str] = []
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler(urlsplit(upstream).netloc, fault))
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(self, upstream: str, fault: Callable[[str], tuple[int, str] | None]) -> type[BaseHTTPRequestHandler]:
+        prefixes = self.prefixes
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                parts = urlsplit(self.path)
+                query = parse_qs(parts.query)
+                listing = self.command == "GET" and "/" not in unquote(parts.path).strip("/")
+                prefix = query.get("prefix", [""])[0]
+                if listing:
+                    prefixes.append(prefix)
+                refused = fault(prefix) if listing else None
+                if refused is None:
+                    self._forward()
+                else:
+                    status, code = refused
+                    self._answer(status, f"<Error><Code>{code}</Code><Message>made</Message></Error>".encode())
+
+            do_HEAD = do_GET
+
+            def _forward(self) -> None:
+                connection = http.client.HTTPConnection(upstream, timeout=30)
+                try:
+                    # The signature covers the Host header, so it goes on as it came.
+                    connection.request(self.command, self.path, headers=dict(self.headers))
+                    response = connection.getresponse()
+                    body = response.read()
+                    self.send_response(response.status)
+                    for name, value in response.getheaders():
+                        if name.lower() not in HOP_BY_HOP:
+                            self.send_header(name, value)
+                    length = response.getheader("Content-Length") if self.command == "HEAD" else str(len(body))
+                    self.send_header("Content-Length", length or "0")
+                    self.end_headers()
+                    self.wfile.write(body)
+                finally:
+                    connection.close()
+
+            def _answer(self, status: int, body: bytes) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/xml")
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        return Handler
