@@ -20,7 +20,8 @@ from metastore.storage.locations import Location, shown
 
 _AWS_ERROR = re.compile(r"AWS Error ([A-Z0-9_]+)")
 _HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
-_REQUEST_ID = re.compile(r"\s*\(Request ID: [^)]*\)")
+# What pyarrow says around the store's own words.
+_AROUND = re.compile(r"^When .*?AWS Error [A-Z0-9_]+ during \w+ operation: |\s*\(Request ID: [^)]*\)", re.DOTALL)
 
 _CREDENTIALS = frozenset(
     {
@@ -87,7 +88,7 @@ def _translate_s3(error: OSError, location: Location, action: str, endpoint: str
     code, status = _aws_code(error)
     parameters = {"location": str(location), "endpoint": endpoint}
     where = f"Cannot {action} {shown(str(location))} at {endpoint}: "
-    said = shown(_REQUEST_ID.sub("", str(error)))
+    said = shown(_AROUND.sub("", str(error)))
     if code == "NO_SUCH_BUCKET":
         return LocationNotFoundError(
             f"{where}there is no bucket {location.bucket!r}. Check the bucket's name, the endpoint and the region.",

@@ -1,0 +1,90 @@
+"""What a store answers becomes the error that says what to do."""
+
+from __future__ import annotations
+
+import errno
+
+import pytest
+
+from metastore.errors import (
+    CatalogExtError,
+    LocationNotFoundError,
+    StorageAccessDeniedError,
+    StorageError,
+    StorageUnavailableError,
+)
+from metastore.storage.failures import is_missing_bucket, is_throttled, translate
+from metastore.storage.locations import Location
+
+TRIPS = Location.parse("s3a://bucket/trips")
+LOCAL = Location.parse("/warehouse/trips")
+LISTING = "When listing objects under key 'trips/' in bucket 'bucket': AWS Error {} during ListObjectsV2 operation: {}"
+
+
+def s3_error(code: str, words: str = "Words. (Request ID: 18EA0AFA57B6)") -> OSError:
+    return OSError(LISTING.format(code, words))
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "words"),
+    [
+        (s3_error("NO_SUCH_BUCKET"), LocationNotFoundError, "no bucket 'bucket'"),
+        (FileNotFoundError(errno.ENOENT, "Path does not exist"), LocationNotFoundError, "does not exist"),
+        (s3_error("SIGNATURE_DOES_NOT_MATCH"), StorageAccessDeniedError, "credentials"),
+        (s3_error("INVALID_ACCESS_KEY_ID"), StorageAccessDeniedError, "credentials"),
+        (s3_error("ACCESS_DENIED"), StorageAccessDeniedError, "access is denied"),
+        (s3_error("UNKNOWN (HTTP status 403)"), StorageAccessDeniedError, "access is denied"),
+        (s3_error("SLOW_DOWN"), StorageUnavailableError, "too busy"),
+        (s3_error("UNKNOWN (HTTP status 503)"), StorageUnavailableError, "too busy"),
+        (s3_error("NETWORK_CONNECTION", "curlCode: 7, Could not connect"), StorageUnavailableError, "curlCode: 7"),
+        (s3_error("UNKNOWN (HTTP status 418)", "I am a teapot"), StorageError, "teapot"),
+    ],
+)
+def test_s3(error: OSError, expected: type[CatalogExtError], words: str) -> None:
+    translated = translate(error, TRIPS, "list", endpoint="http://store:9000")
+    assert type(translated) is expected
+    assert words in translated.message
+    assert "s3a://bucket/trips" in translated.message
+    assert "Request ID" not in translated.message
+
+
+@pytest.mark.parametrize(
+    ("error", "expected", "words"),
+    [
+        (FileNotFoundError(errno.ENOENT, "No such file"), LocationNotFoundError, "does not exist"),
+        (OSError(errno.ENAMETOOLONG, "File name too long"), LocationNotFoundError, "does not exist"),
+        (NotADirectoryError(errno.ENOTDIR, "Not a directory"), LocationNotFoundError, "not a directory"),
+        (PermissionError(errno.EACCES, "Permission denied"), StorageAccessDeniedError, "permission is denied"),
+        (OSError(errno.EIO, "Input/output error"), StorageUnavailableError, "Input/output error"),
+        (OSError(errno.ELOOP, "Too many levels of symbolic links"), StorageError, "symbolic links"),
+        (OSError("Cannot open for reading: path '/warehouse/trips' is a directory"), StorageError, "is a directory"),
+    ],
+)
+def test_local(error: OSError, expected: type[CatalogExtError], words: str) -> None:
+    translated = translate(error, LOCAL, "list")
+    assert type(translated) is expected
+    assert words in translated.message
+    assert "file:///warehouse/trips" in translated.message
+
+
+def test_a_missing_bucket_is_told_from_a_missing_key() -> None:
+    bucket = translate(s3_error("NO_SUCH_BUCKET"), TRIPS, "list")
+    key = translate(FileNotFoundError(errno.ENOENT, "x"), TRIPS, "list")
+    assert isinstance(bucket, LocationNotFoundError)
+    assert isinstance(key, LocationNotFoundError)
+    assert is_missing_bucket(bucket)
+    assert not is_missing_bucket(key)
+
+
+@pytest.mark.parametrize(
+    ("code", "throttled"),
+    [("SLOW_DOWN", True), ("UNKNOWN (HTTP status 503)", True), ("UNKNOWN (HTTP status 429)", True),
+     ("ACCESS_DENIED", False), ("NO_SUCH_BUCKET", False), ("NETWORK_CONNECTION", False)],
+)  # fmt: skip
+def test_what_is_tried_again(code: str, throttled: bool) -> None:
+    assert is_throttled(s3_error(code)) is throttled
+
+
+def test_only_an_unavailable_store_may_be_asked_again() -> None:
+    assert translate(s3_error("SLOW_DOWN"), TRIPS, "list").retryable
+    assert not translate(s3_error("ACCESS_DENIED"), TRIPS, "list").retryable
