@@ -1,0 +1,393 @@
+"""Delivery of the outbox: order, repetition, claims, and what trouble does."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from metastore.errors import EnvironmentSetupError, TableNotFoundError
+from metastore.hive.conversion import to_hive
+from metastore.hive.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
+from metastore.hive.model import HiveDatabase
+from metastore.identifiers import TableIdentifier
+from metastore.model import Column, TableDefinition, TableType
+from tests.fakes_metastore import FakeMetastore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+
+@dataclass(frozen=True)
+class Row:
+    outbox_id: int
+    operation: str
+    namespace: str
+    table: str | None
+    payload: dict[str, Any]
+    attempts: int = 0
+    next_attempt_at_ms: int = 0
+    last_error: str | None = None
+
+
+@dataclass
+class FakeOutbox:
+    """The outbox of an index, in memory."""
+
+    rows: dict[int, Row] = field(default_factory=dict)
+    last_id: int = 0
+
+    def put(self, operation: str, subject: str, **payload: object) -> int:
+        namespace, _, table = subject.partition(".")
+        self.last_id += 1
+        self.rows[self.last_id] = Row(self.last_id, operation, namespace, table or None, payload)
+        return self.last_id
+
+    def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Row]:
+        return [row for number, row in sorted(self.rows.items()) if number > after][:limit]
+
+    def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
+        row = self.rows.get(outbox_id)
+        if row is None or row.next_attempt_at_ms > now_ms:
+            return False
+        self.rows[outbox_id] = replace(row, next_attempt_at_ms=until_ms)
+        return True
+
+    def delivery_done(self, outbox_id: int) -> None:
+        self.rows.pop(outbox_id, None)
+
+    def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
+        row = self.rows[outbox_id]
+        self.rows[outbox_id] = replace(
+            row, attempts=row.attempts + 1, last_error=error, next_attempt_at_ms=next_attempt_at_ms
+        )
+
+
+class Clock:
+    """Milliseconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
+@pytest.fixture
+def outbox() -> FakeOutbox:
+    return FakeOutbox()
+
+
+@pytest.fixture
+def metastore() -> FakeMetastore:
+    return FakeMetastore()
+
+
+@pytest.fixture
+def clock() -> Clock:
+    return Clock()
+
+
+@pytest.fixture
+def deliverer(outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock) -> Deliverer:
+    return Deliverer(outbox, lambda: metastore, clock=clock)
+
+
+def definition(name: str = "trips", location: str = "file:///data/trips", **properties: str) -> TableDefinition:
+    return TableDefinition(
+        TableIdentifier("sales", name),
+        TableType.EXTERNAL,
+        "parquet",
+        location,
+        (Column("id", "bigint"),),
+        (Column("ds", "string"), Column("n", "int")),
+        properties=properties,
+    )
+
+
+def done(count: int) -> DeliveryReport:
+    """What a delivery reports that left nothing over."""
+    return DeliveryReport(count, 0, None)
+
+
+def document(table: TableDefinition) -> dict[str, Any]:
+    def columns(items: tuple[Column, ...]) -> list[dict[str, Any]]:
+        return [{"name": c.name, "type": c.type, "nullable": c.nullable, "comment": c.comment} for c in items]
+
+    return {
+        "namespace": table.identifier.namespace,
+        "name": table.identifier.name,
+        "table_type": str(table.table_type),
+        "format": table.format,
+        "location": table.location,
+        "columns": columns(table.columns),
+        "partition_columns": columns(table.partition_columns),
+        "options": dict(table.options),
+        "properties": dict(table.properties),
+        "comment": table.comment,
+        "owner": table.owner,
+    }
+
+
+def create(outbox: FakeOutbox, table: TableDefinition) -> int:
+    return outbox.put("create_table", str(table.identifier), **document(table))
+
+
+def sync(outbox: FakeOutbox, table: str, add: list[str], drop: list[str] | None = None) -> int:
+    return outbox.put("sync_partitions", table, add=[{"name": n, "location": None} for n in add], drop=drop or [])
+
+
+def partitions(metastore: FakeMetastore, table: str = "trips") -> dict[str, str]:
+    found = metastore.partitions_by_names("sales", table, list(metastore.partition_names("sales", table)))
+    return {"/".join(p.values): p.location for p in found}
+
+
+def test_the_life_of_a_table(outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer) -> None:
+    outbox.put("create_namespace", "sales", name="sales", location=None, comment="c", properties={"a": "b"})
+    create(outbox, definition())
+    sync(outbox, "sales.trips", ["ds=a%2Fb/n=1", "DS=x/N=01"])
+    outbox.put(
+        "sync_partitions", "sales.trips", add=[{"name": "ds=y/n=2", "location": "s3a://b/y"}], drop=["ds=a%2fb/n=1"]
+    )
+    assert deliverer.deliver(timeout_s=60) == done(4)
+    assert metastore.get_database("sales").parameters == {"a": "b"}
+    assert metastore.get_table("sales", "trips") == to_hive(definition())
+    assert partitions(metastore) == {"x/01": "file:///data/trips/DS=x/N=01", "y/2": "s3a://b/y"}
+    outbox.put("drop_table", "sales.trips", **document(definition()), purge=False)
+    outbox.put("alter_namespace", "sales", name="sales", location=None, comment=None, properties={})
+    outbox.put("drop_namespace", "sales", name="sales")
+    assert deliverer.deliver(timeout_s=60) == done(3)
+    assert metastore.list_databases() == []
+    assert deliverer.deliver(timeout_s=60) == done(0)
+
+
+def test_nothing_to_deliver_asks_nobody(outbox: FakeOutbox) -> None:
+    def no_metastore() -> FakeMetastore:
+        raise AssertionError("the metastore was asked for")
+
+    assert Deliverer(outbox, no_metastore).deliver(timeout_s=1).delivered == 0
+
+
+def test_every_message_can_be_carried_out_twice(outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock) -> None:
+    outbox.put("create_namespace", "sales", name="sales", location=None, comment=None, properties={})
+    create(outbox, definition())
+    outbox.put("alter_table", "sales.trips", **document(definition(a="1")), removed=["b"])
+    sync(outbox, "sales.trips", ["ds=a/n=1"], ["ds=b/n=1"])
+    outbox.put("drop_table", "sales.trips", **document(definition()))
+    outbox.put("drop_namespace", "sales", name="sales")
+    messages = list(outbox.rows.values())
+    for message in messages:
+        outbox.rows = {message.outbox_id: message}
+        deliver_and_die(metastore, outbox, clock)
+        assert Deliverer(outbox, lambda: metastore, clock=clock).deliver(timeout_s=60) == done(1)
+    assert metastore.list_databases() == []
+
+
+def deliver_and_die(metastore: FakeMetastore, outbox: FakeOutbox, clock: Clock) -> None:
+    """Deliver; the process dies after the metastore has done all, before the outbox hears of it."""
+
+    class Dying(FakeOutbox):
+        def delivery_done(self, outbox_id: int) -> None:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Deliverer(Dying(dict(outbox.rows)), lambda: metastore, clock=clock).deliver(timeout_s=60)
+
+
+def test_a_namespace_from_before_the_metastore_is_made(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    create(outbox, definition())
+    assert deliverer.deliver(timeout_s=60).delivered == 1
+    assert metastore.list_databases() == ["sales"]
+
+
+def test_a_strangers_table_is_left_alone(outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition(location="file:///other")))
+    first = create(outbox, definition())
+    sync(outbox, "sales.trips", ["ds=a/n=1"])
+    create(outbox, definition("orders"))
+    report = deliverer.deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (1, 2)
+    assert "file:///other" in (report.error or "")
+    assert "file:///data/trips" in (outbox.rows[first].last_error or "")
+    assert metastore.get_table("sales", "trips").location == "file:///other"
+    assert partitions(metastore) == {}
+    outbox.rows.clear()
+    outbox.put("drop_table", "sales.trips", **document(definition()))
+    assert deliverer.deliver(timeout_s=60).delivered == 1
+    assert metastore.get_table("sales", "trips").location == "file:///other"
+
+
+def test_a_table_that_hive_cannot_have_waits_with_its_reason(outbox: FakeOutbox, deliverer: Deliverer) -> None:
+    number = create(outbox, replace(definition(), columns=(Column("odd", "variant"),)))
+    report = deliverer.deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (0, 1)
+    assert "'odd'" in (outbox.rows[number].last_error or "")
+
+
+def test_altering_keeps_what_others_have_set(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    table = to_hive(definition(old="1", gone="1"))
+    metastore.create_table(replace(table, parameters={**table.parameters, "numFiles": "7", "theirs": "x"}))
+    outbox.put("alter_table", "sales.trips", **document(definition(old="2", new="3")), removed=["gone"])
+    assert deliverer.deliver(timeout_s=60).delivered == 1
+    parameters = metastore.get_table("sales", "trips").parameters
+    assert {k: parameters.get(k) for k in ("old", "new", "gone", "numFiles", "theirs")} == {
+        "old": "2", "new": "3", "gone": None, "numFiles": "7", "theirs": "x",
+    }  # fmt: skip
+
+
+def test_order_within_a_table_and_freedom_between_tables(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock
+) -> None:
+    outbox.put("create_namespace", "sales", name="sales", location=None, comment=None, properties={})
+    sync(outbox, "sales.missing", ["ds=a/n=1"])
+    create(outbox, definition("missing"))
+    create(outbox, definition())
+    outbox.put("drop_namespace", "sales", name="sales")
+    outbox.put("create_namespace", "other", name="other", location=None, comment=None, properties={})
+    create(outbox, definition("late"))
+    report = deliverer.deliver(timeout_s=60)
+    # The table missing waits for its own message, the namespace's end for all of its tables, "late" for that end.
+    assert [row.operation for row in outbox.rows.values()] == [
+        "sync_partitions", "create_table", "drop_namespace", "create_table",
+    ]  # fmt: skip
+    assert (report.delivered, report.pending) == (3, 4)
+    assert "sales.missing" in (report.error or "")
+    assert metastore.list_tables("sales") == ["trips"]
+    assert metastore.list_databases() == ["other", "sales"]
+    clock.now += 10**9
+    with pytest.raises(TableNotFoundError):
+        metastore.get_table("sales", "late")
+
+
+def test_pauses_grow_and_are_kept(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock
+) -> None:
+    metastore.down = True
+    number = create(outbox, definition())
+    create(outbox, definition("orders"))
+    pauses = []
+    for _ in range(8):
+        report = deliverer.deliver(timeout_s=60)
+        assert (report.delivered, report.pending) == (0, 2)
+        pauses.append((outbox.rows[number].next_attempt_at_ms - clock.now) // 1000)
+        asked = metastore.calls.total()
+        deliverer.deliver(timeout_s=60)
+        # Only the second table's message was due; the first one's pause was kept.
+        assert metastore.calls.total() - asked <= 1
+        clock.now += 10**6
+    assert pauses == [1, 2, 4, 8, 16, 30, 30, 30]
+    assert "fake.invalid" in (report.error or "")
+    metastore.down = False
+    assert deliverer.deliver(timeout_s=60) == done(2)
+
+
+def test_one_failure_to_reach_the_metastore_ends_the_delivery(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.down = True
+    for number in range(300):
+        create(outbox, definition(f"t{number}"))
+    assert deliverer.deliver(timeout_s=60).pending == 300
+    assert metastore.calls.total() == 1
+
+
+def test_a_metastore_that_cannot_be_set_up_is_reported(outbox: FakeOutbox) -> None:
+    def fails() -> FakeMetastore:
+        raise EnvironmentSetupError("No Java was found")
+
+    create(outbox, definition())
+    report = Deliverer(outbox, fails).deliver(timeout_s=60)
+    assert (report.pending, report.error) == (1, "No Java was found")
+
+
+@pytest.mark.parametrize("operation", ["create_table", "sync_partitions", "create_namespace", "from_the_future"])
+def test_a_message_that_cannot_be_read_stays_and_says_so(
+    outbox: FakeOutbox, deliverer: Deliverer, operation: str
+) -> None:
+    number = outbox.put(operation, "sales.trips", nonsense=1)
+    if operation == "sync_partitions":
+        outbox.rows[number].payload["add"] = [7]
+    report = deliverer.deliver(timeout_s=60)
+    assert report.pending == 1
+    assert f"Message {number}" in (outbox.rows[number].last_error or "")
+
+
+def test_batches_and_twins_and_what_can_never_be_held(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition()))
+    names = [f"ds={i}/n=1" for i in range(2500)]
+    sync(outbox, "sales.trips", [*names, "ds=a b/n=1", "ds=a%20b/n=1", "ds=/n=1"])
+    assert deliverer.deliver(timeout_s=60).delivered == 1
+    assert metastore.batches == [1000, 1000, 501]
+    assert "/1" not in partitions(metastore)
+    sync(outbox, "sales.trips", ["ds=a%20b/n=1"], ["ds=a b/n=1", "ds=/n=1"])
+    deliverer.deliver(timeout_s=60)
+    assert partitions(metastore)["a b/1"] == "file:///data/trips/ds=a%20b/n=1"
+
+
+def test_an_unpartitioned_table_has_no_partitions_there(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(replace(definition(), partition_columns=())))
+    sync(outbox, "sales.trips", [""])
+    assert deliverer.deliver(timeout_s=60) == done(1)
+
+
+def test_time_is_kept(outbox: FakeOutbox, metastore: FakeMetastore) -> None:
+    class Slow(FakeMetastore):
+        def create_table(self, table: object) -> None:
+            time.sleep(0.05)
+            super().create_table(table)  # type: ignore[arg-type]
+
+    slow = Slow()
+    for number in range(20):
+        create(outbox, definition(f"t{number}"))
+    report = Deliverer(outbox, lambda: slow).deliver(timeout_s=0.12)
+    assert 1 <= report.delivered < 10
+    assert (report.pending, report.error) == (20 - report.delivered, None)
+
+
+def test_two_at_once_do_not_overtake_each_other(outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock) -> None:
+    """A second process delivers while the first is in the middle of a call."""
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition()))
+    first = sync(outbox, "sales.trips", ["ds=a/n=1"])
+    sync(outbox, "sales.trips", [], ["ds=a/n=1"])
+    reports: list[object] = []
+
+    def interleaved(function: Callable[..., None]) -> Callable[..., None]:
+        def call(*args: object, **kwargs: object) -> None:
+            if not reports:
+                reports.append(None)
+                reports[0] = Deliverer(outbox, lambda: metastore, clock=clock).deliver(timeout_s=60)
+            function(*args, **kwargs)
+
+        return call
+
+    metastore.add_partitions = interleaved(metastore.add_partitions)  # type: ignore[method-assign]
+    report = Deliverer(outbox, lambda: metastore, clock=clock).deliver(timeout_s=60)
+    assert (reports[0].delivered, reports[0].pending) == (0, 2)  # type: ignore[attr-defined]
+    assert report == done(2)
+    assert partitions(metastore) == {}
+    assert first not in outbox.rows
+
+
+def test_a_killed_carriers_message_is_taken_up_again(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock
+) -> None:
+    number = create(outbox, definition())
+    assert outbox.claim_delivery(number, clock.now, clock.now + int(CLAIM_SECONDS * 1000))
+    assert deliverer.deliver(timeout_s=60).pending == 1
+    clock.now += int(CLAIM_SECONDS * 1000)
+    assert deliverer.deliver(timeout_s=60) == done(1)
