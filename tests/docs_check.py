@@ -1,0 +1,89 @@
+"""What `make lint` checks in the documentation: links, Python examples, generated pages. Run: python tests/docs_check.py."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import TYPE_CHECKING
+from urllib.parse import unquote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+PROJECT = Path(__file__).resolve().parents[1]
+_FENCE = re.compile(
+    r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
+)
+_LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
+_HEADING = re.compile(r"^#+\s+(?P<title>.+?)\s*#*$", re.MULTILINE)
+_GENERATED = ("catalog_ext.cli.reference",)
+
+
+def pages(project: Path) -> list[Path]:
+    """The Markdown pages at the top and below docs/."""
+    return sorted([*project.glob("*.md"), *project.glob("docs/**/*.md")])
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors that a page's headings have, made the way GitHub makes them."""
+    titles = (match["title"] for match in _HEADING.finditer(_FENCE.sub("", text)))
+    return {re.sub(r"[^\w\- ]", "", title.lower()).replace(" ", "-") for title in titles}
+
+
+def broken_links(page: Path) -> Iterator[str]:
+    """A sentence for each relative link whose file or heading is not there."""
+    prose = re.sub(r"`[^`\n]*`", "", _FENCE.sub("", page.read_text(encoding="utf-8")))
+    for match in _LINK.finditer(prose):
+        target = match["target"]
+        if re.match(r"[a-z][a-z0-9+.-]*:", target):
+            continue
+        path, _, anchor = target.partition("#")
+        file = page if not path else (page.parent / unquote(path)).resolve()
+        if not file.exists():
+            yield f"{page}: the link {target} leads nowhere"
+        elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
+            yield f"{page}: {target}: the page has no such heading"
+
+
+def broken_examples(page: Path) -> Iterator[str]:
+    """A sentence for each fenced block of Python that does not parse."""
+    text = page.read_text(encoding="utf-8")
+    for match in _FENCE.finditer(text):
+        if match["language"] not in {"python", "py"}:
+            continue
+        try:
+            ast.parse(textwrap.dedent(match["body"]))
+        except SyntaxError as error:
+            line = text.count("\n", 0, match.start()) + 1 + (error.lineno or 1)
+            yield f"{page}:{line}: the Python example does not parse: {error.msg}"
+
+
+def stale_pages() -> Iterator[str]:
+    """What each generator of a reference page says when the page is not what it would write."""
+    for module in _GENERATED:
+        if importlib.util.find_spec(module) is None:
+            continue
+        answer = subprocess.run(
+            [sys.executable, "-m", module, "--check"], capture_output=True, text=True, check=False, cwd=PROJECT
+        )
+        if answer.returncode != 0:
+            yield f"python -m {module} --check: {answer.stdout}{answer.stderr}".strip()
+
+
+def main() -> int:
+    """0 when the documentation is in order; otherwise 1, with what is not on standard error."""
+    sys.path.insert(0, str(PROJECT))
+    problems = [*stale_pages()]
+    for page in pages(PROJECT):
+        problems += [*broken_links(page), *broken_examples(page)]
+    sys.stderr.write("".join(f"{problem}\n" for problem in problems))
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,38 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tests.docs_check import PROJECT, anchors, broken_examples, broken_links, pages
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_links_are_followed(tmp_path: Path) -> None:
+    (tmp_path / "other.md").write_text("# A Title: with `code`\n", encoding="utf-8")
+    page = tmp_path / "page.md"
+    page.write_text(
+        "[good](other.md) [good](other.md#a-title-with-code) [web](https://example.org) `[code](nowhere.md)`\n"
+        "```\n[in a block](nowhere.md)\n```\n"
+        "[bad](missing.md) [bad](other.md#missing)\n",
+        encoding="utf-8",
+    )
+    found = list(broken_links(page))
+    assert len(found) == 2
+    assert "missing.md leads nowhere" in found[0]
+    assert "other.md#missing" in found[1]
+
+
+def test_headings_in_code_are_no_anchors() -> None:
+    assert anchors("# One\n```\n# Two\n```\n## Three & four\n") == {"one", "three--four"}
+
+
+def test_examples_must_parse(tmp_path: Path) -> None:
+    page = tmp_path / "page.md"
+    page.write_text("text\n\n```python\nx = 1\ny = (\n```\n\n   ```python\n   z = 1\n   ```\n", encoding="utf-8")
+    (problem,) = broken_examples(page)
+    assert f"{page}:5: the Python example does not parse" in problem
+
+
+def test_the_projects_own_pages_are_looked_at() -> None:
+    assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} <= {page.name for page in pages(PROJECT)}
