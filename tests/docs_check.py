@@ -1,4 +1,4 @@
-"""What `make lint` checks in the documentation: links, Python examples, generated pages. Run: python tests/docs_check.py."""
+"""What `make lint` checks in the documentation: links, Python examples, generated pages."""
 
 from __future__ import annotations
 

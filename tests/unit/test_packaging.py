@@ -76,6 +76,21 @@ def test_missing_python_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 
 COMPOSE = PROJECT / "docker-compose.yml"
+KNOWN_KEYS = set(
+    [
+        "command",
+        "configs",
+        "depends_on",
+        "entrypoint",
+        "environment",
+        "healthcheck",
+        "image",
+        "ports",
+        "restart",
+        "user",
+        "volumes",
+    ]
+)
 
 
 def compose() -> dict[str, dict[str, dict[str, object]]]:
@@ -89,23 +104,7 @@ def test_compose_has_the_four_parts() -> None:
 @pytest.mark.parametrize("name", sorted(compose()["services"]))
 def test_compose_service_is_pinned_watched_and_local(name: str) -> None:
     service = compose()["services"][name]
-    known = {
-        "build",
-        "command",
-        "configs",
-        "depends_on",
-        "entrypoint",
-        "environment",
-        "healthcheck",
-        "image",
-        "ports",
-        "profiles",
-        "restart",
-        "user",
-        "volumes",
-        "working_dir",
-    }
-    assert set(service) <= known
+    assert set(service) <= KNOWN_KEYS
     assert re.fullmatch(r"[\w./-]+:\d+(\.\d+)+[\w.-]*", str(service["image"])), service["image"]
     ports = service.get("ports", [])
     assert isinstance(ports, list)
