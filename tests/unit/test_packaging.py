@@ -76,21 +76,19 @@ def test_missing_python_is_named_with_the_remedy(tmp_path: Path) -> None:
 
 
 COMPOSE = PROJECT / "docker-compose.yml"
-KNOWN_KEYS = set(
-    [
-        "command",
-        "configs",
-        "depends_on",
-        "entrypoint",
-        "environment",
-        "healthcheck",
-        "image",
-        "ports",
-        "restart",
-        "user",
-        "volumes",
-    ]
-)
+KNOWN_KEYS = {
+    "command",
+    "configs",
+    "depends_on",
+    "entrypoint",
+    "environment",
+    "healthcheck",
+    "image",
+    "ports",
+    "restart",
+    "user",
+    "volumes",
+}
 
 
 def compose() -> dict[str, dict[str, dict[str, object]]]:
