@@ -54,6 +54,7 @@ class Service:
             access_log=False,
             lifespan="off",
             timeout_keep_alive=120,
+            timeout_graceful_shutdown=1,
         )
         self._server = uvicorn.Server(config)
         self._thread: threading.Thread | None = None

@@ -5,6 +5,7 @@ import java.util.OptionalLong
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.Scan.ColumnarSupportMode
 import org.apache.spark.sql.execution.datasources.FileFormat
@@ -59,6 +60,12 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
     }
   }
 
+  // Set when a batch of this scan has been planned, which comes before Spark asks.
+  @volatile private[catalogext] var choice: Option[ScanChoice] = None
+
+  override def supportedCustomMetrics(): Array[CustomMetric] = ScanChoice.supported
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric])(_.metrics)
+
   override def description(): String = s"${index.catalogName}.${index.table.qualifiedName} ${inner.description()}"
   override def getMetaData(): Map[String, String] = inner.getMetaData() + ("Version" -> index.table.version.toString)
 
@@ -72,7 +79,11 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
 
 /** The partitions of a scan, planned once; `runtime` are the filters that a join found. */
 class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) extends Batch {
-  private lazy val partitions = scan.index.withRuntimeFilters(runtime)(scan.inner.planInputPartitions())
+  private lazy val partitions = {
+    val (planned, choice) = scan.index.withRuntimeFilters(runtime)(scan.inner.planInputPartitions())
+    scan.choice = Some(choice)
+    planned
+  }
 
   override def planInputPartitions(): Array[InputPartition] = partitions
   override def createReaderFactory(): PartitionReaderFactory = scan.readerFactory

@@ -34,6 +34,7 @@ class PlannedFileIndex(
   private var pushed: Seq[Expression] = Nil
   private var listed: Option[Seq[PlannedPartition]] = None
   private var runtime: Seq[Expression] = Nil
+  private var chosen = ScanChoice(0, 0, 0)
 
   /** The partition filters of the scan, before anything is listed. */
   def push(filters: Seq[Expression]): Unit = synchronized { pushed = filters }
@@ -52,10 +53,10 @@ class PlannedFileIndex(
     }
   }
 
-  /** Runs `plan` with `filters` added to the static ones. */
-  def withRuntimeFilters[T](filters: Seq[Expression])(plan: => T): T = synchronized {
+  /** Runs `plan` with `filters` added to the static ones, and says what they left. */
+  def withRuntimeFilters[T](filters: Seq[Expression])(plan: => T): (T, ScanChoice) = synchronized {
     runtime = filters
-    try plan finally runtime = Nil
+    try (plan, chosen) finally runtime = Nil
   }
 
   // FileScan passes the filters that push() was given.
@@ -64,6 +65,7 @@ class PlannedFileIndex(
       val partitions =
         if (runtime.isEmpty) static
         else listed.fold(fetch(pushed ++ runtime))(keep(_, runtime))
+      chosen = ScanChoice(partitions.size, partitions.iterator.map(_.files.size.toLong).sum, partitions.iterator.map(_.bytes).sum)
       partitions.map(_.directory)
     }
 

@@ -1,0 +1,31 @@
+package org.apache.spark.sql.catalogext
+
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
+
+/** What a scan chose, as Spark's UI and the metrics of a plan show it. The names are those of Spark's own file scans. */
+case class ScanChoice(partitions: Long, files: Long, bytes: Long) {
+  def metrics: Array[CustomTaskMetric] = Array(
+    DriverMetric("numPartitions", partitions), DriverMetric("numFiles", files), DriverMetric("filesSize", bytes))
+}
+
+object ScanChoice {
+  val supported: Array[CustomMetric] = Array(new PartitionsReadMetric, new FilesReadMetric, new FilesSizeMetric)
+}
+
+private case class DriverMetric(name: String, value: Long) extends CustomTaskMetric
+
+// Spark makes these by their class names when it shows a query, so that they need constructors without arguments.
+class PartitionsReadMetric extends CustomSumMetric {
+  override def name(): String = "numPartitions"
+  override def description(): String = "number of partitions read"
+}
+
+class FilesReadMetric extends CustomSumMetric {
+  override def name(): String = "numFiles"
+  override def description(): String = "number of files read"
+}
+
+class FilesSizeMetric extends CustomSumMetric {
+  override def name(): String = "filesSize"
+  override def description(): String = "size of files read in bytes"
+}
