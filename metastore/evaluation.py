@@ -76,6 +76,7 @@ class Evaluator:
     def __init__(self, predicate: Predicate, keys: Sequence[Key]) -> None:
         self._predicate = predicate
         self._positions: Mapping[str, int] = {key.name: key.position for key in keys}
+        self._members: dict[int, frozenset[Any]] = {}
 
     def matches(self, values: Sequence[Value]) -> bool:
         """Whether the predicate is true (not false, not NULL) for these values."""
@@ -131,17 +132,21 @@ class Evaluator:
             return Outcome.ANY
         return _outcome(_COMPARE[op](order_key(value), order_key(other)))
 
-    @classmethod
-    def _member(cls, value: Value | _Unknown, others: Sequence[Value]) -> Outcome:
+    def _member(self, value: Value | _Unknown, others: Sequence[Value]) -> Outcome:
         if not others:
             return Outcome.FALSE
         if value is UNKNOWN:
             return Outcome.NULL if all(other is None for other in others) else Outcome.ANY
         if value is None:
             return Outcome.NULL
-        if any(other is not None and order_key(value) == order_key(other) for other in others):
+        # The predicate holds the tuple as long as this lives, so that its id names it.
+        members = self._members.get(id(others))
+        if members is None:
+            members = frozenset(None if other is None else order_key(other) for other in others)
+            self._members[id(others)] = members
+        if order_key(value) in members:
             return Outcome.TRUE
-        return Outcome.NULL if None in others else Outcome.FALSE
+        return Outcome.NULL if None in members else Outcome.FALSE
 
 
 def _outcome(value: bool) -> Outcome:

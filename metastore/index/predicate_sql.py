@@ -16,7 +16,7 @@ import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
 from metastore.encoding import MAX_KEY_BYTES, NULL_KEY, encode_key, encode_scalar, next_prefix
-from metastore.index.schema import KEY_COLUMNS
+from metastore.index.schema import KEY_COLUMNS, partitions
 from metastore.predicates import (
     And,
     Comparison,
@@ -125,7 +125,7 @@ class _Visitor:
             return _some([self.holds(a, rows) for a in args])
         queries, exact = [], True
         for arg in args:
-            alias = rows.table.alias() if isinstance(rows, sa.Alias) else rows.alias()  # type: ignore[attr-defined]
+            alias = partitions.alias()
             condition = self.holds(arg, alias)
             exact &= condition.exact
             queries.append(sa.select(alias.c.partition_id).where(*self._scope(alias), condition.clause))

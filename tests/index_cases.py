@@ -1,0 +1,174 @@
+"""What the tests of the index share: a table with a key of every kind, its partitions, and random predicates over them."""
+
+from __future__ import annotations
+
+import math
+import random
+from datetime import date, datetime
+from decimal import Decimal
+
+from hypothesis import strategies as st
+
+from metastore.changes import AddPartition
+from metastore.evaluation import Evaluator
+from metastore.identifiers import TableIdentifier
+from metastore.index import Index
+from metastore.index.keys import typed_values
+from metastore.model import Column, DataFile, Namespace, Table, TableDefinition, TableType
+from metastore.names import DEFAULT_PARTITION, escape_path_name
+from metastore.predicates import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Match,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    StringMatch,
+)
+from metastore.values import Value, value_text
+
+_LONG = "ü" * 126  # 252 bytes: one more character of two bytes is kept, one of four is cut
+STRINGS = (
+    "", " ", "a", "A", "a ", "ab", "abc", "b", "%", "_", "a%b", "\\", "x'y\"z; DROP TABLE files --", "\x00", "\x00a",
+    "\x01", "\x01\x01", "\x02", "\t", "é", "e\u0301", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff",
+    _LONG, f"{_LONG}a", f"{_LONG}ab", f"{_LONG}é", f"{_LONG}éa", f"{_LONG}\uffff", f"{_LONG}\U00010000", f"{_LONG}\U00010000x",
+    "z" * 251, "z" * 252, "z" * 254, "z" * 255, "z" * 256, "z" * 300,
+)  # fmt: skip
+POOLS: dict[str, tuple[Value, ...]] = {
+    "string": (None, *STRINGS),
+    "int": (None, 0, 1, -1, 7, 12, 100, -7, -12, 2**31 - 1, -(2**31)),
+    "date": (None, date(1, 1, 1), date(1969, 12, 31), date(2025, 1, 31), date(2025, 2, 1), date(9999, 12, 31)),
+    "decimal(38,10)": (
+        None, *map(Decimal, (
+            "0.0000000000", "0.5000000000", "-0.5000000000", "12.3456789012", "-9999999999999999999999999999.9999999999",
+            "9999999999999999999999999999.9999999998", "9999999999999999999999999999.9999999999",
+        )),
+    ),
+    "double": (None, 0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan),
+    "boolean": (None, True, False),
+    "timestamp": (None, datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2025, 1, 1, 10, 0, 0, 5)),  # noqa: DTZ001
+    "char(5)": (None, "", "a", "a  b", "Z", "éèàùç"),
+    "bigint": (None, 2**63 - 1, -(2**63), 5, 6),
+}  # fmt: skip
+KEY_TYPES = {
+    "s": "string", "i": "int", "d": "date", "m": "decimal(38,10)", "f": "double", "b": "boolean", "t": "timestamp",
+    "c": "char(5)", "s9": "string", "l10": "bigint",
+}  # fmt: skip
+"""Two keys more than the index has columns for."""
+
+
+def definition(namespace: str, name: str, keys: dict[str, str]) -> TableDefinition:
+    return TableDefinition(
+        TableIdentifier(namespace, name),
+        TableType.EXTERNAL,
+        "parquet",
+        f"file:///data/{namespace}/{name}",
+        (Column("id", "bigint"),),
+        tuple(Column(key, key_type) for key, key_type in keys.items()),
+    )
+
+
+def create(index: Index, name: str = "t", keys: dict[str, str] | None = None, namespace: str = "s") -> Table:
+    """A new table, in a namespace that is made when it is not there."""
+    if namespace not in index.list_namespaces():
+        index.create_namespace(Namespace(namespace), deliver=False)
+    return index.create_table(definition(namespace, name, keys or {}), deliver=False)
+
+
+def partition_name(values: dict[str, Value]) -> str:
+    """The directory of these values; unlike Hive's, it may hold an empty string."""
+    return "/".join(f"{key}={_component(value)}" for key, value in values.items())
+
+
+def _component(value: Value) -> str:
+    return DEFAULT_PARTITION if value is None else escape_path_name(value_text(value)).replace("\x00", "%00")
+
+
+def data_files(count: int, rows: int | None = None) -> tuple[DataFile, ...]:
+    return tuple(DataFile(f"part-{i:05d}.parquet", 100 + i, 1_700_000_000_000 + i, rows) for i in range(count))
+
+
+def fill_with_every_kind(index: Index) -> Table:
+    """A table of ten keys whose partitions take their values from the pools."""
+    table = create(index, "every_kind", KEY_TYPES)
+    rng = random.Random(7)
+    longest = max(len(pool) for pool in POOLS.values())
+    names = {
+        partition_name({
+            key: rng.choice(POOLS[kind]) if i >= longest else POOLS[kind][i % len(POOLS[kind])]
+            for key, kind in KEY_TYPES.items()
+        })
+        for i in range(200)
+    }  # fmt: skip
+    index.commit(
+        table.table_id, [AddPartition(n, data_files(1)) for n in sorted(names)], operation="test", deliver=False
+    )
+    return index.load_table(table.identifier)
+
+
+class Filled:
+    """An index with the table of every kind, and the names of its partitions."""
+
+    def __init__(self, index: Index) -> None:
+        self.index = index
+        self.table = fill_with_every_kind(index)
+        self.names = listed_names(index, self.table)
+        self._values = [typed_values(name, self.table.definition.keys) for name in self.names]
+
+    def check(self, predicate: Predicate) -> list[str]:
+        """The names that the predicate chooses, after comparing the index's answers with the evaluator's."""
+        evaluator = Evaluator(predicate, self.table.definition.keys)
+        expected = [n for n, values in zip(self.names, self._values, strict=True) if evaluator.matches(values)]
+        assert listed_names(self.index, self.table, predicate) == expected
+        assert sorted(planned_names(self.index, self.table, predicate)) == sorted(expected)
+        return expected
+
+
+def _values(key: str) -> st.SearchStrategy[Value]:
+    return st.sampled_from(POOLS[KEY_TYPES[key]])
+
+
+def _comparisons(key: str) -> st.SearchStrategy[Predicate]:
+    return st.builds(Comparison, st.sampled_from(Operator), st.just(key), _values(key))
+
+
+def _memberships(key: str) -> st.SearchStrategy[Predicate]:
+    return st.builds(In, st.just(key), st.lists(_values(key), max_size=6).map(tuple))
+
+
+_PATTERNS = st.one_of(
+    st.sampled_from(STRINGS),
+    st.builds("".join, st.lists(st.sampled_from(("%", "_", "\\", "\\%", "a", "b", "ü", _LONG, "z" * 252)), max_size=4)),
+)
+_MATCHES = st.builds(StringMatch, st.sampled_from(Match), st.sampled_from(("s", "c", "s9")), _PATTERNS)
+_KEYS = st.sampled_from(sorted(KEY_TYPES))
+_LEAVES = st.one_of(
+    _KEYS.flatmap(_comparisons),
+    _KEYS.flatmap(_memberships),
+    st.builds(IsNull, _KEYS),
+    _MATCHES,
+    st.builds(Constant, st.booleans()),
+)
+predicates: st.SearchStrategy[Predicate] = st.recursive(
+    _LEAVES,
+    lambda inner: st.one_of(
+        st.builds(Not, inner),
+        st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+    ),
+    max_leaves=8,
+)
+
+
+def listed_names(index: Index, table: Table, predicate: Predicate | None = None) -> list[str]:
+    names: list[str] = index.list_partitions(table, predicate).read_all().column("partition").to_pylist()
+    return names
+
+
+def planned_names(index: Index, table: Table, predicate: Predicate | None = None) -> list[str]:
+    names: list[str] = index.plan_files(table, predicate).read_all().column("partition").to_pylist()
+    return names

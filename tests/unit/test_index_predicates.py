@@ -1,0 +1,43 @@
+"""What SQL answers equals what the exact evaluator answers, on SQLite (the other databases: tests/integration)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+
+from metastore.changes import AddPartition
+from metastore.index import Index
+from metastore.predicates import And, Comparison, In, Operator, Or, Predicate
+from tests.index_cases import Filled, create, data_files, planned_names, predicates
+
+
+@pytest.fixture(scope="module")
+def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
+    with Index.open(str(tmp_path_factory.mktemp("index") / "index.db")) as index:
+        yield Filled(index)
+
+
+@settings(max_examples=150, deadline=None)
+@given(predicate=predicates)
+def test_sql_answers_as_the_evaluator(filled: Filled, predicate: Predicate) -> None:
+    filled.check(predicate)
+
+
+def test_many_values_are_one_parameter(filled: Filled) -> None:
+    assert filled.check(In("i", tuple(range(-20_000, 20_000))))
+
+
+def test_or_over_two_keys_in_and(filled: Filled) -> None:
+    either = Or((Comparison(Operator.EQ, "i", 7), Comparison(Operator.EQ, "b", value=True)))
+    assert filled.check(And((either, Comparison(Operator.GE, "i", 0))))
+
+
+def test_a_table_without_keys_has_one_partition(tmp_path: Path) -> None:
+    with Index.open(str(tmp_path / "index.db")) as index:
+        table = create(index)
+        index.commit(table.table_id, [AddPartition("", data_files(3))], operation="test", deliver=False)
+        table = index.load_table(table.identifier)
+        assert planned_names(index, table) == ["", "", ""]
