@@ -408,6 +408,8 @@ def _typed(text: str | None, kind: str) -> Any:
         return None
     if kind in ("int", "bigint", "smallint", "tinyint") or kind.startswith("decimal"):
         return Decimal(text)
+    if kind == "double":
+        return float(text)
     if kind == "boolean":
         return text.lower() == "true"
     if kind == "timestamp":

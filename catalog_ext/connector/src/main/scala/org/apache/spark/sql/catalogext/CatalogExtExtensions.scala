@@ -36,6 +36,7 @@ case class RepairPartitionsExec(table: CatalogExtTable, mode: String) extends Le
   override protected def run(): Seq[InternalRow] = {
     new ProcedureOperations(table.catalogName, table.client)
       .call("repair_partitions", "table" -> table.metadata.qualifiedName, "mode" -> mode)
+    CachedPlans.refresh(session, table)
     Nil
   }
 }

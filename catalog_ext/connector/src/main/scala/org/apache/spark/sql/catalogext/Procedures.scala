@@ -9,6 +9,7 @@ import org.apache.arrow.vector.VectorSchemaRoot
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Identifier
 import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter, UnboundProcedure}
 import org.apache.spark.sql.connector.read.{LocalScan, Scan}
@@ -30,7 +31,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
   def load(ident: Identifier): UnboundProcedure = {
     val known = described()
     known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
-      case Some(node) => new ServiceProcedure(client, node)
+      case Some(node) => new ServiceProcedure(catalogName, client, node)
       case None => throw ConnectorErrors.analysis("CATALOG_EXT_PROCEDURE_NOT_FOUND",
         s"There is no procedure $catalogName.$ident; there are: " +
           known.map(node => s"$catalogName.system.${node.string("name")}").mkString(", ") + ".")
@@ -60,7 +61,9 @@ object ProcedureOperations {
 }
 
 /** One procedure as `procedures/list` describes it; binding changes nothing. */
-private class ServiceProcedure(client: ServiceClient, node: JsonNode) extends UnboundProcedure with BoundProcedure {
+private class ServiceProcedure(catalogName: String, client: ServiceClient, node: JsonNode)
+  extends UnboundProcedure with BoundProcedure {
+
   private val result = TableMetadata.schema(node.items("columns"))
 
   override def name(): String = node.string("name")
@@ -83,6 +86,8 @@ private class ServiceProcedure(client: ServiceClient, node: JsonNode) extends Un
     }
     val rows = ArrayBuffer.empty[InternalRow]
     ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*))(rows ++= read(_))
+    arguments.collectFirst { case ("table", table) => table.asText() }
+      .foreach(CachedPlans.refresh(SparkSession.active, catalogName, _))
     Iterator[Scan](new ProcedureResult(result, rows.toArray)).asJava
   }
 

@@ -39,7 +39,7 @@ class RegisteredFileReaderFactory(inner: PartitionReaderFactory, catalogName: St
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
       s"The file $shown$where of table $catalogName.$table is in the index, but no longer on the store. Bring the " +
         s"index in step: CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync'). To read on " +
-        s"without missing files: SET spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles} = skip.",
+        s"without missing files: SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
       Map("file" -> shown, "partition" -> name, "table" -> table), Some(cause))
   }
 

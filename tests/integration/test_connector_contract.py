@@ -1,0 +1,340 @@
+"""The connector against a small service of the contract: what it asks, how often, and what comes out."""
+
+from __future__ import annotations
+
+import datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyspark.errors import AnalysisException, SparkRuntimeException
+
+from tests.integration.fake_service import PLAN_SCHEMA, ipc_bytes
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.integration.fake_service import FakeService
+
+pytestmark = pytest.mark.spark
+
+TRIPS = {"id": "bigint", "fare": "decimal(10,2)"}
+KEYS = {"ds": "date", "region": "string"}
+
+
+@pytest.fixture(scope="module")
+def trips(tmp_path_factory: pytest.TempPathFactory, spark_with_connector: SparkSession) -> Path:
+    """60 rows in ten days and two regions, one of which needs escaping."""
+    path = tmp_path_factory.mktemp("trips") / "data"
+    spark_with_connector.range(60).selectExpr(
+        "id",
+        "cast(id as decimal(10,2)) fare",
+        "date_add(date'2025-01-01', cast(id % 10 as int)) ds",
+        "if(id % 2 = 0, 'eu:west', 'us') region",
+    ).repartition(1).write.partitionBy("ds", "region").parquet(str(path))
+    return path
+
+
+@pytest.fixture(scope="module")
+def tables(trips: Path, fake_service: FakeService) -> None:
+    fake_service.add_table("trips", trips, TRIPS, KEYS)
+    fake_service.add_table("declared", trips, TRIPS, KEYS, mode="declared")
+
+
+@pytest.fixture
+def service(tables: None, fake_service: FakeService) -> Iterator[FakeService]:
+    """The service, with the tables and nothing counted."""
+    fake_service.reset()
+    yield fake_service
+    fake_service.prune = True
+    fake_service.faults.clear()
+
+
+@pytest.fixture
+def spark(spark_with_connector: SparkSession) -> Iterator[SparkSession]:
+    yield spark_with_connector
+    for key in ("use_hive_partitioning", "spark.sql.caseSensitive", "spark.sql.catalog.lake.missing-files"):
+        spark_with_connector.conf.unset(key)
+    spark_with_connector.conf.set("spark.sql.session.timeZone", "UTC")
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in spark.sql(sql).collect()]
+
+
+def refused(spark: SparkSession, sql: str, kind: type[AnalysisException] = AnalysisException) -> str:
+    """The condition of the error that the statement ends with."""
+    with pytest.raises(kind) as caught:
+        spark.sql(sql).collect()
+    condition = caught.value.getCondition()
+    assert f"[{condition}]" in str(caught.value)
+    return str(condition)
+
+
+class TestVirtualColumns:
+    def test_star_leaves_them_out_and_naming_them_works(self, spark: SparkSession, service: FakeService) -> None:
+        assert spark.table("lake.sales.trips").columns == ["id", "fare"]
+        assert rows(spark, "SELECT *, ds, t.region FROM lake.sales.trips t WHERE ds = '2025-01-03' AND id < 5") == [
+            (2, Decimal("2.00"), datetime.date(2025, 1, 3), "eu:west")
+        ]
+
+    def test_declared_ones_follow_the_data_columns(self, spark: SparkSession, service: FakeService) -> None:
+        assert spark.table("lake.sales.declared").columns == ["id", "fare", "ds", "region"]
+        assert rows(spark, "SELECT * FROM lake.sales.declared WHERE id = 1") == [
+            (1, Decimal("1.00"), datetime.date(2025, 1, 2), "us")
+        ]
+
+    def test_group_join_and_order_by_a_virtual_column(self, spark: SparkSession, service: FakeService) -> None:
+        assert rows(spark, "SELECT region, count(*) FROM lake.sales.trips GROUP BY region ORDER BY region DESC") == [
+            ("us", 30),
+            ("eu:west", 30),
+        ]
+        joined = "SELECT count(*) FROM lake.sales.trips a JOIN lake.sales.declared b ON a.id = b.id AND a.ds = b.ds"
+        assert rows(spark, joined) == [(60,)]
+
+    @pytest.mark.parametrize("value", ["0", "false"])
+    def test_a_session_can_switch_them_off(self, spark: SparkSession, service: FakeService, value: str) -> None:
+        spark.sql(f"SET use_hive_partitioning = {value}")
+        assert refused(spark, "SELECT ds FROM lake.sales.trips") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+        assert rows(spark, "SELECT count(ds) FROM lake.sales.declared") == [(60,)]
+        spark.sql("SET use_hive_partitioning = true")
+        assert rows(spark, "SELECT count(ds) FROM lake.sales.trips") == [(60,)]
+
+    def test_a_wrong_value_of_the_switch_is_named(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql("SET use_hive_partitioning = maybe")
+        assert refused(spark, "SELECT 1 FROM lake.sales.trips") == "CATALOG_EXT_INVALID_CONFIGURATION"
+
+    def test_a_data_column_of_the_same_name_wins(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+        spark.sql("SELECT 'inside' AS Region, 7 AS id").write.parquet(str(tmp_path / "t" / "region=outside"))
+        table = service.add_table("clash", tmp_path / "t", {"Region": "string", "id": "int"}, {"region": "string"})
+        assert rows(spark, "SELECT *, region FROM lake.sales.clash WHERE region = 'inside'") == [("inside", 7, "inside")]
+        assert rows(spark, "SELECT * FROM lake.sales.clash WHERE region = 'outside'") == []
+        table.columns = [("id", "int")]
+        assert rows(spark, "SELECT *, region FROM lake.sales.clash") == [(7, "outside")]
+
+    def test_names_resolve_by_sparks_case_sensitivity(self, spark: SparkSession, service: FakeService) -> None:
+        assert rows(spark, "SELECT count(DS) FROM lake.sales.trips WHERE Ds = '2025-01-01'") == [(6,)]
+        spark.conf.set("spark.sql.caseSensitive", "true")
+        assert refused(spark, "SELECT DS FROM lake.sales.trips").startswith("UNRESOLVED_COLUMN")
+
+
+class TestPlanning:
+    def test_one_load_and_one_plan_a_table_reference(self, spark: SparkSession, service: FakeService) -> None:
+        rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
+        assert service.requests == {"tables/load": 1, "tables/plan": 1}
+
+    def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: FakeService) -> None:
+        rows(spark, "SELECT (SELECT max(ds) FROM lake.sales.trips), count(*) FROM lake.sales.trips WHERE ds = '2025-01-02'")
+        plans = [body for name, body in service.bodies if name == "tables/plan"]
+        assert {body["version"] for body in plans} == {service.tables["sales", "trips"].version}
+        assert service.requests == {"tables/load": 1, "tables/plan": 2}
+
+    def test_the_version_is_that_of_loading(self, spark: SparkSession, service: FakeService) -> None:
+        table = service.tables["sales", "trips"]
+        frame = spark.table("lake.sales.trips")
+        version = table.version
+        table.version += 1
+        frame.count()
+        assert service.last("tables/plan")["version"] == version
+
+    def test_filters_are_evaluated_exactly_whatever_the_service_returns(
+        self, spark: SparkSession, service: FakeService
+    ) -> None:
+        service.prune = False
+        query = "SELECT count(*), min(id) FROM lake.sales.trips WHERE ds BETWEEN '2025-01-03' AND '2025-01-04' AND {}"
+        assert rows(spark, query.format("region IN ('us', 'x')")) == [(6, 3)]
+        assert rows(spark, query.format("length(region) = 2")) == [(6, 3)]
+        assert rows(spark, query.format("region = 'us' OR id = 2")) == [(7, 2)]
+
+    def test_a_filter_by_a_python_function(self, spark: SparkSession, service: FakeService) -> None:
+        from pyspark.sql.functions import udf
+
+        is_us = udf(lambda region: region == "us", "boolean")
+        frame = spark.table("lake.sales.trips")
+        assert frame.where(is_us(frame["region"]) & (frame["id"] < 10)).count() == 5
+
+    @pytest.mark.parametrize(
+        ("condition", "predicate"),
+        [
+            ("ds = '2025-01-02'", {"op": "=", "column": "ds", "value": "2025-01-02"}),
+            ("'2025-01-02' < ds", {"op": ">", "column": "ds", "value": "2025-01-02"}),
+            ("ds <=> NULL", {"op": "is_null", "column": "ds"}),
+            ("region IN ('us', 'eu')", {"op": "in", "column": "region", "values": ["us", "eu"]}),
+            ("region LIKE 'eu%'", {"op": "starts_with", "column": "region", "value": "eu"}),
+            ("region LIKE '%st'", {"op": "ends_with", "column": "region", "value": "st"}),
+            ("region LIKE '%u%'", {"op": "contains", "column": "region", "value": "u"}),
+            (
+                "NOT (region = 'us')",
+                {"op": "not", "arg": {"op": "=", "column": "region", "value": "us"}},
+            ),
+            (
+                "region = 'us' OR ds > '2025-01-08'",
+                {
+                    "op": "or",
+                    "args": [
+                        {"op": "=", "column": "region", "value": "us"},
+                        {"op": ">", "column": "ds", "value": "2025-01-08"},
+                    ],
+                },
+            ),
+            # Only the part of an AND that has a translation is sent, and nothing of an OR.
+            ("region = 'us' AND year(ds) = 2025", {"op": "=", "column": "region", "value": "us"}),
+            ("region = 'us' OR year(ds) = 2024", None),
+            ("try_cast(region AS INT) = 1", None),
+        ],
+    )
+    def test_what_is_sent_of_a_filter(
+        self, spark: SparkSession, service: FakeService, condition: str, predicate: dict[str, Any] | None
+    ) -> None:
+        rows(spark, f"SELECT id FROM lake.sales.trips WHERE {condition}")
+        assert without_not_null(service.last("tables/plan")["predicate"]) == predicate
+
+    def test_a_long_or_stays_flat(self, spark: SparkSession, service: FakeService) -> None:
+        condition = " OR ".join(f"(ds = date'2025-01-01' + {i} AND region = 'us')" for i in range(300))
+        rows(spark, f"SELECT id FROM lake.sales.trips WHERE {condition}")
+        assert depth(service.last("tables/plan")["predicate"]) < 10
+
+    def test_a_joins_filter_is_part_of_the_only_request(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path
+    ) -> None:
+        days = spark.range(10).selectExpr("date_add(date'2025-01-01', cast(id AS INT)) AS day", "id AS n")
+        days.write.parquet(str(tmp_path / "days"))
+        spark.read.parquet(str(tmp_path / "days")).createOrReplaceTempView("days")
+        query = (
+            "SELECT /*+ BROADCAST(days) */ count(*) FROM lake.sales.trips t JOIN days ON t.ds = days.day "
+            "WHERE days.n IN (4, 7)"
+        )
+        assert rows(spark, query) == [(12,)]
+        assert service.requests == {"tables/load": 1, "tables/plan": 1}
+        predicate = without_not_null(service.last("tables/plan")["predicate"])
+        assert predicate is not None
+        assert (predicate["op"], predicate["column"]) == ("in", "ds")
+        assert sorted(predicate["values"]) == ["2025-01-05", "2025-01-08"]
+        service.reset()
+        assert rows(spark, query + " AND t.region = 'us'") == [(6,)]
+        assert service.requests == {"tables/load": 1, "tables/plan": 1}
+
+    def test_statistics_need_no_listing_without_a_filter(self, spark: SparkSession, service: FakeService) -> None:
+        table = service.tables["sales", "trips"]
+        plan = spark.table("lake.sales.trips")._jdf.queryExecution().optimizedPlan()
+        total = sum(file.size for partition in table.partitions for file in partition.files)
+        assert 0 < int(plan.stats().sizeInBytes()) < 2 * total
+        assert "tables/plan" not in service.requests
+        filtered = spark.table("lake.sales.trips").where("ds = '2025-01-01'")._jdf.queryExecution().optimizedPlan()
+        assert int(filtered.stats().sizeInBytes()) < int(plan.stats().sizeInBytes()) / 2
+
+
+class TestReuse:
+    def test_an_equal_query_uses_what_is_cached(self, spark: SparkSession, service: FakeService) -> None:
+        frame = spark.table("lake.sales.trips").cache()
+        frame.count()
+        service.reset()
+        assert spark.table("lake.sales.trips").where("id > 1").count() == 58
+        assert "tables/plan" not in service.requests
+        frame.unpersist()
+
+    def test_equal_exchanges_run_once(self, spark: SparkSession, service: FakeService) -> None:
+        frame = spark.sql(
+            "WITH x AS (SELECT region, count(*) c FROM lake.sales.trips WHERE ds > '2025-01-03' GROUP BY region) "
+            "SELECT * FROM x a JOIN x b ON a.region = b.region"
+        )
+        assert len(frame.collect()) == 2
+        assert "ReusedExchange" in frame._jdf.queryExecution().executedPlan().toString()
+
+    @pytest.mark.parametrize(
+        "repair",
+        [
+            "MSCK REPAIR TABLE lake.sales.grows SYNC PARTITIONS",
+            "CALL lake.system.repair_partitions(table => 'sales.grows', mode => 'sync')",
+        ],
+    )
+    def test_a_repair_refreshes_a_cached_table(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path, repair: str
+    ) -> None:
+        spark.range(1).write.parquet(str(tmp_path / "t" / "k=1"))
+        service.add_table("grows", tmp_path / "t", {"id": "bigint"}, {"k": "int"}, mode="declared")
+        spark.sql("CACHE TABLE lake.sales.grows")
+        spark.range(1).write.parquet(str(tmp_path / "t" / "k=2"))
+        assert rows(spark, "SELECT count(*) FROM lake.sales.grows") == [(1,)]
+        rows(spark, repair)
+        assert rows(spark, "SELECT count(*) FROM lake.sales.grows") == [(2,)]
+        spark.sql("UNCACHE TABLE lake.sales.grows")
+
+
+class TestFailures:
+    def test_an_answer_without_its_end_is_refused(self, spark: SparkSession, service: FakeService) -> None:
+        whole = ipc_bytes(pa.table([[]] * 7, schema=PLAN_SCHEMA))
+        assert whole.endswith(b"\xff\xff\xff\xff\x00\x00\x00\x00")
+        service.faults["tables/plan"] = lambda: whole[:-8]
+        condition = refused(spark, "SELECT count(*) FROM lake.sales.trips", SparkRuntimeException)
+        assert condition == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+        service.faults["tables/plan"] = lambda: whole
+        assert rows(spark, "SELECT count(*) FROM lake.sales.trips") == [(0,)]
+
+    def test_unknown_names_are_sparks_own_errors(self, spark: SparkSession, service: FakeService) -> None:
+        assert refused(spark, "SELECT * FROM lake.sales.nothing") == "TABLE_OR_VIEW_NOT_FOUND"
+        assert refused(spark, "SELECT * FROM lake.nowhere.trips") == "TABLE_OR_VIEW_NOT_FOUND"
+        assert refused(spark, "SELECT * FROM lake.a.b.c") == "TABLE_OR_VIEW_NOT_FOUND"
+        assert refused(spark, "SELECT nothing FROM lake.sales.trips").startswith("UNRESOLVED_COLUMN")
+        assert refused(spark, "SELECT * FROM lake.sales.`a/b`") == "CATALOG_EXT_INVALID_IDENTIFIER"
+
+    def test_a_wrong_token_is_said(self, spark: SparkSession, service: FakeService) -> None:
+        service.token, token = "another", service.token
+        try:
+            assert refused(spark, "SHOW TABLES IN lake.sales", SparkRuntimeException) == "CATALOG_EXT_UNAUTHORIZED"
+        finally:
+            service.token = token
+
+    def test_a_service_that_is_gone_is_said(self, spark: SparkSession, service: FakeService) -> None:
+        spark.conf.set("spark.sql.catalog.gone", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.gone.uri", "http://127.0.0.1:9")
+        spark.conf.set("spark.sql.catalog.gone.token", "x")
+        with pytest.raises(SparkRuntimeException, match="The catalog-ext service at http://127.0.0.1:9 does not answer"):
+            spark.sql("SELECT * FROM gone.sales.trips")
+
+    @pytest.mark.parametrize(
+        ("option", "value"), [("uri", None), ("uri", "ftp://x"), ("token-file", "/nowhere"), ("request-timeout", "soon")]
+    )
+    def test_a_wrong_option_is_named(
+        self, spark: SparkSession, service: FakeService, option: str, value: str | None, request: pytest.FixtureRequest
+    ) -> None:
+        catalog = f"wrong{abs(hash(request.node.name))}"
+        settings = {"uri": service.uri, "request-timeout": "5s", option: value}
+        if option != "token-file":
+            settings["token"] = service.token
+        spark.conf.set(f"spark.sql.catalog.{catalog}", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        for key, setting in settings.items():
+            if setting is not None:
+                spark.conf.set(f"spark.sql.catalog.{catalog}.{key}", setting)
+        with pytest.raises(AnalysisException, match=f"spark.sql.catalog.{catalog}.{option} ") as caught:
+            spark.sql(f"SHOW TABLES IN {catalog}.sales")
+        assert caught.value.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+
+    def test_a_slow_answer_ends_at_the_timeout(self, spark: SparkSession, service: FakeService) -> None:
+        import time
+
+        spark.conf.set("spark.sql.catalog.slow", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.slow.uri", service.uri)
+        spark.conf.set("spark.sql.catalog.slow.token", service.token)
+        spark.conf.set("spark.sql.catalog.slow.request-timeout", "300ms")
+        service.faults["tables/load"] = lambda: time.sleep(1) or {}
+        with pytest.raises(SparkRuntimeException, match="did not answer 'tables/load'"):
+            spark.sql("SELECT * FROM slow.sales.trips")
+
+
+def without_not_null(predicate: dict[str, Any] | None) -> dict[str, Any] | None:
+    """The predicate without the IS NOT NULL that Spark adds to comparisons."""
+    if predicate is None or predicate["op"] == "is_not_null":
+        return None
+    if predicate["op"] != "and":
+        return predicate
+    rest = [arg for arg in predicate["args"] if arg["op"] != "is_not_null"]
+    return None if not rest else rest[0] if len(rest) == 1 else {"op": "and", "args": rest}
+
+
+def depth(predicate: dict[str, Any]) -> int:
+    return 1 + max((depth(arg) for arg in predicate.get("args", [])), default=0)
