@@ -1,4 +1,4 @@
-"""What the tests of the index share: a table with a key of every kind, its partitions, and random predicates over them."""
+"""What the tests of the index share: a table with a key of every kind, its partitions, random predicates over them."""
 
 from __future__ import annotations
 
@@ -6,13 +6,13 @@ import math
 import random
 from datetime import date, datetime
 from decimal import Decimal
+from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
 from metastore.changes import AddPartition
 from metastore.evaluation import Evaluator
 from metastore.identifiers import TableIdentifier
-from metastore.index import Index
 from metastore.index.keys import typed_values
 from metastore.model import Column, DataFile, Namespace, Table, TableDefinition, TableType
 from metastore.names import DEFAULT_PARTITION, escape_path_name
@@ -31,11 +31,15 @@ from metastore.predicates import (
 )
 from metastore.values import Value, value_text
 
+if TYPE_CHECKING:
+    from metastore.index import Index
+
 _LONG = "ü" * 126  # 252 bytes: one more character of two bytes is kept, one of four is cut
 STRINGS = (
     "", " ", "a", "A", "a ", "ab", "abc", "b", "%", "_", "a%b", "\\", "x'y\"z; DROP TABLE files --", "\x00", "\x00a",
     "\x01", "\x01\x01", "\x02", "\t", "é", "e\u0301", "\ud7ff", "\ue000", "\uffff", "\U00010000", "\U0010ffff",
-    _LONG, f"{_LONG}a", f"{_LONG}ab", f"{_LONG}é", f"{_LONG}éa", f"{_LONG}\uffff", f"{_LONG}\U00010000", f"{_LONG}\U00010000x",
+    _LONG, f"{_LONG}a", f"{_LONG}ab", f"{_LONG}é", f"{_LONG}éa", f"{_LONG}\uffff", f"{_LONG}\U00010000",
+    f"{_LONG}\U00010000x",
     "z" * 251, "z" * 252, "z" * 254, "z" * 255, "z" * 256, "z" * 300,
 )  # fmt: skip
 POOLS: dict[str, tuple[Value, ...]] = {
@@ -44,13 +48,16 @@ POOLS: dict[str, tuple[Value, ...]] = {
     "date": (None, date(1, 1, 1), date(1969, 12, 31), date(2025, 1, 31), date(2025, 2, 1), date(9999, 12, 31)),
     "decimal(38,10)": (
         None, *map(Decimal, (
-            "0.0000000000", "0.5000000000", "-0.5000000000", "12.3456789012", "-9999999999999999999999999999.9999999999",
+            "0.0000000000", "0.5000000000", "-0.5000000000", "12.3456789012",
+            "-9999999999999999999999999999.9999999999",
             "9999999999999999999999999999.9999999998", "9999999999999999999999999999.9999999999",
         )),
     ),
     "double": (None, 0.0, 1.5, -1.5, 1e300, -1e300, 5e-324, math.inf, -math.inf, math.nan),
     "boolean": (None, True, False),
-    "timestamp": (None, datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2025, 1, 1, 10, 0, 0, 5)),  # noqa: DTZ001
+    "timestamp": (
+        None, datetime(1, 1, 1), datetime(1969, 12, 31, 23, 59, 59, 999999), datetime(2025, 1, 1, 10, 0, 0, 5),
+    ),
     "char(5)": (None, "", "a", "a  b", "Z", "éèàùç"),
     "bigint": (None, 2**63 - 1, -(2**63), 5, 6),
 }  # fmt: skip

@@ -4,6 +4,7 @@ import math
 import struct
 from datetime import date, datetime, time
 from decimal import Context, Decimal
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import assume, given
@@ -21,7 +22,9 @@ from metastore.encoding import (
 from metastore.errors import InvalidValueError
 from metastore.evaluation import order_key
 from metastore.types import parse_type
-from metastore.values import Scalar
+
+if TYPE_CHECKING:
+    from metastore.values import Scalar
 
 _text = st.text(st.characters(exclude_categories=["Cs"]))
 _PAIRS: dict[str, st.SearchStrategy[Scalar]] = {
@@ -90,7 +93,7 @@ def test_integers_stand_for_decimals_and_doubles() -> None:
         (Decimal("-1.50"), "decimal(5,2)", "n96849"),
         (True, "boolean", "1"),
         (date(2025, 1, 31), "date", "2025-01-31"),
-        (datetime(1970, 1, 1, 0, 0, 1), "timestamp", "p071000000"),  # noqa: DTZ001
+        (datetime(1970, 1, 1, 0, 0, 1), "timestamp", "p071000000"),
         (time(1, 2, 3), "time", "01:02:03.000000"),
         (1.0, "double", "bff0000000000000"),
         (-1.0, "double", "400fffffffffffff"),

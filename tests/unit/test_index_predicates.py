@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given, settings
@@ -12,6 +11,10 @@ from metastore.changes import AddPartition
 from metastore.index import Index
 from metastore.predicates import And, Comparison, In, Operator, Or, Predicate
 from tests.index_cases import Filled, create, data_files, planned_names, predicates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,375 @@
+"""The index on each of its three databases."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from metastore.changes import AddPartition, DropPartition, ReplaceFiles
+from metastore.errors import (
+    ConflictError,
+    InvalidInputError,
+    InvalidPartitionNameError,
+    InvalidValueError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from metastore.identifiers import TableIdentifier
+from metastore.index import Index
+from metastore.model import DataFile, Namespace
+from metastore.predicates import Comparison, Operator, Predicate
+from tests.index_cases import Filled, create, data_files, definition, listed_names, planned_names, predicates
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from metastore.model import Table
+
+DATABASES = ("sqlite", "postgres", "mariadb")
+
+
+@pytest.fixture(params=DATABASES)
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/deep/er/index.db"
+    fixture: str = request.getfixturevalue(f"{request.param}_url")
+    return fixture
+
+
+@pytest.fixture
+def index(url: str) -> Iterator[Index]:
+    with Index.open(url, migrate=True) as opened:
+        yield opened
+
+
+def add(index: Index, table: Table, *names: str, files: int = 1, rows: int | None = None, deliver: bool = False) -> Table:
+    changes = [AddPartition(name, data_files(files, rows)) for name in names]
+    index.commit(table.table_id, changes, operation="test", deliver=deliver)
+    return index.load_table(table.identifier)
+
+
+def test_sql_answers_as_the_evaluator(index: Index) -> None:
+    filled = Filled(index)
+
+    @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)
+    @given(predicate=predicates)
+    def check(predicate: Predicate) -> None:
+        filled.check(predicate)
+
+    check()
+
+
+def test_namespaces(index: Index) -> None:
+    made = index.create_namespace(Namespace("sales", "file:///x", "all of it", {"a": "1", "b": "2"}), deliver=True)
+    assert index.load_namespace("sales") == made
+    assert index.list_namespaces() == ["sales"]
+    with pytest.raises(NamespaceAlreadyExistsError, match="sales"):
+        index.create_namespace(Namespace("sales"), deliver=True)
+    altered = index.alter_namespace("sales", {"b": "3", "comment": "less"}, ["a", "location"], deliver=True)
+    assert altered == index.load_namespace("sales") == Namespace("sales", None, "less", {"b": "3"})
+    create(index, "t", namespace="sales")
+    with pytest.raises(NamespaceNotEmptyError, match=r"\(t\)"):
+        index.drop_namespace("sales", deliver=True)
+    index.drop_table(TableIdentifier("sales", "t"), deliver=False)
+    index.drop_namespace("sales", deliver=True)
+    for act in (index.load_namespace, index.list_tables, lambda name: index.drop_namespace(name, deliver=True)):
+        with pytest.raises(NamespaceNotFoundError, match="sales"):
+            act("sales")
+    told = [(d.operation, d.namespace, d.table) for d in index.pending_deliveries()]
+    assert told == [(f"{verb}_namespace", "sales", None) for verb in ("create", "alter", "drop")]
+
+
+def test_tables(index: Index) -> None:
+    with pytest.raises(NamespaceNotFoundError):
+        index.create_table(definition("s", "t", {}), deliver=True)
+    index.create_namespace(Namespace("s"), deliver=False)
+    wanted = definition("s", "t", {"ds": "date"})
+    table = index.create_table(wanted, deliver=True)
+    assert (table.definition, table.version) == (wanted, 0)
+    assert index.load_table(wanted.identifier) == index.load_table_by_id(table.table_id) == table
+    with pytest.raises(TableAlreadyExistsError, match=r"s\.t exists"):
+        index.create_table(wanted, deliver=True)
+    assert index.list_tables("s") == ["t"]
+    odd = {"key": "v'; -- ✓ \U0001f600 \\", "nul": "\x00", "comment": "why"}
+    altered = index.alter_table_properties(wanted.identifier, odd, ["absent"], deliver=True)
+    assert altered == index.load_table(wanted.identifier)
+    assert altered.definition.comment == "why"
+    assert altered.definition.properties == {"key": odd["key"], "nul": "\x00"}
+    assert index.drop_table(wanted.identifier, deliver=True, purge=True) == altered
+    with pytest.raises(TableNotFoundError, match=r"s\.t"):
+        index.load_table(wanted.identifier)
+    with pytest.raises(TableNotFoundError):
+        index.drop_table(wanted.identifier, deliver=True)
+    deliveries = index.pending_deliveries()
+    assert [d.operation for d in deliveries] == ["create_table", "alter_table", "drop_table"]
+    assert deliveries[0].payload["partition_columns"][0]["type"] == "date"
+    assert deliveries[2].payload["purge"] is True
+    assert index.create_table(wanted, deliver=False).table_id != table.table_id
+
+
+def test_overlapping_locations(index: Index) -> None:
+    for name in ("a", "a_b", "a0", "other"):
+        create(index, name)
+    at = "file:///data/s/a"
+    assert index.overlapping_tables(at) == [TableIdentifier("s", "a")]
+    assert index.overlapping_tables(f"{at}/ds=1/") == [TableIdentifier("s", "a")]
+    assert len(index.overlapping_tables("file:///data/s")) == len(index.overlapping_tables("file:///data")) == 4
+    assert index.overlapping_tables("file:///data/s/a1") == []
+
+
+def test_a_statement_sees_one_version(index: Index) -> None:
+    first = add(index, create(index, keys={"k": "string"}), "k=a", "k=b", "k=c", files=2, rows=10)
+    assert (first.version, first.totals.partitions, first.totals.files, first.totals.rows) == (1, 3, 6, 60)
+    changed = DataFile("part-00001.parquet", 999, 2, None)
+    outcome = index.commit(
+        first.table_id,
+        [
+            ReplaceFiles("k=a", added=(changed, DataFile("new.parquet", 1, 3, 5)), removed=("part-00001.parquet",)),
+            DropPartition("k=b"),
+            DropPartition("k=c"),
+            AddPartition("k=c", data_files(1, 7), location="file:///elsewhere"),
+        ],
+        operation="repair",
+        summary={"why": "test"},
+        deliver=False,
+    )
+    second = index.load_table(first.identifier)
+    assert (outcome.version, outcome.partitions_added, outcome.partitions_dropped, outcome.partitions_changed) == (2, 1, 2, 1)
+    assert (outcome.files_added, outcome.files_removed) == (3, 5)
+    assert sorted(planned_names(index, first)) == ["k=a", "k=a", "k=b", "k=b", "k=c", "k=c"]
+    rows = index.plan_files(second, None).read_all().to_pylist()
+    files = {(r["partition"], r["location"], r["path"], r["size"], r["rows"]) for r in rows}
+    assert files == {
+        ("k=a", None, "part-00000.parquet", 100, 10),
+        ("k=a", None, "part-00001.parquet", 999, None),
+        ("k=a", None, "new.parquet", 1, 5),
+        ("k=c", "file:///elsewhere", "part-00000.parquet", 100, 7),
+    }
+    partitions = index.list_partitions(second, None).read_all().to_pylist()
+    assert [(p["partition"], p["files"], p["bytes"], p["rows"]) for p in partitions] == [
+        ("k=a", 3, 1100, None),
+        ("k=c", 1, 100, 7),
+    ]
+    before = index.list_partitions(first, None).read_all().to_pylist()
+    assert before[0]["partition_id"] == partitions[0]["partition_id"]
+    assert before[2]["partition_id"] != partitions[1]["partition_id"]
+    totals = second.totals
+    assert (totals.partitions, totals.files, totals.bytes, totals.rows) == (2, 4, 1200, None)
+    index.commit(second.table_id, [ReplaceFiles("k=a", removed=("part-00001.parquet",))], operation="x", deliver=False)
+    assert index.load_table(first.identifier).totals.rows == 10 + 5 + 7
+    history = index.history(first.identifier)
+    assert [(h.version, h.operation, dict(h.summary)) for h in history] == [
+        (3, "x", {}),
+        (2, "repair", {"why": "test"}),
+        (1, "test", {}),
+        (0, "create", {}),
+    ]
+
+
+def test_nothing_to_do_makes_no_version(index: Index) -> None:
+    table = add(index, create(index, keys={"k": "string"}), "k=a")
+    for changes in ([], [ReplaceFiles("k=a")]):
+        assert index.commit(table.table_id, changes, operation="none", deliver=True).version == 1
+    assert index.load_table(table.identifier) == table
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        (AddPartition("k=a", ()), "there already"),
+        (DropPartition("k=b"), "no longer there"),
+        (ReplaceFiles("k=b", removed=("x",)), "no longer there"),
+        (ReplaceFiles("k=a", removed=("absent",)), "'absent' is no longer there"),
+        (ReplaceFiles("k=a", added=data_files(1)), "is there already"),
+    ],
+)
+def test_a_commit_that_presumes_otherwise_changes_nothing(index: Index, change: AddPartition, words: str) -> None:
+    table = add(index, create(index, keys={"k": "string"}), "k=a")
+    with pytest.raises(ConflictError, match=words):
+        index.commit(table.table_id, [AddPartition("k=new", data_files(1)), change], operation="x", deliver=True)
+    assert index.load_table(table.identifier) == table
+    assert listed_names(index, table) == ["k=a"]
+    assert index.pending_deliveries() == []
+
+
+def test_a_change_that_contradicts_another_or_the_table(index: Index) -> None:
+    table = create(index, keys={"k": "int", "l": "string"})
+    for changes, error in (
+        ([AddPartition("k=1/l=a", ()), AddPartition("k=1/l=a", ())], InvalidInputError),
+        ([AddPartition("k=1/l=a", data_files(1) * 2)], InvalidInputError),
+        ([AddPartition("k=1", ())], InvalidPartitionNameError),
+        ([AddPartition("l=a/k=1", ())], InvalidPartitionNameError),
+        ([AddPartition("k=x/l=a", ())], InvalidValueError),
+    ):
+        with pytest.raises(error):
+            index.commit(table.table_id, changes, operation="x", deliver=True)
+    with pytest.raises(TableNotFoundError):
+        index.commit(4711, [AddPartition("k=1/l=a", ())], operation="x", deliver=True)
+    assert index.load_table(table.identifier) == table
+
+
+def test_names_are_kept_exactly(index: Index) -> None:
+    names = [
+        "k=x", "k=x ", "k=X", "k=%78", "K=x%20", "k=é", "k=e\u0301", "k=", "k=\U0001f600", "k=a%2Fb", "k=..", "k=\n\t",
+        "k='; DROP TABLE files; --", 'k="', "k=\\", "k=" + "y" * 10_000, "k=" + "y" * 9_999 + "z", "k=" + "é" * 10_000,
+        "k=__HIVE_DEFAULT_PARTITION__",
+    ]  # fmt: skip
+    table = add(index, create(index, keys={"k": "string"}), *names)
+    assert sorted(listed_names(index, table)) == sorted(names)
+    assert listed_names(index, table)[:2] == ["k=__HIVE_DEFAULT_PARTITION__", "k="]
+    assert index.partition_exists(table, [*names, "k=nope"]) == set(names)
+    assert listed_names(index, table, Comparison(Operator.EQ, "k", "x")) == ["k=%78", "k=x"]
+    assert listed_names(index, table, Comparison(Operator.EQ, "k", "x ")) == ["K=x%20", "k=x "]
+    assert listed_names(index, table, Comparison(Operator.EQ, "k", "y" * 9_999 + "z")) == ["k=" + "y" * 9_999 + "z"]
+    index.commit(table.table_id, [DropPartition(n) for n in names], operation="x", deliver=False)
+    assert listed_names(index, index.load_table(table.identifier)) == []
+
+
+@pytest.mark.parametrize("name", ["k=\x00", "k=\udc80"])
+def test_names_that_no_database_keeps(index: Index, name: str) -> None:
+    table = create(index, keys={"k": "string"})
+    with pytest.raises(InvalidPartitionNameError, match="partition name"):
+        index.commit(table.table_id, [AddPartition(name, ())], operation="x", deliver=False)
+    with pytest.raises(InvalidPartitionNameError, match="file name"):
+        file = DataFile(name, 1, 1)
+        index.commit(table.table_id, [AddPartition("k=a", (file,))], operation="x", deliver=False)
+    assert index.load_table(table.identifier).version == 0
+
+
+def test_partitions_come_in_the_order_of_their_values(index: Index) -> None:
+    table = create(index, keys={"n": "int", "s": "string"})
+    ordered = [
+        "n=__HIVE_DEFAULT_PARTITION__/s=b", "n=-10/s=a", "n=-9/s=a", "n=1/s=__HIVE_DEFAULT_PARTITION__", "n=1/s=",
+        "n=01/s=a", "n=1/s=a", "n=1/s=é", "n=1/s=\uffff", "n=1/s=\U00010000", "n=10/s=a", "n=100/s=",
+    ]  # fmt: skip
+    assert listed_names(index, add(index, table, *reversed(ordered))) == ordered
+
+
+def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
+    table = create(index, keys={"k": "string"})
+    names = [f"k={i:04d}" for i in range(1500)]
+    changes = [AddPartition(n, ()) for n in names[:-1]]
+    changes += [AddPartition(names[-1], (), location="file:///far"), AddPartition("k=", (), in_metastore=False)]
+    assert index.commit(table.table_id, changes, operation="x", deliver=True).deliveries == 2
+    index.commit(table.table_id, [DropPartition("k="), DropPartition("k=0000")], operation="x", deliver=True)
+    first, second, third = index.pending_deliveries()
+    assert [len(d.payload["add"]) for d in (first, second, third)] == [1000, 500, 0]
+    assert first.payload["add"][0] == {"name": "k=0000", "location": "file:///data/s/t/k=0000"}
+    assert second.payload["add"][-1] == {"name": "k=1499", "location": "file:///far"}
+    assert third.payload == {"add": [], "drop": ["k=0000"]}
+    assert (third.operation, third.namespace, third.table) == ("sync_partitions", "s", "t")
+
+
+def test_deliveries_are_claimed_done_and_failed(index: Index) -> None:
+    for name in ("a", "b"):
+        index.create_namespace(Namespace(name), deliver=True)
+    first, second = index.pending_deliveries()
+    assert index.claim_delivery(first.outbox_id, 1000, 2000)
+    assert not index.claim_delivery(first.outbox_id, 1999, 3000)
+    index.delivery_failed(first.outbox_id, "it said \x00 no ✓", 5000)
+    failed, _ = index.pending_deliveries()
+    assert (failed.attempts, failed.last_error, failed.next_attempt_at_ms) == (1, "it said \\x00 no ✓", 5000)
+    index.delivery_done(first.outbox_id)
+    index.delivery_done(first.outbox_id)
+    assert index.pending_deliveries() == [second]
+    assert index.pending_deliveries(after=second.outbox_id) == []
+    assert not index.claim_delivery(first.outbox_id, 9000, 9999)
+
+
+def test_a_reader_of_a_dropped_table_is_told(index: Index) -> None:
+    table = add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(50)), files=3)
+    index.drop_table(table.identifier, deliver=False)
+    for read in (index.plan_files, index.list_partitions):
+        with pytest.raises(TableNotFoundError, match="dropped while"):
+            read(table, None)
+    assert index.partition_exists(table, ["k=1"]) == set()
+
+
+def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: Index) -> None:
+    table = create(index, keys={"k": "int"})
+    table = add(index, table, *(f"k={i}" for i in range(400)), files=100)
+    reader = index.plan_files(table, None)
+    first = reader.read_next_batch()
+    assert first.num_rows < 40_000
+    index.commit(table.table_id, [DropPartition("k=399")], operation="x", deliver=False)
+    ids = first.column("partition_id").to_pylist()
+    for batch in reader:
+        ids.extend(batch.column("partition_id").to_pylist())
+    assert len(ids) == 40_000
+    runs = 1 + sum(a != b for a, b in zip(ids, ids[1:], strict=False))
+    assert runs == 400, "the files of a partition lie together"
+    for _ in range(100):  # more than the pool has connections
+        index.plan_files(table, Comparison(Operator.EQ, "k", 7))
+
+
+def test_planning_is_one_query(index: Index) -> None:
+    table = add(index, create(index, keys={"k": "string"}), "k=a", "k=b")
+    for act in (
+        lambda: index.load_table(table.identifier),
+        lambda: index.plan_files(table, Comparison(Operator.EQ, "k", "a")).read_all(),
+        lambda: index.plan_files(table, Comparison(Operator.EQ, "k", "none")).read_all(),
+        lambda: index.list_partitions(table, None).read_all(),
+    ):
+        before = index.query_count
+        act()
+        assert index.query_count - before == 1
+
+
+def test_concurrent_commits_take_versions_one_by_one(index: Index, url: str) -> None:
+    table = create(index, keys={"k": "string"})
+    versions: list[int] = []
+    failures: list[Exception] = []
+
+    def work(worker: int) -> None:
+        try:
+            with Index.open(url) as own:
+                for i in range(5):
+                    change = AddPartition(f"k={worker}-{i}", data_files(2))
+                    versions.append(own.commit(table.table_id, [change], operation="x", deliver=True).version)
+        except Exception as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []
+    assert sorted(versions) == list(range(1, 21))
+    loaded = index.load_table(table.identifier)
+    assert (loaded.version, loaded.totals.partitions, loaded.totals.files) == (20, 20, 40)
+    assert len(index.plan_files(loaded, None).read_all()) == 40
+
+
+def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:
+    table = create(index, keys={"k": "string"})
+    outcomes: list[str] = []
+
+    def work() -> None:
+        try:
+            index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=False)
+            outcomes.append("won")
+        except ConflictError as error:
+            assert error.retryable
+            outcomes.append("lost")
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(outcomes) == ["lost", "lost", "lost", "won"]
+    assert index.load_table(table.identifier).totals.files == 1
+
+
+def test_statistics_can_be_renewed(index: Index) -> None:
+    add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(1200)))
+    index.analyze()
