@@ -7,11 +7,12 @@ Spark's Hive catalog reads a table that has a provider there with its own reader
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from metastore.errors import InvalidTypeError, UnsupportedFormatError
 from metastore.model import Column
-from metastore.types import DataType, Field, parse_type
+from metastore.spark_json import field_from_json, field_to_json
+from metastore.types import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,16 +22,13 @@ PARTITION_PROVIDER = "spark.sql.partitionProvider"
 _SCHEMA = "spark.sql.sources.schema"
 _PART_COLUMNS = f"{_SCHEMA}.numPartCols"
 _PART_COLUMN = f"{_SCHEMA}.partCol."
-_CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _MAX_PARAMETER = 4000
 """Characters that every metastore database keeps in a parameter's value."""
-_TO_JSON = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
-_FROM_JSON = {json_name: name for name, json_name in _TO_JSON.items()} | {"null": "void"}
 
 
 def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[Column]) -> dict[str, str]:
     """The parameters that make a table one of Spark's, with its columns and partition columns."""
-    fields = [_field_json(Field(c.name, c.data_type, comment=c.comment)) for c in (*columns, *keys)]
+    fields = [field_to_json(Field(c.name, c.data_type, comment=c.comment)) for c in (*columns, *keys)]
     parameters = {PROVIDER: provider} | _split(json.dumps({"type": "struct", "fields": fields}, separators=(",", ":")))
     if keys:
         parameters |= {PARTITION_PROVIDER: "catalog", _PART_COLUMNS: str(len(keys))}
@@ -53,7 +51,7 @@ def read_schema(parameters: Mapping[str, str], table: str) -> tuple[tuple[Column
     if text is None:
         return None
     try:
-        fields = [_field_from_json(f) for f in json.loads(text)["fields"]]
+        fields = [field_from_json(f) for f in json.loads(text)["fields"]]
         keys = [parameters[f"{_PART_COLUMN}{i}"] for i in range(int(parameters.get(_PART_COLUMNS, "0")))]
         by_name = {f.name: f for f in fields}
         partition_columns = tuple(_column(by_name[key]) for key in keys)
@@ -87,50 +85,3 @@ def _joined(parameters: Mapping[str, str], table: str) -> str | None:
             f"The Spark schema in the parameters of the metastore's table {table} is incomplete: {error} is missing.",
             {"table": table},
         ) from error
-
-
-def _field_json(field: Field) -> dict[str, Any]:
-    metadata = {} if field.comment is None else {"comment": field.comment}
-    if _has_char(field.type):
-        metadata[_CHAR_VARCHAR] = str(field.type)
-    return {"name": field.name, "type": _type_json(field.type), "nullable": field.nullable, "metadata": metadata}
-
-
-def _has_char(data_type: DataType) -> bool:
-    nested = (*data_type.children, *(f.type for f in data_type.fields))
-    return data_type.name in ("char", "varchar") or any(map(_has_char, nested))
-
-
-def _type_json(data_type: DataType) -> Any:  # noqa: ANN401 -- JSON
-    match data_type.name:
-        case "char" | "varchar":
-            return "string"
-        case "array":
-            return {"type": "array", "elementType": _type_json(data_type.children[0]), "containsNull": True}
-        case "map":
-            key, value = map(_type_json, data_type.children)
-            return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-        case "struct":
-            return {"type": "struct", "fields": [_field_json(f) for f in data_type.fields]}
-        case name:
-            return _TO_JSON.get(name, str(data_type))
-
-
-def _field_from_json(item: Mapping[str, Any]) -> Field:
-    metadata = item.get("metadata") or {}
-    raw = metadata.get(_CHAR_VARCHAR)
-    data_type = parse_type(raw) if raw else _type_from_json(item["type"])
-    return Field(item["name"], data_type, bool(item["nullable"]), metadata.get("comment"))
-
-
-def _type_from_json(item: Any) -> DataType:  # noqa: ANN401 -- JSON
-    match item:
-        case str(name):
-            return parse_type(_FROM_JSON.get(name, name))
-        case {"type": "array", "elementType": element}:
-            return DataType("array", children=(_type_from_json(element),))
-        case {"type": "map", "keyType": key, "valueType": value}:
-            return DataType("map", children=(_type_from_json(key), _type_from_json(value)))
-        case {"type": "struct", "fields": list(fields)}:
-            return DataType("struct", fields=tuple(_field_from_json(f) for f in fields))
-    raise InvalidTypeError(f"{str(item)[:120]!r} is not a type that tables here can have.")

@@ -1,0 +1,1 @@
+"""Schemas read from files, as Spark itself infers them."""

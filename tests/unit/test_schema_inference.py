@@ -1,0 +1,255 @@
+"""Schemas read from files, where no Spark is needed to say what is right; the comparison is in tests/integration."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyarrow import parquet as pq
+
+from catalog_ext.schema.merge import TypeConflictError, loosen, widen
+from catalog_ext.schema_inference import infer_columns, without_keys
+from metastore.errors import (
+    CatalogExtError,
+    InvalidConfigurationError,
+    InvalidInputError,
+    LocationNotFoundError,
+    SchemaConflictError,
+    UnsupportedFormatError,
+)
+from metastore.model import Column
+from metastore.storage.locations import Location
+from metastore.storage.store import Storage
+from metastore.types import parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+
+def _infer(paths: list[Path], kind: str, options: Mapping[str, str] | None = None) -> dict[str, str]:
+    files = [(Location.parse(path.as_uri()), 0) for path in paths]
+    return {c.name: c.type for c in infer_columns(Storage(), files, kind, options or {})}
+
+
+def _parquet(path: Path, **columns: pa.DataType) -> Path:
+    pq.write_table(pa.table({name: pa.array([None], data_type) for name, data_type in columns.items()}), path)
+    return path
+
+
+def _text(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "both"),
+    [
+        ("int", "int", "int"),
+        ("int", "bigint", "bigint"),
+        ("tinyint", "smallint", "smallint"),
+        ("float", "double", "double"),
+        ("int", "double", "double"),
+        ("decimal(10,2)", "decimal(12,2)", "decimal(12,2)"),
+        ("decimal(10,2)", "decimal(10,4)", "decimal(12,4)"),
+        ("int", "decimal(5,2)", "decimal(12,2)"),
+        ("void", "date", "date"),
+        ("varchar(3)", "string", "string"),
+        ("char(2)", "char(3)", "string"),
+        ("array<int>", "array<bigint>", "array<bigint>"),
+        ("map<string,int>", "map<string,bigint>", "map<string,bigint>"),
+        ("struct<a:int,b:string>", "struct<B:string,c:date,A:bigint>", "struct<a:bigint,b:string,c:date>"),
+    ],
+)
+def test_types_that_widen(left: str, right: str, both: str) -> None:
+    assert str(widen(parse_type(left), parse_type(right))) == both
+    if "struct" not in left:
+        assert str(widen(parse_type(right), parse_type(left))) == both
+
+
+@pytest.mark.parametrize(
+    ("left", "right"),
+    [
+        ("int", "string"),
+        ("bigint", "double"),
+        ("date", "timestamp"),
+        ("binary", "string"),
+        ("boolean", "int"),
+        ("array<int>", "int"),
+        ("array<int>", "array<string>"),
+        ("timestamp", "timestamp_ntz"),
+        ("decimal(38,0)", "decimal(38,10)"),
+        ("float", "decimal(5,2)"),
+        ("struct<a:int>", "struct<a:string>"),
+        ("float", "bigint"),
+    ],
+)
+def test_types_that_do_not(left: str, right: str) -> None:
+    with pytest.raises(TypeConflictError):
+        widen(parse_type(left), parse_type(right))
+    with pytest.raises(TypeConflictError):
+        widen(parse_type(right), parse_type(left))
+
+
+def test_text_has_no_conflict() -> None:
+    assert str(loosen(parse_type("date"), parse_type("int"))) == "string"
+    assert str(loosen(parse_type("date"), parse_type("timestamp"))) == "timestamp"
+    assert str(loosen(parse_type("decimal(38,0)"), parse_type("decimal(38,38)"))) == "double"
+
+
+def test_the_union_keeps_the_first_spelling_and_order(tmp_path: Path) -> None:
+    one = _parquet(tmp_path / "1.parquet", Id=pa.int32(), name=pa.string())
+    two = _parquet(tmp_path / "2.parquet", extra=pa.date32(), NAME=pa.string(), ID=pa.int64())
+    assert _infer([one, two], "parquet") == {"Id": "bigint", "name": "string", "extra": "date"}
+
+
+def test_a_conflict_names_both_files_and_the_column(tmp_path: Path) -> None:
+    inner = pa.struct([("x", pa.int32())]), pa.struct([("x", pa.string())])
+    paths = [_parquet(tmp_path / f"{i}.parquet", s=t) for i, t in enumerate(inner)]
+    with pytest.raises(
+        SchemaConflictError, match=r"'s\.x' is INT in .*0\.parquet and STRING in .*1\.parquet"
+    ) as caught:
+        _infer(paths, "parquet")
+    assert caught.value.parameters == {"column": "s.x", "file": paths[0].as_uri(), "other_file": paths[1].as_uri()}
+
+
+def test_many_files_are_read_in_their_order(tmp_path: Path) -> None:
+    paths = [_parquet(tmp_path / f"{i}.parquet", **{f"c{i}": pa.int32()}) for i in range(40)]
+    assert list(_infer(paths, "parquet")) == [f"c{i}" for i in range(40)]
+
+
+def test_columns_that_differ_in_case_only_are_refused(tmp_path: Path) -> None:
+    path = _parquet(tmp_path / "a.parquet", a=pa.int32(), A=pa.int32())
+    with pytest.raises(SchemaConflictError, match=r"a\.parquet has the columns 'a' and 'A'"):
+        _infer([path], "parquet")
+
+
+def test_sparks_own_schema_in_the_footer_wins(tmp_path: Path) -> None:
+    fields = [
+        {"name": "i", "type": "byte", "nullable": False, "metadata": {"comment": "small"}},
+        {"name": "c", "type": "string", "nullable": True, "metadata": {"__CHAR_VARCHAR_TYPE_STRING": "char(3)"}},
+        {
+            "name": "s",
+            "nullable": True,
+            "metadata": {},
+            "type": {"type": "struct", "fields": [{"name": "x", "type": "integer", "nullable": False}]},
+        },
+    ]
+    schema = pa.schema(
+        [("i", pa.int32())],
+        {"org.apache.spark.sql.parquet.row.metadata": json.dumps({"type": "struct", "fields": fields})},
+    )
+    path = tmp_path / "a.parquet"
+    pq.write_table(pa.table({"i": pa.array([1], pa.int32())}, schema), path)
+    columns = infer_columns(Storage(), [(Location.parse(path.as_uri()), 0)], "parquet", {})
+    assert columns == (Column("i", "tinyint", comment="small"), Column("c", "string"), Column("s", "struct<x:int>"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "content"),
+    [("parquet", b""), ("parquet", b"x" * 100), ("orc", b""), ("orc", b"ORC" + b"x" * 100)],
+    ids=["empty parquet", "parquet", "empty orc", "orc"],
+)
+def test_a_damaged_file_is_named(tmp_path: Path, kind: str, content: bytes) -> None:
+    path = tmp_path / f"bad.{kind}"
+    path.write_bytes(content)
+    with pytest.raises(InvalidInputError, match=rf"bad\.{kind} is not a readable") as caught:
+        _infer([path], kind)
+    assert caught.value.parameters == {"file": path.as_uri()}
+
+
+def test_a_file_of_another_format_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    orc.write_table(pa.table({"a": [1]}), path)
+    with pytest.raises(InvalidInputError, match=r"a\.parquet is not a readable Parquet file"):
+        _infer([path], "parquet")
+
+
+@pytest.mark.parametrize("kind", ["parquet", "orc", "csv", "json"])
+def test_a_file_that_is_not_there(tmp_path: Path, kind: str) -> None:
+    with pytest.raises(LocationNotFoundError, match="gone"):
+        _infer([tmp_path / "gone"], kind)
+
+
+@pytest.mark.parametrize(("kind", "text"), [("csv", ""), ("csv", "\n \n"), ("json", ""), ("json", "{}\n")])
+def test_files_without_a_column(tmp_path: Path, kind: str, text: str) -> None:
+    with pytest.raises(InvalidInputError, match="Give the schema"):
+        _infer([_text(tmp_path / "a", text)], kind)
+
+
+def test_what_is_no_json_at_all_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"a\.json .* no line that is a JSON object"):
+        _infer([_text(tmp_path / "a.json", "id,name\n1,x\n")], "json")
+
+
+def test_failfast_names_the_file(tmp_path: Path) -> None:
+    with pytest.raises(InvalidInputError, match=r"a\.json holds malformed JSON in mode FAILFAST"):
+        _infer([_text(tmp_path / "a.json", '{"a":1}\n{bad\n')], "json", {"mode": "FAILFAST"})
+
+
+def test_nesting_without_end_is_a_corrupt_record(tmp_path: Path) -> None:
+    deep = '{"a":' + "[" * 100_000 + "]" * 100_000 + "}"
+    assert _infer([_text(tmp_path / "a.json", f'{{"b":1}}\n{deep}\n')], "json") == {
+        "_corrupt_record": "string",
+        "b": "bigint",
+    }
+
+
+def test_headers_of_several_files_are_united(tmp_path: Path) -> None:
+    one = _text(tmp_path / "1.csv", "a,b\n1,x\n")
+    two = _text(tmp_path / "2.csv", "B,c\n2025-01-01,1.5\n")
+    options = {"header": "true", "inferSchema": "true"}
+    assert _infer([one, two], "csv", options) == {"a": "int", "b": "string", "c": "double"}
+    assert _infer([one, two], "csv", {"header": "true"}) == {"a": "string", "b": "string", "c": "string"}
+
+
+def test_only_the_first_part_of_a_text_file_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    with path.open("w") as out:
+        out.write("a,b\n")
+        out.writelines(f"1,{'x' * 1000}\n" for _ in range(3000))
+        out.write("text,x\n")
+    assert _infer([path], "csv", {"header": "true", "inferSchema": "true"}) == {"a": "int", "b": "string"}
+
+
+def test_options_have_no_case(tmp_path: Path) -> None:
+    path = _text(tmp_path / "a.csv", "a;b\n")
+    assert list(_infer([path], "csv", {"HEADER": "TRUE", "Delimiter": ";"})) == ["a", "b"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"header": "yes"}, "'header' is 'yes'; it must be true or false"),
+        ({"encoding": "klingon"}, "names no encoding: 'klingon'"),
+        ({"sep": ""}, "'sep' is empty"),
+    ],
+)
+def test_options_that_do_not_fit(tmp_path: Path, options: dict[str, str], message: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=message):
+        _infer([_text(tmp_path / "a.csv", "a\n")], "csv", options)
+
+
+@pytest.mark.parametrize("name", ["a.csv.gz", "a.csv.bz2", "a.csv.zst", "a.csv.snappy"])
+def test_compressed_text_that_cannot_be_read_is_named(tmp_path: Path, name: str) -> None:
+    with pytest.raises(CatalogExtError, match=name.replace(".", r"\.")):
+        _infer([_text(tmp_path / name, "a,b\n1,2\n")], "csv", {"header": "true"})
+
+
+def test_zstd(tmp_path: Path) -> None:
+    path = tmp_path / "a.json.zst"
+    path.write_bytes(pa.Codec("zstd").compress(b'{"a":1}\n', asbytes=True))
+    assert _infer([path], "json") == {"a": "bigint"}
+
+
+def test_an_unknown_format() -> None:
+    with pytest.raises(UnsupportedFormatError):
+        infer_columns(Storage(), [], "avro", {})
+
+
+def test_keys_are_left_out_whatever_their_case() -> None:
+    columns = (Column("id", "int"), Column("DS", "string"), Column("x", "int"))
+    assert [c.name for c in without_keys(columns, [Column("ds", "date")])] == ["id", "x"]
