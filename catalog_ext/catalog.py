@@ -473,7 +473,8 @@ class Catalog:
                 "Register it as an external table, or choose another location.",
                 {"table": str(definition.identifier), "location": definition.location},
             )
-        self.storage.create_directory(definition.location)
+        if self.storage.store_has_directories(definition.location):
+            self.storage.create_directory(definition.location)
 
 
 def _canonical_or_none(location: str) -> str | None:

@@ -8,7 +8,13 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.schema_inference import infer_columns, without_keys
 from catalog_ext.survey import Survey, Surveyor
-from metastore.errors import InvalidConfigurationError, InvalidInputError, InvalidTypeError, UnsupportedFormatError
+from metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    LocationNotFoundError,
+    UnsupportedFormatError,
+)
 from metastore.identifiers import TableIdentifier, validate_column_name
 from metastore.model import FORMATS, PARTITION_MODE_PROPERTY, Column, PartitionMode, TableDefinition, TableType
 from metastore.storage.locations import canonical_location
@@ -63,10 +69,23 @@ class Registration:
             checked_properties(self.properties),
             self.comment,
         )
-        storage.check_directory(bare.location)
+        self._check_location(storage, bare)
         survey = self._survey(bare, Surveyor(storage, sample_files))
         columns = bare.columns or self._infer(bare, survey, storage)
         return _with(bare, columns, survey.partition_columns)
+
+    def _check_location(self, storage: Storage, bare: TableDefinition) -> None:
+        try:
+            storage.check_directory(bare.location)
+        except LocationNotFoundError:
+            # On S3 a prefix without keys is no different from one that is not there: fine where an empty table is.
+            may_be_empty = self.partition_columns is not None and self.schema is not None
+            if (
+                not may_be_empty
+                or storage.store_has_directories(bare.location)
+                or storage.stat(bare.location) is not None
+            ):
+                raise
 
     def _survey(self, bare: TableDefinition, surveyor: Surveyor) -> Survey:
         if self.partition_columns is None:
