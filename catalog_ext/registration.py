@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.schema_inference import infer_columns, without_keys
 from catalog_ext.survey import Survey, Surveyor
@@ -168,7 +168,7 @@ def _key_type(name: str, text: str, table: str) -> object:
     return data_type
 
 
-def checked_map(values: Mapping[str, str], what: str) -> dict[str, str]:
+def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
     """A copy of the map, if it is one of text to text.
 
     Raises:
