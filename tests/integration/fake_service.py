@@ -10,15 +10,17 @@ import json
 import os
 import threading
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
 
 DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
 PLAN_SCHEMA = pa.schema([
@@ -107,7 +109,11 @@ class FakeTable:
         found: dict[str, list[FakeFile]] = {}
         for folder, folders, names in os.walk(root):
             folders[:] = [name for name in folders if "=" in name or name[0] not in "_."]
-            name = os.path.relpath(folder, root).replace(".", "", 1) if folder == str(root) else os.path.relpath(folder, root)
+            name = (
+                os.path.relpath(folder, root).replace(".", "", 1)
+                if folder == str(root)
+                else os.path.relpath(folder, root)
+            )
             for file in sorted(name for name in names if name[0] not in "_."):
                 stat = (Path(folder) / file).stat()
                 found.setdefault(name, []).append(FakeFile(file, stat.st_size, stat.st_mtime_ns // 1_000_000))
@@ -205,7 +211,7 @@ class FakeService:
         self.namespaces[namespace] = properties
         return self._namespaces_load(namespace)
 
-    def _namespaces_alter(self, namespace: str, set: dict[str, str], remove: list[str]) -> Any:  # noqa: A002
+    def _namespaces_alter(self, namespace: str, set: dict[str, str], remove: list[str]) -> Any:
         self.namespaces[namespace].update(set)
         for key in remove:
             self.namespaces[namespace].pop(key, None)
@@ -245,7 +251,7 @@ class FakeService:
         )  # fmt: skip
         return self.tables[namespace, name].describe()
 
-    def _tables_alter(self, namespace: str, name: str, set: dict[str, str], remove: list[str]) -> Any:  # noqa: A002
+    def _tables_alter(self, namespace: str, name: str, set: dict[str, str], remove: list[str]) -> Any:
         table = self._table(namespace, name)
         table.properties.update(set)
         for key in remove:

@@ -108,10 +108,14 @@ class TestVirtualColumns:
         spark.sql("SET use_hive_partitioning = maybe")
         assert refused(spark, "SELECT 1 FROM lake.sales.trips") == "CATALOG_EXT_INVALID_CONFIGURATION"
 
-    def test_a_data_column_of_the_same_name_wins(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+    def test_a_data_column_of_the_same_name_wins(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path
+    ) -> None:
         spark.sql("SELECT 'inside' AS Region, 7 AS id").write.parquet(str(tmp_path / "t" / "region=outside"))
         table = service.add_table("clash", tmp_path / "t", {"Region": "string", "id": "int"}, {"region": "string"})
-        assert rows(spark, "SELECT *, region FROM lake.sales.clash WHERE region = 'inside'") == [("inside", 7, "inside")]
+        assert rows(spark, "SELECT *, region FROM lake.sales.clash WHERE region = 'inside'") == [
+            ("inside", 7, "inside")
+        ]
         assert rows(spark, "SELECT * FROM lake.sales.clash WHERE region = 'outside'") == []
         table.columns = [("id", "int")]
         assert rows(spark, "SELECT *, region FROM lake.sales.clash") == [(7, "outside")]
@@ -128,7 +132,10 @@ class TestPlanning:
         assert service.requests == {"tables/load": 1, "tables/plan": 1}
 
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: FakeService) -> None:
-        rows(spark, "SELECT (SELECT max(ds) FROM lake.sales.trips), count(*) FROM lake.sales.trips WHERE ds = '2025-01-02'")
+        rows(
+            spark,
+            "SELECT (SELECT max(ds) FROM lake.sales.trips), count(*) FROM lake.sales.trips WHERE ds = '2025-01-02'",
+        )
         plans = [body for name, body in service.bodies if name == "tables/plan"]
         assert {body["version"] for body in plans} == {service.tables["sales", "trips"].version}
         assert service.requests == {"tables/load": 1, "tables/plan": 2}
@@ -293,11 +300,14 @@ class TestFailures:
         spark.conf.set("spark.sql.catalog.gone", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
         spark.conf.set("spark.sql.catalog.gone.uri", "http://127.0.0.1:9")
         spark.conf.set("spark.sql.catalog.gone.token", "x")
-        with pytest.raises(SparkRuntimeException, match="The catalog-ext service at http://127.0.0.1:9 does not answer"):
+        with pytest.raises(
+            SparkRuntimeException, match="The catalog-ext service at http://127.0.0.1:9 does not answer"
+        ):
             spark.sql("SELECT * FROM gone.sales.trips")
 
     @pytest.mark.parametrize(
-        ("option", "value"), [("uri", None), ("uri", "ftp://x"), ("token-file", "/nowhere"), ("request-timeout", "soon")]
+        ("option", "value"),
+        [("uri", None), ("uri", "ftp://x"), ("token-file", "/nowhere"), ("request-timeout", "soon")],
     )
     def test_a_wrong_option_is_named(
         self, spark: SparkSession, service: FakeService, option: str, value: str | None, request: pytest.FixtureRequest

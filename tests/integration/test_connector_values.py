@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 from decimal import Decimal
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,6 +11,7 @@ from pyspark.errors import AnalysisException, SparkRuntimeException
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -63,7 +63,13 @@ class TestTypedKeys:
             ("bigint", ["9", "10"], [9, 10], "k > 9", 1),
             ("decimal(5,2)", ["1.5", "1.50", "10"], [Decimal("1.50"), Decimal("1.50"), Decimal(10)], "k = 1.5", 2),
             ("boolean", ["true", "false"], [False, True], "k", 1),
-            ("date", ["2025-01-02", "2024-12-31"], [datetime.date(2024, 12, 31), datetime.date(2025, 1, 2)], "k > '2025'", 1),
+            (
+                "date",
+                ["2025-01-02", "2024-12-31"],
+                [datetime.date(2024, 12, 31), datetime.date(2025, 1, 2)],
+                "k > '2025'",
+                1,
+            ),
             ("string", ["B", "a", "", DEFAULT], [None, "", "B", "a"], "k = ''", 1),
             ("varchar(3)", ["a", "abc"], ["a", "abc"], "k = 'a'", 1),
             ("char(3)", ["a", "abc"], ["a", "abc"], "k = 'a'", 1),
@@ -80,7 +86,9 @@ class TestTypedKeys:
         assert [row[0] for row in rows(spark, "SELECT k FROM lake.sales.typed ORDER BY k NULLS FIRST")] == values
         assert rows(spark, f"SELECT count(*) FROM lake.sales.typed WHERE {condition}") == [(count,)]
 
-    def test_null_and_its_directory(self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes) -> None:
+    def test_null_and_its_directory(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+    ) -> None:
         root = directories(tmp_path / "t", [f"k={DEFAULT}", "k=x"], part)
         service.add_table("nulls", root, {"id": "bigint"}, {"k": "string"})
         query = "SELECT count(*) FROM lake.sales.nulls WHERE "
@@ -166,7 +174,9 @@ class TestPaths:
         assert rows(spark, "SELECT country, DAY FROM lake.sales.mixed WHERE COUNTRY = 'NL'") == [("NL", 1)]
         assert rows(spark, "SHOW PARTITIONS lake.sales.mixed") == [("Country=NL/dAy=1",)]
 
-    def test_an_unpartitioned_table(self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes) -> None:
+    def test_an_unpartitioned_table(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+    ) -> None:
         (tmp_path / "t").mkdir()
         (tmp_path / "t" / "f.parquet").write_bytes(part)
         service.add_table("flat", tmp_path / "t", {"id": "bigint"}, {})
@@ -197,7 +207,14 @@ class TestFormats:
     def test_file_metadata_equals_sparks_own(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
         spark.range(4).selectExpr("id", "id % 2 AS k").write.partitionBy("k").parquet(str(tmp_path / "t"))
         service.add_table("meta", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
-        fields = ("file_path", "file_name", "file_size", "file_block_start", "file_block_length", "file_modification_time")
+        fields = (
+            "file_path",
+            "file_name",
+            "file_size",
+            "file_block_start",
+            "file_block_length",
+            "file_modification_time",
+        )
         columns = ["id", *(f"_metadata.{field}" for field in fields)]
         plain = spark.read.parquet(str(tmp_path / "t")).select(*columns).orderBy("id").collect()
         assert spark.table("lake.sales.meta").select(*columns).orderBy("id").collect() == plain
@@ -237,10 +254,14 @@ class TestFormats:
         service.add_table("inside", tmp_path / "t", {"id": "bigint"}, {"k": "string"})
         assert rows(spark, "SELECT id, k FROM lake.sales.inside WHERE k = 'path'") == [(1, "path")]
 
-    def test_parquet_keeps_vectors_and_push_down(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+    def test_parquet_keeps_vectors_and_push_down(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path
+    ) -> None:
         spark.range(4).write.parquet(str(tmp_path / "t" / "k=1"))
         service.add_table("vectors", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
-        plan = spark.sql("SELECT id FROM lake.sales.vectors WHERE id > 2")._jdf.queryExecution().executedPlan().toString()
+        plan = (
+            spark.sql("SELECT id FROM lake.sales.vectors WHERE id > 2")._jdf.queryExecution().executedPlan().toString()
+        )
         assert "ColumnarToRow" in plan
         assert "PushedFilters: [IsNotNull(id), GreaterThan(id,2)]" in plan
 

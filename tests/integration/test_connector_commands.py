@@ -1,0 +1,264 @@
+"""SQL commands on the connector's catalog: namespaces, tables, partitions, procedures, and what it refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import SparkSession
+
+    from tests.integration.fake_service import FakeService
+
+pytestmark = pytest.mark.spark
+
+NAMES = ["k=__HIVE_DEFAULT_PARTITION__/r=z", "k=01/r=a%2Fb", "k=1/r=a%2Fb", "k=2/r=x", "k=10/r=x"]
+
+
+@pytest.fixture
+def service(fake_service: FakeService, tmp_path: Path) -> Iterator[FakeService]:
+    """The service with an empty namespace ``default`` and the table ``sales.trips`` of five partitions."""
+    for name in NAMES:
+        (tmp_path / "t" / name).mkdir(parents=True)
+        (tmp_path / "t" / name / "f.csv").write_text("1\n")
+    fake_service.add_table(
+        "trips", tmp_path / "t", {"id": "bigint"}, {"k": "int", "r": "string"}, file_format="csv",
+        options={"sep": ";"}, properties={"team": "ours"},
+    )  # fmt: skip
+    fake_service.reset()
+    yield fake_service
+    for key in [key for key in fake_service.tables if key != ("sales", "trips")]:
+        del fake_service.tables[key]
+
+
+@pytest.fixture
+def spark(spark_with_connector: SparkSession) -> SparkSession:
+    return spark_with_connector
+
+
+def rows(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
+    return [tuple(row) for row in spark.sql(sql).collect()]
+
+
+def condition(spark: SparkSession, sql: str) -> str | None:
+    with pytest.raises(AnalysisException) as caught:
+        spark.sql(sql).collect()
+    return caught.value.getCondition()
+
+
+class TestNamespaces:
+    def test_the_life_of_a_namespace(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql("CREATE NAMESPACE lake.fresh COMMENT 'new' LOCATION '/data/fresh' WITH DBPROPERTIES ('a' = 'b')")
+        assert service.namespaces["fresh"].items() >= {"comment": "new", "a": "b"}.items()
+        assert ("fresh",) in rows(spark, "SHOW NAMESPACES IN lake")
+        spark.sql("ALTER NAMESPACE lake.fresh SET DBPROPERTIES ('c' = 'd')")
+        spark.sql("COMMENT ON NAMESPACE lake.fresh IS 'newer'")
+        described = dict(rows(spark, "DESCRIBE NAMESPACE EXTENDED lake.fresh"))
+        assert described["Comment"] == "newer"
+        assert "(c,d)" in described["Properties"]
+        assert condition(spark, "CREATE NAMESPACE lake.fresh") == "SCHEMA_ALREADY_EXISTS"
+        spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.fresh")
+        spark.sql("DROP NAMESPACE lake.fresh")
+        assert "fresh" not in service.namespaces
+
+    def test_what_is_not_there_or_not_empty(self, spark: SparkSession, service: FakeService) -> None:
+        assert condition(spark, "DROP NAMESPACE lake.sales RESTRICT") == "SCHEMA_NOT_EMPTY"
+        assert condition(spark, "DROP NAMESPACE lake.nowhere") == "SCHEMA_NOT_FOUND"
+        assert condition(spark, "SHOW TABLES IN lake.nowhere") == "SCHEMA_NOT_FOUND"
+        assert condition(spark, "CREATE NAMESPACE lake.a.b") == "CATALOG_EXT_INVALID_IDENTIFIER"
+
+    def test_use_and_short_names(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql("USE lake.sales")
+        try:
+            assert rows(spark, "SELECT count(*) FROM trips") == [(5,)]
+            assert rows(spark, "SHOW TABLES") == [("sales", "trips", False)]
+            assert rows(spark, "CALL system.repair_partitions('sales.trips')") == []
+        finally:
+            spark.sql("USE spark_catalog.default")
+
+
+class TestTables:
+    def test_create_declares_the_partition_columns(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql(
+            "CREATE TABLE lake.sales.made (id BIGINT COMMENT 'number', c CHAR(3), s STRUCT<A: INT, b: ARRAY<STRING>>, "
+            "ds DATE) USING csv OPTIONS ('header' = 'true') PARTITIONED BY (ds) LOCATION '/data/made' "
+            "COMMENT 'rides' TBLPROPERTIES ('team' = 'ours')"
+        )
+        body = service.last("tables/create")
+        assert body["table_type"] == "EXTERNAL"
+        assert body["format"] == "csv"
+        assert body["location"].endswith("/data/made")
+        assert [(c["name"], c["type"], c["comment"]) for c in body["columns"]] == [
+            ("id", "bigint", "number"),
+            ("c", "char(3)", None),
+            ("s", "struct<A:int,b:array<string>>", None),
+        ]
+        assert [(c["name"], c["type"]) for c in body["partition_columns"]] == [("ds", "date")]
+        assert body["options"] == {"header": "true"}
+        assert body["properties"] == {"team": "ours"}
+        assert body["comment"] == "rides"
+        assert spark.table("lake.sales.made").columns == ["id", "c", "s", "ds"]
+        shown = rows(spark, "SHOW CREATE TABLE lake.sales.made")[0][0]
+        for part in ("USING csv", "PARTITIONED BY (ds)", "COMMENT 'rides'", "'team' = 'ours'", "'header' = 'true'"):
+            assert part in shown
+
+    def test_create_managed_by_default_as_parquet(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql("CREATE TABLE lake.sales.made (id INT)")
+        body = service.last("tables/create")
+        assert (body["table_type"], body["format"], body["location"]) == ("MANAGED", "parquet", None)
+        assert service.requests["tables/load"] <= 2
+
+    def test_create_refuses(self, spark: SparkSession, service: FakeService) -> None:
+        assert condition(spark, "CREATE TABLE lake.sales.trips (id INT)") == "TABLE_OR_VIEW_ALREADY_EXISTS"
+        assert condition(spark, "CREATE TABLE lake.nowhere.t (id INT)") == "SCHEMA_NOT_FOUND"
+        bucketed = "CREATE TABLE lake.sales.b (id INT) PARTITIONED BY (bucket(4, id))"
+        assert condition(spark, bucketed) == "CATALOG_EXT_NOT_SUPPORTED"
+        assert condition(spark, "CREATE TABLE lake.sales.b (ts TIMESTAMP) PARTITIONED BY (days(ts))") is not None
+        spark.sql("CREATE TABLE IF NOT EXISTS lake.sales.trips (id INT)")
+        assert ("sales", "b") not in service.tables
+
+    def test_drop_and_purge(self, spark: SparkSession, service: FakeService) -> None:
+        for purge in ("", " PURGE"):
+            spark.sql("CREATE TABLE lake.sales.made (id INT)")
+            spark.sql(f"DROP TABLE lake.sales.made{purge}")
+            assert service.last("tables/drop")["purge"] is bool(purge)
+        assert condition(spark, "DROP TABLE lake.sales.made") == "TABLE_OR_VIEW_NOT_FOUND"
+        spark.sql("DROP TABLE IF EXISTS lake.sales.made")
+
+    def test_properties(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql("ALTER TABLE lake.sales.trips SET TBLPROPERTIES ('partition-columns' = 'declared')")
+        assert spark.table("lake.sales.trips").columns == ["id", "k", "r"]
+        spark.sql("ALTER TABLE lake.sales.trips SET TBLPROPERTIES ('partition-columns' = 'virtual')")
+        spark.sql("ALTER TABLE lake.sales.trips UNSET TBLPROPERTIES ('partition-columns')")
+        assert spark.table("lake.sales.trips").columns == ["id"]
+        assert ("team", "ours") in rows(spark, "SHOW TBLPROPERTIES lake.sales.trips")
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            "ADD COLUMN z INT", "DROP COLUMN id", "RENAME COLUMN id TO z", "ALTER COLUMN id TYPE DECIMAL(30)",
+            "RENAME TO lake.sales.other", "SET LOCATION '/elsewhere'",
+            "ADD PARTITION (k = 3, r = 'x')", "DROP PARTITION (k = 2, r = 'x')",
+            "PARTITION (k = 2, r = 'x') RENAME TO PARTITION (k = 3, r = 'x')",
+        ],
+    )  # fmt: skip
+    def test_other_changes_are_refused_clearly(self, spark: SparkSession, service: FakeService, change: str) -> None:
+        with pytest.raises(AnalysisException) as caught:
+            spark.sql(f"ALTER TABLE lake.sales.trips {change}")
+        assert caught.value.getCondition() in ("CATALOG_EXT_NOT_SUPPORTED", "NOT_SUPPORTED_CHANGE_COLUMN")
+        assert "sales" in str(caught.value)
+        assert ("PARTITION" in change) == ("repair_partitions" in str(caught.value))
+
+    def test_writes_are_sparks_own_error(self, spark: SparkSession, service: FakeService) -> None:
+        for statement in ("INSERT INTO lake.sales.trips VALUES (1)", "INSERT OVERWRITE lake.sales.trips VALUES (1)"):
+            assert condition(spark, statement) == "UNSUPPORTED_FEATURE.TABLE_OPERATION"
+
+    def test_describe(self, spark: SparkSession, service: FakeService) -> None:
+        assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
+        assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
+        extended = {row[0]: row[1] for row in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")}
+        assert extended["Type"] == "EXTERNAL"
+        assert extended["Provider"] == "csv"
+        assert extended["Owner"] == "ada"
+        assert extended["k"] == "int"
+        assert extended["_metadata"].startswith("struct<file_path")
+        (shown,) = rows(spark, "SHOW TABLE EXTENDED IN lake.sales LIKE 'tri*'")
+        assert "Provider: csv" in shown[3]
+
+
+class TestPartitions:
+    def test_show_prints_what_is_on_the_store_in_typed_order(self, spark: SparkSession, service: FakeService) -> None:
+        assert [row[0] for row in rows(spark, "SHOW PARTITIONS lake.sales.trips")] == NAMES
+        assert service.requests == {"tables/load": 1, "partitions/list": 1}
+
+    @pytest.mark.parametrize(
+        ("spec", "names"),
+        [
+            ("k = 1", ["k=01/r=a%2Fb", "k=1/r=a%2Fb"]),
+            ("r = 'x'", ["k=2/r=x", "k=10/r=x"]),
+            ("r = 'a/b', k = '01'", ["k=01/r=a%2Fb", "k=1/r=a%2Fb"]),
+            ("k = NULL", ["k=__HIVE_DEFAULT_PARTITION__/r=z"]),
+            ("k = 77", []),
+        ],
+    )
+    def test_show_some(self, spark: SparkSession, service: FakeService, spec: str, names: list[str]) -> None:
+        for prune in (True, False):
+            service.prune = prune
+            shown = rows(spark, f"SHOW PARTITIONS lake.sales.trips PARTITION ({spec})")
+            assert [row[0] for row in shown] == names
+        service.prune = True
+
+    def test_show_of_an_unknown_key(self, spark: SparkSession, service: FakeService) -> None:
+        assert condition(spark, "SHOW PARTITIONS lake.sales.trips PARTITION (nothing = 1)") == "PARTITIONS_NOT_FOUND"
+
+    def test_describe_one(self, spark: SparkSession, service: FakeService) -> None:
+        described = rows(spark, "DESCRIBE EXTENDED lake.sales.trips PARTITION (k = 2, r = 'x')")
+        details = {row[0]: row[1] for row in described}
+        assert details["Partition Values"] == "[k=2, r=x]"
+        assert details["files"] == "1"
+        assert any(row[1].endswith("/k=2/r=x") for row in described)
+        (shown,) = rows(spark, "SHOW TABLE EXTENDED IN lake.sales LIKE 'trips' PARTITION (k = 2, r = 'x')")
+        assert "files: 1" in shown[3]
+        missing = "DESCRIBE lake.sales.trips PARTITION (k = 3, r = 'x')"
+        assert condition(spark, missing) == "PARTITIONS_NOT_FOUND"
+
+
+class TestRepair:
+    @pytest.mark.parametrize(
+        ("statement", "mode"),
+        [
+            ("MSCK REPAIR TABLE lake.sales.trips", "add"),
+            ("MSCK REPAIR TABLE lake.sales.trips ADD PARTITIONS", "add"),
+            ("MSCK REPAIR TABLE lake.sales.trips DROP PARTITIONS", "drop"),
+            ("MSCK REPAIR TABLE lake.sales.trips SYNC PARTITIONS", "sync"),
+            ("ALTER TABLE lake.sales.trips RECOVER PARTITIONS", "add"),
+        ],
+    )
+    def test_commands_of_hive(self, spark: SparkSession, service: FakeService, statement: str, mode: str) -> None:
+        assert rows(spark, statement) == []
+        assert service.last("procedures/call") == {
+            "procedure": "repair_partitions",
+            "arguments": {"table": "sales.trips", "mode": mode},
+        }
+
+    def test_call_by_name_and_by_position(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+        (tmp_path / "t" / "k=3" / "r=y").mkdir(parents=True)
+        (tmp_path / "t" / "k=3" / "r=y" / "f.csv").write_text("1\n")
+        report = spark.sql("CALL lake.system.repair_partitions('lake.sales.trips', 'sync', where => 'k > 1')")
+        assert report.columns == ["action", "partition", "path", "files", "bytes", "reason"]
+        assert [tuple(row) for row in report.collect()] == [("added", "k=3/r=y", "k=3/r=y", 1, 1, None)]
+        assert service.last("procedures/call")["arguments"] == {
+            "table": "lake.sales.trips", "mode": "sync", "where": "k > 1", "dry_run": False, "strict": False,
+        }  # fmt: skip
+
+    def test_map_arguments(self, spark: SparkSession, service: FakeService) -> None:
+        call = (
+            "CALL lake.system.register_table(table => 'sales.x', location => 's3a://b/x', "
+            "partition_columns => map('ds', 'DATE', 'r', 'STRING'))"
+        )
+        assert rows(spark, call) == [("sales.x", 2)]
+        assert service.last("procedures/call")["arguments"] == {
+            "table": "sales.x", "location": "s3a://b/x", "format": "parquet",
+            "partition_columns": {"ds": "DATE", "r": "STRING"},
+        }  # fmt: skip
+
+    def test_errors_of_a_procedure(self, spark: SparkSession, service: FakeService) -> None:
+        refused = "CALL lake.system.repair_partitions(table => 'sales.trips', strict => true)"
+        assert condition(spark, refused) == "CATALOG_EXT_REPAIR_REFUSED"
+        gone = "CALL lake.system.repair_partitions(table => 'sales.gone')"
+        assert condition(spark, gone) == "CATALOG_EXT_TABLE_NOT_FOUND"
+        assert condition(spark, "CALL lake.system.nothing()") == "CATALOG_EXT_PROCEDURE_NOT_FOUND"
+        assert condition(spark, "CALL lake.system.repair_partitions()") == "REQUIRED_PARAMETER_NOT_FOUND"
+        wrong = "CALL lake.system.repair_partitions(table => 'sales.trips', nothing => 1)"
+        assert condition(spark, wrong) == "UNRECOGNIZED_PARAMETER_NAME"
+
+    def test_show_and_describe_procedures(self, spark: SparkSession, service: FakeService) -> None:
+        shown = rows(spark, "SHOW PROCEDURES IN lake.system")
+        assert {row[-1] for row in shown} == {"repair_partitions", "register_table"}
+        described = " ".join(row[0] for row in rows(spark, "DESCRIBE PROCEDURE lake.system.repair_partitions"))
+        assert "Brings the index in step with the store" in described
