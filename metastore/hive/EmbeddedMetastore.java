@@ -17,6 +17,7 @@ import java.nio.file.StandardCopyOption;
 import java.nio.file.StandardOpenOption;
 import java.sql.DriverManager;
 import java.sql.SQLException;
+import java.util.List;
 import org.apache.hadoop.fs.FSDataInputStream;
 import org.apache.hadoop.fs.FSDataOutputStream;
 import org.apache.hadoop.fs.FileStatus;
@@ -27,6 +28,8 @@ import org.apache.hadoop.hive.metastore.HiveMetaStore;
 import org.apache.hadoop.hive.metastore.IHMSHandler;
 import org.apache.hadoop.hive.metastore.RetryingHMSHandler;
 import org.apache.hadoop.hive.metastore.TSetIpAddressProcessor;
+import org.apache.hadoop.hive.metastore.api.MetaException;
+import org.apache.hadoop.hive.ql.optimizer.ppr.PartitionExpressionForMetastore;
 import org.apache.hadoop.util.Progressable;
 import org.apache.thrift.protocol.TBinaryProtocol;
 import org.apache.thrift.protocol.TProtocol;
@@ -230,6 +233,22 @@ public class EmbeddedMetastore {
             resource.close();
         } catch (IOException ignored) {
             // It is of no more use either way.
+        }
+    }
+
+    /**
+     * Prunes for Hive engines what a filter string cannot say. The list of Hive's functions, which that takes, cannot be
+     * loaded from PySpark's jars alone (Hive's LLAP jars are missing); then the engine prunes the partitions itself.
+     */
+    public static class Expressions extends PartitionExpressionForMetastore {
+        public boolean filterPartitionsByExpr(
+                List names, List types, byte[] expression, String defaultPartition, List partitions)
+                throws MetaException {
+            try {
+                return super.filterPartitionsByExpr(names, types, expression, defaultPartition, partitions);
+            } catch (LinkageError missing) {
+                return true;
+            }
         }
     }
 

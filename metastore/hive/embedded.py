@@ -57,6 +57,8 @@ class EmbeddedMetastore:
         settings: Hive and Hadoop settings that are added to the server's configuration, and win over ours.
         extra_jars: Jars put before PySpark's. Without them stores other than the local one are not touched: their
             locations are recorded as they are given, which is all that the catalogue needs.
+        engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
+            expression of a Hive engine, without them by plain comparisons.
     """
 
     def __init__(
@@ -67,12 +69,14 @@ class EmbeddedMetastore:
         warehouse: str | None = None,
         settings: Mapping[str, str] | None = None,
         extra_jars: Sequence[Path] = (),
+        engine_jars: Sequence[Path] = (),
     ) -> None:
         self.directory = directory.absolute()
         self._port = port
         self._warehouse = warehouse or (self.directory / "warehouse").as_uri()
         self._settings = dict(settings or {})
         self._extra_jars = tuple(extra_jars)
+        self._engine_jars = tuple(engine_jars)
         self._guard = threading.Lock()
         self._started: Future[str] | None = None
         self._process: subprocess.Popen[bytes] | None = None
@@ -226,6 +230,7 @@ class EmbeddedMetastore:
 
     def _command(self, identity: str) -> list[str]:
         class_path = [str(self.directory / "conf"), *map(str, self._extra_jars), f"{jar_folder()}/*"]
+        class_path += map(str, self._engine_jars)
         return [
             str(find_java()),
             "-Xmx512m",
@@ -266,6 +271,7 @@ class EmbeddedMetastore:
             "datanucleus.connectionPoolingType": "NONE",
             "hive.warehouse.subdir.inherit.perms": "false",
             "hive.async.log.enabled": "false",
+            "hive.metastore.expression.proxy": "EmbeddedMetastore$Expressions",
             # Otherwise the server lists a directory whenever a table or partition is made.
             "hive.stats.autogather": "false",
             # Tables evolve; who may change what is decided above the metastore.
