@@ -30,11 +30,10 @@ class ExactText(sa.types.TypeDecorator[str]):
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
         """The database's own type."""
         if dialect.name == "postgresql":
-            return dialect.type_descriptor(postgresql.TEXT(collation="C"))
+            return postgresql.TEXT(collation="C")
         if dialect.name in ("mysql", "mariadb"):
-            binary = mysql.VARBINARY(self.key_bytes) if self.key_bytes else mysql.MEDIUMBLOB()
-            return dialect.type_descriptor(binary)
-        return dialect.type_descriptor(sa.Text())
+            return mysql.VARBINARY(self.key_bytes) if self.key_bytes else mysql.MEDIUMBLOB()
+        return sa.Text()
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
         """Bytes where the column is binary."""

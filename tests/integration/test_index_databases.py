@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import pytest
@@ -49,7 +50,9 @@ def index(url: str) -> Iterator[Index]:
         yield opened
 
 
-def add(index: Index, table: Table, *names: str, files: int = 1, rows: int | None = None, deliver: bool = False) -> Table:
+def add(
+    index: Index, table: Table, *names: str, files: int = 1, rows: int | None = None, deliver: bool = False
+) -> Table:
     changes = [AddPartition(name, data_files(files, rows)) for name in names]
     index.commit(table.table_id, changes, operation="test", deliver=deliver)
     return index.load_table(table.identifier)
@@ -141,7 +144,12 @@ def test_a_statement_sees_one_version(index: Index) -> None:
         deliver=False,
     )
     second = index.load_table(first.identifier)
-    assert (outcome.version, outcome.partitions_added, outcome.partitions_dropped, outcome.partitions_changed) == (2, 1, 2, 1)
+    assert (outcome.version, outcome.partitions_added, outcome.partitions_dropped, outcome.partitions_changed) == (
+        2,
+        1,
+        2,
+        1,
+    )
     assert (outcome.files_added, outcome.files_removed) == (3, 5)
     assert sorted(planned_names(index, first)) == ["k=a", "k=a", "k=b", "k=b", "k=c", "k=c"]
     rows = index.plan_files(second, None).read_all().to_pylist()
@@ -237,8 +245,8 @@ def test_names_that_no_database_keeps(index: Index, name: str) -> None:
     table = create(index, keys={"k": "string"})
     with pytest.raises(InvalidPartitionNameError, match="partition name"):
         index.commit(table.table_id, [AddPartition(name, ())], operation="x", deliver=False)
+    file = DataFile(name, 1, 1)
     with pytest.raises(InvalidPartitionNameError, match="file name"):
-        file = DataFile(name, 1, 1)
         index.commit(table.table_id, [AddPartition("k=a", (file,))], operation="x", deliver=False)
     assert index.load_table(table.identifier).version == 0
 
@@ -303,7 +311,7 @@ def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: I
     for batch in reader:
         ids.extend(batch.column("partition_id").to_pylist())
     assert len(ids) == 40_000
-    runs = 1 + sum(a != b for a, b in zip(ids, ids[1:], strict=False))
+    runs = 1 + sum(a != b for a, b in pairwise(ids))
     assert runs == 400, "the files of a partition lie together"
     for _ in range(100):  # more than the pool has connections
         index.plan_files(table, Comparison(Operator.EQ, "k", 7))
@@ -358,8 +366,7 @@ def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:
             index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=False)
             outcomes.append("won")
         except ConflictError as error:
-            assert error.retryable
-            outcomes.append("lost")
+            outcomes.append("lost" if error.retryable else "lost for ever")
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     for thread in threads:

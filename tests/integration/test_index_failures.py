@@ -1,0 +1,191 @@
+"""What an index database that is locked, gone, broken or not one gets."""
+
+from __future__ import annotations
+
+import sqlite3
+import subprocess
+import sys
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+
+from metastore.changes import AddPartition
+from metastore.errors import (
+    EnvironmentSetupError,
+    IndexDatabaseError,
+    IndexUnavailableError,
+    InvalidConfigurationError,
+)
+from metastore.index import Index
+from metastore.index import urls as urls_module
+from metastore.model import Namespace
+from tests.index_cases import create, data_files, listed_names
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.servers.databases import DatabaseServer
+
+
+def test_a_locked_file(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    with Index.open(f"sqlite:///{path}?timeout=0.2") as index:
+        other = sqlite3.connect(path, isolation_level=None)
+        other.execute("BEGIN IMMEDIATE")
+        with pytest.raises(IndexUnavailableError, match=r"index\.db.* is locked by another process") as raised:
+            index.create_namespace(Namespace("a"), deliver=False)
+        assert raised.value.retryable
+        assert index.list_namespaces() == []
+        other.execute("ROLLBACK")
+        other.close()
+        index.create_namespace(Namespace("a"), deliver=False)
+
+
+def test_files_that_are_no_index(tmp_path: Path) -> None:
+    text = tmp_path / "text.db"
+    text.write_text("not a database, but long enough to be looked at " * 50)
+    with pytest.raises(IndexDatabaseError, match=r"text\.db"):
+        Index.open(str(text))
+    with pytest.raises(IndexUnavailableError, match=str(tmp_path)):
+        Index.open(str(tmp_path))
+    with pytest.raises(IndexUnavailableError, match="cannot be made"):
+        Index.open(str(text / "below" / "index.db"))
+
+
+def test_a_table_that_somebody_removed(tmp_path: Path) -> None:
+    with Index.open(str(tmp_path / "index.db")) as index:
+        other = sqlite3.connect(tmp_path / "index.db")
+        other.execute("DROP TABLE namespaces")
+        other.commit()
+        other.close()
+        with pytest.raises(IndexDatabaseError, match="no such table") as raised:
+            index.list_namespaces()
+        assert not raised.value.retryable
+
+
+@pytest.mark.parametrize("scheme", ["postgresql+psycopg", "mysql+pymysql", "mariadb+pymysql"])
+def test_a_server_that_does_not_answer(scheme: str) -> None:
+    with pytest.raises(IndexUnavailableError, match=r"127\.0\.0\.1:9/") as raised:
+        Index.open(f"{scheme}://user:s3cret@127.0.0.1:9/db")
+    assert "s3cret" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_wrong_password(request: pytest.FixtureRequest, kind: str) -> None:
+    right = sa.make_url(request.getfixturevalue(f"{kind}_url"))
+    wrong = right.set(password="wr0ng").render_as_string(hide_password=False)
+    with pytest.raises(IndexUnavailableError, match=r"cannot be reached or used.*credentials") as raised:
+        Index.open(wrong)
+    assert "wr0ng" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", ["postgres", "mariadb"])
+def test_a_database_that_goes_away_and_one_that_restarts_connections(request: pytest.FixtureRequest, kind: str) -> None:
+    server: DatabaseServer = request.getfixturevalue(f"{kind}_server")
+    url = server.create_database()
+    with Index.open(url, migrate=True) as index:
+        index.create_namespace(Namespace("a"), deliver=False)
+        _kill_connections(kind, url)
+        assert index.list_namespaces() == ["a"], "a pooled connection that died is replaced"
+        server.drop_database(url)
+        with pytest.raises(IndexDatabaseError) as raised:
+            index.list_namespaces()
+        assert raised.value.__cause__ is not None
+
+
+def _kill_connections(kind: str, url: str) -> None:
+    engine = sa.create_engine(url)
+    with engine.connect() as connection:
+        if kind == "postgres":
+            connection.execute(
+                sa.text(
+                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+                )
+            )
+        else:
+            ids = connection.execute(
+                sa.text("SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()")
+            ).scalars()
+            for each in ids.all():
+                connection.execute(sa.text(f"KILL {each}"))
+    engine.dispose()
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("oracle://host/db", "cannot be kept in a database of the kind 'oracle'"),
+        ("postgresql+asyncpg://host/db", "postgresql\\+asyncpg"),
+        ("sqlite://", "in memory"),
+        ("sqlite:///:memory:", "in memory"),
+        ("", "empty"),
+        ("http//nothing://", "cannot be read|cannot be kept"),
+    ],
+)
+def test_urls_that_are_none(url: str, words: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=words):
+        Index.open(url)
+
+
+def test_a_missing_driver_names_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(urls_module, "find_spec", lambda _: None)
+    with pytest.raises(EnvironmentSetupError, match=r"pip install 'catalog-ext\[mysql\]'"):
+        Index.open("mysql://host/db")
+
+
+def test_a_relative_path_and_a_url_are_the_same_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with Index.open("sub/index.db") as one, Index.open("sqlite:///sub/index.db") as other:
+        one.create_namespace(Namespace("a"), deliver=False)
+        assert other.list_namespaces() == ["a"]
+
+
+_OPEN_AND_COMMIT = """
+import sys
+from metastore.changes import AddPartition
+from metastore.index import Index
+from metastore.identifiers import TableIdentifier
+with Index.open(sys.argv[1]) as index:
+    table = index.load_table(TableIdentifier("s", "t"))
+    for i in range(10):
+        index.commit(table.table_id, [AddPartition(f"k={sys.argv[2]}-{i}", ())], operation="x", deliver=False)
+"""
+
+
+def test_processes_share_a_file(tmp_path: Path) -> None:
+    path = str(tmp_path / "index.db")
+    with Index.open(path) as index:
+        table = create(index, keys={"k": "string"})
+        processes = [
+            subprocess.Popen([sys.executable, "-c", _OPEN_AND_COMMIT, path, str(i)], stderr=subprocess.PIPE)
+            for i in range(2)
+        ]
+        for i in range(10):
+            index.commit(table.table_id, [AddPartition(f"k=here-{i}", data_files(1))], operation="x", deliver=False)
+        for process in processes:
+            _, errors = process.communicate(timeout=60)
+            assert process.returncode == 0, errors
+        loaded = index.load_table(table.identifier)
+        assert loaded.version == loaded.totals.partitions == len(listed_names(index, loaded)) == 30
+
+
+def test_threads_that_open_a_new_file_at_once(tmp_path: Path) -> None:
+    failures: list[BaseException] = []
+
+    def work() -> None:
+        try:
+            with Index.open(str(tmp_path / "new" / "index.db")) as index:
+                index.list_namespaces()
+        except BaseException as error:
+            failures.append(error)
+            raise
+
+    threads = [threading.Thread(target=work) for _ in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -1,0 +1,120 @@
+"""The migrations, on each database: up, down, and equal to what the code believes."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+import sqlalchemy as sa
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+
+import metastore
+from metastore.changes import AddPartition
+from metastore.errors import IndexNotAtHeadError
+from metastore.index import Index
+from metastore.index.migration import VERSION_TABLE, configuration, head_revision
+from metastore.index.schema import metadata
+from tests.index_cases import create, data_files, listed_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+FOLDER = Path(str(metastore.__file__)).parent.parent / "migrations"
+
+
+@pytest.fixture(params=("sqlite", "postgres", "mariadb"))
+def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
+    if request.param == "sqlite":
+        return f"sqlite:///{tmp_path}/index.db"
+    fixture: str = request.getfixturevalue(f"{request.param}_url")
+    return fixture
+
+
+@pytest.fixture
+def engine(url: str) -> Iterator[sa.Engine]:
+    engine = sa.create_engine(url)
+    yield engine
+    engine.dispose()
+
+
+def test_up_down_and_up_again(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index:
+        assert index.current_revision() is None
+        assert index.migrate() == (None, head_revision())
+        assert index.migrate() == (head_revision(), head_revision())
+        table = create(index, keys={"k": "string"})
+        index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=True)
+        assert index.migrate("base") == (head_revision(), None)
+        assert set(sa.inspect(engine).get_table_names()) <= {VERSION_TABLE}
+        assert index.migrate() == (None, head_revision())
+        assert listed_names(index, create(index, keys={"k": "string"})) == []
+
+
+def test_the_migrated_schema_is_the_one_of_the_code(url: str, engine: sa.Engine) -> None:
+    with Index.open(url, migrate=True), engine.connect() as connection:
+        options = {"version_table": VERSION_TABLE, "compare_type": True, "compare_server_default": True}
+        context = MigrationContext.configure(connection, opts=options)
+        assert compare_metadata(context, metadata) == []
+        assert _constraint_names(connection) == _expected_constraint_names()
+        names = {index["name"] for table in metadata.tables for index in sa.inspect(connection).get_indexes(table)}
+        assert {str(index.name) for table in metadata.tables.values() for index in table.indexes} <= names
+
+
+def _constraint_names(connection: sa.Connection) -> set[str]:
+    inspector = sa.inspect(connection)
+    found = set()
+    for table in metadata.tables:
+        found |= {str(c["name"]) for c in inspector.get_unique_constraints(table)}
+        found |= {str(c["name"]) for c in inspector.get_foreign_keys(table)}
+        found.add(str(inspector.get_pk_constraint(table)["name"]))
+    # MariaDB calls every primary key PRIMARY, and says so by giving no name.
+    return {name for name in found if not name.startswith("pk_")} - {"None", "PRIMARY"}
+
+
+def _expected_constraint_names() -> set[str]:
+    constraints = (c for table in metadata.tables.values() for c in table.constraints)
+    return {str(c.name) for c in constraints if isinstance(c, sa.UniqueConstraint | sa.ForeignKeyConstraint)}
+
+
+def test_a_database_that_is_not_at_head_names_the_command(postgres_url: str, mariadb_url: str, tmp_path: Path) -> None:
+    for url in (postgres_url, mariadb_url, f"sqlite:///{tmp_path}/index.db"):
+        password = sa.make_url(url).password
+        with pytest.raises(IndexNotAtHeadError, match=r"holds no index yet.*catalog-ext migrate --index") as raised:
+            Index.open(url, migrate=False)
+        assert password is None or password not in str(raised.value)
+
+
+def test_servers_are_not_migrated_unasked(postgres_url: str) -> None:
+    with pytest.raises(IndexNotAtHeadError):
+        Index.open(postgres_url)
+
+
+def test_a_newer_database_has_its_own_message(url: str, engine: sa.Engine) -> None:
+    Index.open(url, migrate=True).close()
+    with engine.begin() as connection:
+        connection.execute(sa.text(f"UPDATE {VERSION_TABLE} SET version_num = '9999'"))
+    for migrate in (None, True, False):
+        with pytest.raises(IndexNotAtHeadError, match=r"revision 9999, which this release.*Upgrade catalog-ext"):
+            Index.open(url, migrate=migrate)
+
+
+def test_an_unknown_revision_is_refused(tmp_path: Path) -> None:
+    with Index.open(str(tmp_path / "index.db")) as index, pytest.raises(IndexNotAtHeadError, match="'nope' is not"):
+        index.migrate("nope")
+
+
+def test_migrations_import_nothing_of_ours() -> None:
+    for path in FOLDER.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            modules = [node.module or ""] if isinstance(node, ast.ImportFrom) else []
+            modules += [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+            assert not [m for m in modules if m.split(".")[0] in ("metastore", "catalog_ext")], path
+
+
+def test_the_folder_is_found_beside_the_package() -> None:
+    folder = Path(str(configuration().get_main_option("script_location")))
+    assert folder == FOLDER
+    assert {"__init__.py", "env.py", "script.py.mako"} <= {path.name for path in folder.iterdir()}
