@@ -28,7 +28,7 @@ _ESCAPES = {
     "\\0": "\0",
     "\\\\": "\\",
 }
-_INTEGER = re.compile(r"[+-]?\d{1,40}", re.ASCII)
+_INTEGER = re.compile(r"[+-]?\d{1,40}")
 _NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?", re.ASCII)
 _DOUBLE = re.compile(
     r"[\x00-\x20]*[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|0[xX][\da-fA-F]*\.?[\da-fA-F]+[pP][+-]?\d+[dDfF]?)"

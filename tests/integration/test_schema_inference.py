@@ -298,7 +298,7 @@ JSON: dict[str, tuple[str, dict[str, str]]] = {
     "big integer": ('{"a":9223372036854775808}\n', {}),
     "big and small": ('{"a":9223372036854775808}\n{"a":1}\n', {}),
     "big and fraction": ('{"a":9223372036854775808}\n{"a":1.5}\n', {}),
-    "too big": (f'{{"a":{"9" * 39},"b":{"9" * 5000}}}\n', {}),
+    "too big": (f'{{"a":{"9" * 39}}}\n{{"b":{"9" * 5000}}}\n', {}),
     "integer and fraction": ('{"a":1}\n{"a":1.5}\n', {}),
     "integer and text": ('{"a":1}\n{"a":"x"}\n', {}),
     "integer and truth": ('{"a":1}\n{"a":true}\n', {}),
