@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING, Any, Self
 
 from catalog_ext.adoption import adopt_table
 from catalog_ext.metastore_link import MetastoreLink
+from catalog_ext.redelivery import Redelivery
 from catalog_ext.registration import (
     Registration,
+    check_columns,
     check_format,
     check_keys,
     checked_map,
@@ -26,15 +28,17 @@ from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from metastore.errors import (
     CatalogExtError,
     InvalidInputError,
+    LocationNotFoundError,
     MetastoreUnavailableError,
     NamespaceNotEmptyError,
+    StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from metastore.hive.delivery import Deliverer, DeliveryReport
 from metastore.identifiers import TableIdentifier, validate_identifier
 from metastore.index import Index
-from metastore.model import PARTITION_MODE_PROPERTY, Column, Namespace, PartitionMode, Table, TableDefinition, TableType
+from metastore.model import PARTITION_MODE_PROPERTY, Namespace, PartitionMode, Table, TableDefinition, TableType
 from metastore.predicate_parser import parse_predicate, spec_predicate
 from metastore.predicates import Predicate, bind
 from metastore.storage.locations import Location, canonical_location
@@ -52,6 +56,9 @@ Where = str | Mapping[str, str | None] | None
 
 DELIVERY_TIMEOUT_S = 30.0
 """How long a change waits for the metastore before it goes on and leaves the rest to a later delivery."""
+
+STARTING_PAUSE_S = 0.5
+"""How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
 
 SAMPLE_FILES_PROPERTY = "schema.sample-files"
 DEFAULT_SAMPLE_FILES = 100
@@ -105,9 +112,16 @@ class Catalog:
         self.settings = settings
         self._make_storage = storage
         self.index = Index.open(settings.index)
-        self.metastore = MetastoreLink(settings)
-        self._deliverer = Deliverer(self.index, self.metastore.client)
+        try:
+            self.metastore = MetastoreLink(settings)
+        except BaseException:
+            self.index.close()
+            raise
+        self._deliverer = Deliverer(self.index, lambda: self.metastore.client(DELIVERY_TIMEOUT_S))
+        # Whoever makes a change does not wait for an embedded metastore that is still starting.
+        self._impatient_deliverer = Deliverer(self.index, self.metastore.started_client)
         self._last_delivery: DeliveryReport | None = None
+        self._redelivery = Redelivery(self._deliver_again)
 
     @cached_property
     def storage(self) -> Storage:
@@ -123,9 +137,22 @@ class Catalog:
         self.close()
 
     def close(self) -> None:
-        """Give up connections, and the embedded metastore unless another process uses it."""
-        self.metastore.close()
-        self.index.close()
+        """Give up connections, and the embedded metastore unless another process uses it.
+
+        What an embedded metastore could not take while it was starting is delivered before that.
+        """
+        self._redelivery.close()
+        try:
+            if self.metastore.embedded and self._last_delivery is not None and self._last_delivery.pending:
+                self.deliver()
+        finally:
+            self._close_connections()
+
+    def _close_connections(self) -> None:
+        try:
+            self.metastore.close()
+        finally:
+            self.index.close()
 
     # Namespaces
 
@@ -185,8 +212,8 @@ class Catalog:
         tables = self.index.list_tables(lower)
         if tables and not cascade:
             raise NamespaceNotEmptyError(
-                f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}{', …' if len(tables) > 3 else ''}). "
-                "Drop or unregister them first, or say CASCADE.",
+                f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}"
+                f"{', …' if len(tables) > 3 else ''}). Drop or unregister them first, or say CASCADE.",
                 {"namespace": lower},
             )
         for table in tables:
@@ -223,7 +250,8 @@ class Catalog:
     def register_table(
         self, table: str, *, location: str, format: str = "parquet",
         partition_columns: Mapping[str, str] | None = None, schema: str | None = None,
-        options: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None, comment: str | None = None,
+        options: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
     ) -> Table:  # fmt: skip
         """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
@@ -268,15 +296,13 @@ class Catalog:
         """
         identifier = definition.identifier
         self._check_free(identifier)
-        check_format(definition.format, str(identifier))
+        file_format = check_format(definition.format, str(identifier))
         check_keys(definition.partition_columns, str(identifier))
-        _check_names(definition)
+        check_columns((*definition.columns, *definition.partition_columns))
         place = canonical_location(location) if location else self._default_location(identifier)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
-        whole = replace(definition, location=place, properties=properties)
+        whole = replace(definition, format=file_format, location=place, properties=properties)
         self._check_metastore(whole)
-        if whole.table_type is TableType.MANAGED:
-            self._prepare_directory(whole)
         return self._create(whole)
 
     def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
@@ -316,7 +342,7 @@ class Catalog:
         return self.index.drop_table(self.identify(table), deliver=False)
 
     def drop_table(self, table: str, *, purge: bool = False) -> Table:
-        """Drop a table, here and in the metastore; the files of a managed one are deleted, those of an external one stay.
+        """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.
 
         Args:
             table: Its name.
@@ -363,18 +389,26 @@ class Catalog:
         Raises:
             TableNotFoundError: There is none of that name.
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
-            StorageError: The table's location cannot be listed; what lies below a part that cannot is reported as skipped.
+            LocationNotFoundError: The table's location is not there.
+            StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
             RepairRefusedError: ``strict``, and something would be skipped.
         """
         target = self.load_table(table)
         report_progress = progress or _no_progress
-        words = where if isinstance(where, str) or where is None else ", ".join(f"{k}={v}" for k, v in where.items())
+        words = (
+            where
+            if isinstance(where, str) or where is None
+            else ", ".join(f"{k}={'NULL' if v is None else v}" for k, v in where.items())
+        )
         options = RepairOptions(
             RepairMode.parse(mode), self.predicate(target, where), words, dry_run, strict, self.metastore.enabled
         )
         spool = Spool()
         try:
             version = Repair(self.index, self.storage, target, options, report_progress).run(spool)
+        except (StorageError, LocationNotFoundError) as error:
+            spool.close()
+            raise error.about(f"Table {target.identifier} cannot be repaired", {"table": table}) from error
         except BaseException:
             spool.close()
             raise
@@ -386,7 +420,7 @@ class Catalog:
         )  # fmt: skip
 
     def partitions(self, table: str, where: Where = None) -> pa.Table:
-        """The registered partitions, in the order of their typed values, NULL first; columns as ``partitions/list`` has them."""
+        """The registered partitions, by their typed values, NULL first; columns as ``partitions/list`` has them."""
         target = self.load_table(table)
         return self.index.list_partitions(target, self.predicate(target, where)).read_all()
 
@@ -410,15 +444,24 @@ class Catalog:
         last = self._last_delivery
         return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
 
+    def _deliver_again(self) -> DeliveryReport:
+        report = self._last_delivery = self.deliver()
+        return report
+
     def _follow(self) -> DeliveryReport | None:
         if not self.metastore.enabled:
             return None
-        report = self._last_delivery = self.deliver()
-        if report.pending:
+        report = self._last_delivery = self._impatient_deliverer.deliver(timeout_s=DELIVERY_TIMEOUT_S)
+        if report.pending and self.metastore.starting:
+            self._redelivery.schedule(STARTING_PAUSE_S)
+        elif report.pending:
+            self._redelivery.schedule()
             logger.warning(
-                "The metastore has not taken %d changes yet (%s). They are kept in the index and delivered later, in order.",
-                report.pending, report.error,
-            )  # fmt: skip
+                "The metastore has not taken %d changes yet (%s). They are kept in the index and delivered later, in "
+                "order.",
+                report.pending,
+                report.error,
+            )
         return report
 
     # Registration's checks
@@ -431,17 +474,18 @@ class Catalog:
         except TableNotFoundError:
             return
         raise TableAlreadyExistsError(
-            f"Table {identifier} exists already, at {there.definition.location}. Unregister it first, or choose another name.",
+            f"Table {identifier} exists already, at {there.definition.location}. Unregister it first, or choose "
+            "another name.",
             {"table": str(identifier)},
         )
 
     def _check_metastore(self, definition: TableDefinition) -> None:
-        """Refuse a name that another table has in the metastore; a metastore that is down is for the outbox to wait for."""
-        if not self.metastore.enabled:
+        """Refuse a name that another table has in the metastore; for one that is down, the outbox waits."""
+        if not self.metastore.enabled or self.metastore.starting:
             return
         identifier = definition.identifier
         try:
-            there = self.metastore.client(DELIVERY_TIMEOUT_S).get_table(identifier.namespace, identifier.name)
+            there = self.metastore.client().get_table(identifier.namespace, identifier.name)
         except TableNotFoundError:
             return
         except MetastoreUnavailableError as error:
@@ -450,13 +494,16 @@ class Catalog:
         location = _canonical_or_none(there.location)
         if location != definition.location:
             raise TableAlreadyExistsError(
-                f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it with import_table, "
+                f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it "
+                "with import_table, "
                 "or choose another name.",
                 {"table": str(identifier), "location": there.location},
             )
 
     def _create(self, definition: TableDefinition) -> Table:
         warn_of_overlap(definition, self.index.overlapping_tables(definition.location))
+        if definition.table_type is TableType.MANAGED:
+            self._prepare_directory(definition)
         created = self.index.create_table(definition, deliver=self.metastore.enabled)
         self._follow()
         return created
@@ -469,7 +516,8 @@ class Catalog:
     def _prepare_directory(self, definition: TableDefinition) -> None:
         if self.storage.stat(definition.location) is not None and self.storage.list_directory(definition.location):
             raise InvalidInputError(
-                f"The managed table {definition.identifier} cannot be created at {definition.location}: the location is not empty. "
+                f"The managed table {definition.identifier} cannot be created at {definition.location}: the location "
+                "is not empty. "
                 "Register it as an external table, or choose another location.",
                 {"table": str(definition.identifier), "location": definition.location},
             )
@@ -483,19 +531,6 @@ def _canonical_or_none(location: str) -> str | None:
     except CatalogExtError:
         # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
         return None
-
-
-def _check_names(definition: TableDefinition) -> None:
-    names: list[str] = []
-    columns: tuple[Column, ...] = (*definition.columns, *definition.partition_columns)
-    for column in columns:
-        if column.name.lower() in names:
-            raise InvalidInputError(
-                f"The column {column.name!r} comes twice in table {definition.identifier}; a declared partition column cannot "
-                "be a data column too.",
-                {"table": str(definition.identifier), "column": column.name},
-            )
-        names.append(column.name.lower())
 
 
 def _sample_files(properties: Mapping[str, str]) -> int | None:

@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from catalog_ext.settings import EMBEDDED, Settings
-from metastore.errors import InvalidConfigurationError
+from metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from metastore.hive.connect import connect
 from metastore.hive.embedded import EmbeddedMetastore
 
@@ -38,6 +38,22 @@ class MetastoreLink:
     def embedded(self) -> bool:
         """Whether it is the embedded one."""
         return self._embedded is not None
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is the embedded one, and not ready yet."""
+        return self._embedded is not None and not self._embedded.settled
+
+    def started_client(self) -> HiveMetastore:
+        """The client, without waiting for the embedded server.
+
+        Raises:
+            MetastoreUnavailableError: The embedded one is still starting, or does not start.
+            InvalidConfigurationError: There is no metastore.
+        """
+        if self.starting:
+            raise MetastoreUnavailableError("The embedded metastore is still starting; it gets the change in a moment.")
+        return self.client()
 
     def uri(self, timeout_s: float = 120.0) -> str:
         """The URIs of the metastore, waiting for the embedded one.

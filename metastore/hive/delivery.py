@@ -174,6 +174,8 @@ class _Run:
 
     def hold(self, message: Message) -> None:
         self.pending += 1
+        # A message that waits for its next attempt still has to say why.
+        self.error = self.error or message.last_error
         self.namespaces_with_waiting.add(message.namespace)
         if message.table is None:
             self.namespaces.add(message.namespace)

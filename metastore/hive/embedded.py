@@ -88,6 +88,12 @@ class EmbeddedMetastore:
         """Where the server writes what it has to say."""
         return self.directory / LOG_FILE
 
+    @property
+    def settled(self) -> bool:
+        """Whether a start is behind it, well or not, so that ``uri`` answers at once."""
+        started = self._started
+        return started is not None and started.done()
+
     def start(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
         """The URI of the server, which answers by then; ``timeout`` is in seconds.
 

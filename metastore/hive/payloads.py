@@ -28,6 +28,7 @@ class Message(Protocol):
         payload: A JSON object.
         attempts: How often the metastore was asked in vain.
         next_attempt_at_ms: Not to be tried before (milliseconds since the epoch).
+        last_error: Why the last attempt failed, if there was one.
     """
 
     @property
@@ -44,6 +45,10 @@ class Message(Protocol):
 
     @property
     def table(self) -> str | None:  # noqa: D102
+        ...
+
+    @property
+    def last_error(self) -> str | None:  # noqa: D102
         ...
 
     @property
