@@ -58,7 +58,8 @@ def connector_jar() -> Path:
         ) from error
     except OSError as error:
         raise EnvironmentSetupError(
-            f"The connector's jar cannot be written to {jar.parent}: {error}. Set {CACHE_VARIABLE} to a folder that can.",
+            f"The connector's jar cannot be written to {jar.parent}: {error}. "
+            f"Set {CACHE_VARIABLE} to a folder that can.",
             {"folder": str(jar.parent)},
         ) from error
     return jar
@@ -138,8 +139,8 @@ def _compile(java: Path, spark: str, sources: list[Path], classes: Path) -> None
         raise EnvironmentSetupError(f"The Scala compiler did not run: {error}.", {"java": str(java)}) from error
     if done.returncode != 0:
         raise EnvironmentSetupError(
-            f"The connector does not compile against Spark {spark}; reinstall catalog-ext and PySpark, or report this:\n"
-            f"{(done.stdout + done.stderr).strip()}",
+            f"The connector does not compile against Spark {spark}; reinstall catalog-ext and PySpark, or report "
+            f"this:\n{(done.stdout + done.stderr).strip()}",
             {"spark": spark},
         )
 

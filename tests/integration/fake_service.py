@@ -120,7 +120,8 @@ class FakeTable:
         partitions = [FakePartition(i, name, files) for i, (name, files) in enumerate(found.items())]
         types = dict(self.partition_columns)
         self.partitions = sorted(
-            partitions, key=lambda p: [_order(text, types.get(key, "string")) for key, text in p.values().items()]
+            partitions,
+            key=lambda p: ([_order(text, types.get(key, "string")) for key, text in p.values().items()], p.name),
         )
 
 
@@ -172,12 +173,14 @@ class FakeService:
         options: dict[str, str] | None = None,
         properties: dict[str, str] | None = None,
     ) -> FakeTable:
-        """The table ``sales.<name>``, with the files that lie at ``location`` now."""
+        """The table ``sales.<name>``, with the files that lie in the folder ``location`` now; none at a URI."""
+        uri = str(location) if "://" in str(location) else f"file://{location}"
         table = FakeTable(
-            next(self._ids), "sales", name, f"file://{location}", file_format, list(columns.items()),
+            next(self._ids), "sales", name, uri, file_format, list(columns.items()),
             list(keys.items()), mode, options or {}, properties or {},
         )  # fmt: skip
-        table.list_files()
+        if uri.startswith("file:"):
+            table.list_files()
         self.tables["sales", name] = table
         return table
 
@@ -294,7 +297,8 @@ class FakeService:
             "name": "repair_partitions", "description": "Brings the index in step with the store",
             "parameters": [
                 parameter("table", "string", required=True), parameter("mode", "string", "add"),
-                parameter("where", "string"), parameter("dry_run", "boolean", False), parameter("strict", "boolean", False),
+                parameter("where", "string"), parameter("dry_run", "boolean", False),
+                parameter("strict", "boolean", False),
             ],
             "columns": _columns([(f.name, "bigint" if f.type == pa.int64() else "string") for f in REPORT_SCHEMA]),
         }  # fmt: skip

@@ -70,6 +70,7 @@ class TestNamespaces:
         assert condition(spark, "DROP NAMESPACE lake.sales RESTRICT") == "SCHEMA_NOT_EMPTY"
         assert condition(spark, "DROP NAMESPACE lake.nowhere") == "SCHEMA_NOT_FOUND"
         assert condition(spark, "SHOW TABLES IN lake.nowhere") == "SCHEMA_NOT_FOUND"
+        assert condition(spark, "SHOW TABLES IN lake") == "CATALOG_EXT_INVALID_IDENTIFIER"
         assert condition(spark, "CREATE NAMESPACE lake.a.b") == "CATALOG_EXT_INVALID_IDENTIFIER"
 
     def test_use_and_short_names(self, spark: SparkSession, service: FakeService) -> None:
@@ -113,6 +114,13 @@ class TestTables:
         assert (body["table_type"], body["format"], body["location"]) == ("MANAGED", "parquet", None)
         assert service.requests["tables/load"] <= 2
 
+    def test_create_as_hive_writes_it(self, spark: SparkSession, service: FakeService) -> None:
+        spark.sql("CREATE TABLE lake.sales.made (id INT) PARTITIONED BY (ds DATE) STORED AS ORC LOCATION '/data/made'")
+        body = service.last("tables/create")
+        assert (body["format"], body["table_type"]) == ("orc", "EXTERNAL")
+        assert [(c["name"], c["type"]) for c in body["partition_columns"]] == [("ds", "date")]
+        assert body["properties"] == {}
+
     def test_create_refuses(self, spark: SparkSession, service: FakeService) -> None:
         assert condition(spark, "CREATE TABLE lake.sales.trips (id INT)") == "TABLE_OR_VIEW_ALREADY_EXISTS"
         assert condition(spark, "CREATE TABLE lake.nowhere.t (id INT)") == "SCHEMA_NOT_FOUND"
@@ -137,6 +145,8 @@ class TestTables:
         spark.sql("ALTER TABLE lake.sales.trips UNSET TBLPROPERTIES ('partition-columns')")
         assert spark.table("lake.sales.trips").columns == ["id"]
         assert ("team", "ours") in rows(spark, "SHOW TBLPROPERTIES lake.sales.trips")
+        spark.sql("COMMENT ON TABLE lake.sales.trips IS 'rides'")
+        assert ("Comment", "rides", "") in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")
 
     @pytest.mark.parametrize(
         "change",

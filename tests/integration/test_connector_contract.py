@@ -301,7 +301,7 @@ class TestFailures:
         spark.conf.set("spark.sql.catalog.gone.uri", "http://127.0.0.1:9")
         spark.conf.set("spark.sql.catalog.gone.token", "x")
         with pytest.raises(
-            SparkRuntimeException, match="The catalog-ext service at http://127.0.0.1:9 does not answer"
+            SparkRuntimeException, match=r"The catalog-ext service at http://127\.0\.0\.1:9 does not answer"
         ):
             spark.sql("SELECT * FROM gone.sales.trips")
 

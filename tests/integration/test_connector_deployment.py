@@ -32,7 +32,7 @@ def test_executors_in_other_processes_read(fake_service: FakeService, tmp_path: 
         assert [tuple(row) for row in spark.sql(query).collect()] == [(2, 5, 5), (3, 5, 5)]
         for file in (tmp_path / "t" / "k=2").glob("*.parquet"):
             file.unlink()
-        with pytest.raises(SparkRuntimeException, match="of partition 'k=2' of table lake.sales.spread") as caught:
+        with pytest.raises(SparkRuntimeException, match=r"of partition 'k=2' of table lake.sales.spread") as caught:
             spark.sql("SELECT sum(id) FROM lake.sales.spread").collect()
         assert caught.value.getCondition() == "CATALOG_EXT_FILE_MISSING"
         assert fake_service.requests["tables/plan"] == 2
@@ -46,7 +46,8 @@ def test_a_jar_for_another_spark_is_refused(fake_service: FakeService, tmp_path:
             target.writestr(entry, content)
     with connector_session(
         fake_service.uri, fake_service.token, master="local[1]", conf={"spark.jars": str(foreign)}
-    ) as spark, pytest.raises(SparkRuntimeException, match=r"compiled for Spark 4\.2\.9") as caught:  # fmt: skip
-        spark.sql("SHOW TABLES IN lake.sales")
-    assert caught.value.getCondition() == "CATALOG_EXT_ENVIRONMENT_SETUP"
-    assert "python -m catalog_ext.connector.build" in str(caught.value)
+    ) as spark:
+        with pytest.raises(SparkRuntimeException, match=r"compiled for Spark 4\.2\.9") as caught:
+            spark.sql("SHOW TABLES IN lake.sales")
+        assert caught.value.getCondition() == "CATALOG_EXT_ENVIRONMENT_SETUP"
+        assert "python -m catalog_ext.connector.build" in str(caught.value)

@@ -133,14 +133,14 @@ def test_a_failing_compiler_is_quoted_and_leaves_nothing(machine: Machine) -> No
 
 def test_an_old_java_is_named(machine: Machine) -> None:
     machine.install_java("11.0.2")
-    with pytest.raises(EnvironmentSetupError, match="Java 11 .* is too old"):
+    with pytest.raises(EnvironmentSetupError, match=r"Java 11 .* is too old"):
         build.connector_jar()
 
 
 def test_no_java_is_named(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(machine.folder / "nowhere"))
     java.find_java.cache_clear()
-    with pytest.raises(EnvironmentSetupError, match="JAVA_HOME is .*nowhere"):
+    with pytest.raises(EnvironmentSetupError, match=r"JAVA_HOME is .*nowhere"):
         build.connector_jar()
 
 

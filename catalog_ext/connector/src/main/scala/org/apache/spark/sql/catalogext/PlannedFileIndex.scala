@@ -46,11 +46,14 @@ class PlannedFileIndex(
    */
   def totals: (Long, Option[Long]) = synchronized {
     if (listed.isEmpty && pushed.forall(_.isInstanceOf[IsNotNull])) (table.totals.bytes, table.totals.rows)
-    else {
-      val partitions = static
-      val rows = partitions.map(_.rows)
-      (partitions.map(_.bytes).sum, if (rows.contains(None)) None else Some(rows.flatten.sum))
-    }
+    else listedTotals
+  }
+
+  // The optimizer asks many times.
+  private lazy val listedTotals: (Long, Option[Long]) = {
+    val partitions = static
+    val rows = partitions.map(_.rows)
+    (partitions.map(_.bytes).sum, if (rows.contains(None)) None else Some(rows.flatten.sum))
   }
 
   /** Runs `plan` with `filters` added to the static ones, and says what they left. */

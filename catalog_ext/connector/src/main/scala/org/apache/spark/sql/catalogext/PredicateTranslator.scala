@@ -84,8 +84,8 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
   }
 
   private def in(column: Attribute, values: Seq[Literal]): Option[JsonNode] = {
-    val texts = values.map(canonical)
-    if (texts.contains(None)) None
+    lazy val texts = values.map(canonical)
+    if (values.length > PredicateTranslator.MostValues || texts.contains(None)) None
     else Some(obj("op" -> text("in"), "column" -> text(columns(column.name)), "values" -> arr(texts.flatten)))
   }
 
@@ -137,4 +137,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
 
 object PredicateTranslator {
   private val NearClockChange = Duration.ofDays(2)
+
+  // A longer list costs the index more than the partitions it saves; a join can find millions of values.
+  private val MostValues = 10000
 }

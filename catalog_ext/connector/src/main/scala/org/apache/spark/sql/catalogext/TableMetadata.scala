@@ -45,7 +45,8 @@ object TableMetadata {
       declared = node.string("partition_mode") == "declared",
       options = node.stringMap("options"),
       properties = node.stringMap("properties"),
-      comment = node.stringOption("comment"),
+      // As in Hive, where the comment is a parameter that COMMENT ON TABLE sets.
+      comment = node.stringMap("properties").get("comment").orElse(node.stringOption("comment")),
       owner = node.stringOption("owner"),
       version = node.field("version").asLong(),
       totals = TableTotals(

@@ -1,6 +1,10 @@
 package org.apache.spark.sql.catalogext
 
+import java.util.Locale
+
 import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
@@ -14,6 +18,9 @@ import org.apache.spark.sql.types.StructType
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
 
   def list(namespace: Array[String]): Array[Identifier] = {
+    if (namespace.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
+      s"Tables lie in namespaces: name one, as in SHOW TABLES IN $catalogName.sales; SHOW NAMESPACES IN $catalogName " +
+        "lists them.")
     val name = namespaces.single(namespace)
     ServiceException.translatingTo {
       case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(namespace)
@@ -39,10 +46,9 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       .filterNot { case (key, _) => TableOperations.Reserved.contains(key) }
       .partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
     val request = named(ident)
-    request.setAll[com.fasterxml.jackson.databind.JsonNode](java.util.Map.of(
+    request.setAll[JsonNode](java.util.Map.of(
       "table_type", text(if (location.isDefined) "EXTERNAL" else "MANAGED"),
-      "format", text(properties.getOrElse(TableCatalog.PROP_PROVIDER, SQLConf.get.defaultDataSourceName)
-        .toLowerCase(java.util.Locale.ROOT)),
+      "format", text(format(properties)),
       "location", text(location),
       "columns", arr(columns.map(TableMetadata.columnJson)),
       "partition_columns", arr(keys.map(TableMetadata.columnJson)),
@@ -53,6 +59,13 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", request))))
   }
 
+  /** USING, otherwise STORED AS, otherwise Spark's default. */
+  private def format(properties: Map[String, String]): String =
+    properties.get(TableCatalog.PROP_PROVIDER)
+      .orElse(properties.get(TableOperations.StoredAs))
+      .getOrElse(SQLConf.get.defaultDataSourceName)
+      .toLowerCase(Locale.ROOT)
+
   /** Properties only; every other change is refused before anything is sent. */
   def alter(ident: Identifier, changes: Seq[TableChange]): CatalogExtTable = {
     changes.foreach {
@@ -62,9 +75,9 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       case other => throw unsupportedChange(ident, s"ALTER TABLE with ${other.getClass.getSimpleName}")
     }
     val request = named(ident)
-    request.set[com.fasterxml.jackson.databind.JsonNode]("set",
+    request.set[JsonNode]("set",
       map(changes.collect { case change: TableChange.SetProperty => change.property() -> change.value() }))
-    request.set[com.fasterxml.jackson.databind.JsonNode]("remove",
+    request.set[JsonNode]("remove",
       arr(changes.collect { case change: TableChange.RemoveProperty => text(change.property()) }))
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request))))
   }
@@ -107,8 +120,10 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
 }
 
 object TableOperations {
+  private val StoredAs = "hive.stored-as"
+
   /** Properties with which Spark says what the contract has fields for. */
   private val Reserved = Set(
     TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
-    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION)
+    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, StoredAs)
 }
