@@ -260,6 +260,14 @@ WAREHOUSE: Setting[str] = Setting(
     _text,
     (Scope.ENVIRONMENT,),
 )
+STORAGE: Setting[str] = Setting(
+    "storage",
+    None,
+    "How S3 is reached, for the command line; otherwise the usual AWS chain.",
+    "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` keys",
+    _text,
+    (Scope.ENVIRONMENT,),
+)
 CACHE: Setting[str] = Setting(
     "cache",
     None,
@@ -273,6 +281,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     INDEX,
     METASTORE,
     WAREHOUSE,
+    STORAGE,
     CACHE,
     URI,
     TOKEN,

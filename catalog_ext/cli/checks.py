@@ -1,0 +1,180 @@
+"""What `doctor` looks at, each as a finding with its remedy."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from enum import StrEnum
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING
+
+from catalog_ext.connector.build import connector_jar, spark_version
+from catalog_ext.settings import EMBEDDED
+from catalog_ext.spark_storage import hadoop_version
+from metastore.errors import CatalogExtError, LocationNotFoundError
+from metastore.hive.connect import connect
+from metastore.hive.embedded import EmbeddedMetastore
+from metastore.index import Index
+from metastore.java import find_java
+from metastore.storage.locations import Location
+from metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from catalog_ext.settings import Settings
+
+_EMBEDDED_START_S = 90.0
+_PENDING_LIMIT = 1000
+
+
+class State(StrEnum):
+    """What a check came to."""
+
+    OK = "ok"
+    WARNING = "warning"
+    WRONG = "wrong"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The outcome of one check.
+
+    Attributes:
+        area: ``index``, ``metastore``, ``store`` or ``spark``.
+        check: What was looked at.
+        state: What it came to.
+        found: What was found; with what is wrong, how to mend it.
+    """
+
+    area: str
+    check: str
+    state: State
+    found: str
+
+
+def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
+    """The findings of every check, one after another as they are made.
+
+    Args:
+        settings: What to look at.
+        quick: Leave out what starts a server or compiles.
+    """
+    yield from _index(settings)
+    yield from _metastore(settings, quick=quick)
+    yield from _store(settings)
+    yield from _spark(quick=quick)
+
+
+def _looked(area: str, check: str, look: Callable[[], str]) -> Finding:
+    try:
+        return Finding(area, check, State.OK, look())
+    except CatalogExtError as error:
+        return Finding(area, check, State.WRONG, error.message)
+
+
+def _index(settings: Settings) -> Iterator[Finding]:
+    try:
+        index = Index.connect(settings.index)
+    except CatalogExtError as error:
+        yield Finding("index", "reachable", State.WRONG, error.message)
+        return
+    with index:
+        reached = _looked(
+            "index", "reachable", lambda: f"{index.url} answers (revision {index.current_revision() or 'none'})"
+        )
+        yield reached
+        if reached.state is State.OK:
+            yield _schema(index)
+            yield _outbox(index)
+
+
+def _schema(index: Index) -> Finding:
+    revision, head = index.current_revision(), index.head_revision()
+    if revision == head:
+        return Finding("index", "schema", State.OK, f"at head ({head})")
+    if revision is None and index.url.startswith("sqlite"):
+        return Finding("index", "schema", State.OK, "not there yet; made at the first use")
+    found = f"at {revision or 'no revision'}, this release wants {head}. Run: catalog-ext migrate"
+    return Finding("index", "schema", State.WRONG, found)
+
+
+def _outbox(index: Index) -> Finding:
+    if index.current_revision() != index.head_revision():
+        return Finding("index", "changes for the metastore", State.SKIPPED, "the schema comes first")
+    pending = index.pending_deliveries(limit=_PENDING_LIMIT)
+    if not pending:
+        return Finding("index", "changes for the metastore", State.OK, "none is pending")
+    reason = next((f": {m.last_error}" for m in pending if m.last_error), "")
+    count = f"{len(pending):,}{'+' if len(pending) == _PENDING_LIMIT else ''}"
+    found = f"{count} pending{reason}. They are delivered with the next change, or by catalog-ext serve"
+    return Finding("index", "changes for the metastore", State.WARNING, found)
+
+
+def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:
+    if settings.metastore is None:
+        yield Finding("metastore", "configured", State.SKIPPED, "none: Hive engines see nothing of what is registered")
+    elif settings.metastore != EMBEDDED:
+        yield _looked("metastore", "reachable", lambda: _ask(str(settings.metastore)))
+    elif quick:
+        yield Finding("metastore", "embedded", State.SKIPPED, "not started with --quick")
+    else:
+        yield _looked("metastore", "embedded", lambda: _ask_embedded(settings))
+
+
+def _ask(uris: str) -> str:
+    client = connect(uris)
+    try:
+        begun = time.monotonic()
+        databases = client.list_databases()
+        milliseconds = (time.monotonic() - begun) * 1000
+    finally:
+        client.close()
+    return f"{uris} answers in {milliseconds:.0f} ms, with {len(databases):,} databases"
+
+
+def _ask_embedded(settings: Settings) -> str:
+    server = EmbeddedMetastore(settings.state / "metastore")
+    server.start_in_background()
+    try:
+        return _ask(server.uri(_EMBEDDED_START_S))
+    finally:
+        server.stop()
+
+
+def _store(settings: Settings) -> Iterator[Finding]:
+    def look() -> str:
+        storage = Storage(settings.storage)
+        place = Location.parse(settings.warehouse)
+        try:
+            entries = len(storage.list_directory(place))
+        except LocationNotFoundError:
+            if place.scheme == "s3a":
+                # No key below it yet is fine; a bucket that is not there is not.
+                storage.list_directory(Location("s3a", place.bucket, ""))
+            return f"{settings.warehouse} is not there yet; made with the first managed table"
+        return f"{settings.warehouse} can be read ({entries:,} entries)"
+
+    yield _looked("store", "warehouse", look)
+
+
+def _spark(*, quick: bool) -> Iterator[Finding]:
+    java = _looked("spark", "Java", lambda: str(find_java()))
+    spark = _looked("spark", "Spark", lambda: f"{spark_version()} (Hadoop {hadoop_version()})")
+    yield java
+    yield spark
+    yield _python_of_spark()
+    if State.WRONG in (java.state, spark.state):
+        yield Finding("spark", "connector", State.SKIPPED, "Java and Spark come first")
+    elif quick:
+        yield Finding("spark", "connector", State.SKIPPED, "not compiled with --quick")
+    else:
+        yield _looked("spark", "connector", lambda: str(connector_jar()))
+
+
+def _python_of_spark() -> Finding:
+    try:
+        return Finding("spark", "PySpark", State.OK, version("pyspark"))
+    except PackageNotFoundError:
+        return Finding("spark", "PySpark", State.WRONG, "not installed. Run: pip install 'pyspark>=4.3,<4.4'")

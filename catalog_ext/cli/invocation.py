@@ -1,0 +1,96 @@
+"""What the global options say, and how commands get a catalog and consoles from it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+import click
+from rich.console import Console
+
+from catalog_ext.catalog import Catalog, connect
+from catalog_ext.settings import UNSET, MetastoreArgument, Settings
+from metastore.hive.conf import configured_uris
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_PLAIN_WIDTH = 200
+"""Characters of a line where the output is no terminal: tables in files and pipes are not cut to a screen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Invocation:
+    """One run of the command line.
+
+    Attributes:
+        index: The index, None for the default.
+        metastore: The metastore, ``UNSET`` for the default, None for none.
+        warehouse: The warehouse, None for the default.
+        storage: Settings of the stores.
+        debug: Whether errors show their traceback.
+    """
+
+    index: str | None = None
+    metastore: MetastoreArgument = UNSET
+    warehouse: str | None = None
+    storage: Mapping[str, str] = field(default_factory=dict)
+    debug: bool = False
+
+    def catalog(self, *, follow: bool = True) -> Catalog:
+        """The catalog; close it.
+
+        Args:
+            follow: Whether the command concerns the metastore. Where it does not, none is connected to, and the
+                embedded one is not started.
+        """
+        return connect(
+            index=self.index,
+            metastore=self.metastore if follow else None,
+            warehouse=self.warehouse,
+            storage=self.storage,
+        )
+
+    def settings(self) -> Settings:
+        """The resolved settings, without opening anything."""
+        return Settings.resolve(
+            index=self.index,
+            metastore=self.metastore,
+            warehouse=self.warehouse,
+            storage=self.storage,
+            configured_metastore=configured_uris() if self.metastore is UNSET else None,
+        )
+
+
+def output_console() -> Console:
+    """The console of results, on standard output."""
+    return _console(sys.stdout)
+
+
+def message_console() -> Console:
+    """The console of progress and messages, on standard error."""
+    return _console(sys.stderr)
+
+
+def _console(stream: object) -> Console:
+    is_terminal = bool(getattr(stream, "isatty", lambda: False)())
+    width = None if is_terminal or os.environ.get("COLUMNS") else _PLAIN_WIDTH
+    # What is printed comes from stores and users: it is never taken for markup.
+    return Console(file=stream, width=width, markup=False, highlight=False, emoji=False)  # type: ignore[arg-type]
+
+
+def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
+    """The map of ``KEY=VALUE`` options.
+
+    Raises:
+        click.UsageError: One has no ``=``.
+    """
+    result: dict[str, str] = {}
+    for value in values:
+        key, equals, text = value.partition("=")
+        if not equals or not key.strip():
+            raise click.UsageError(f"{option} takes KEY=VALUE; {value[:80]!r} has no key or no '='.")
+        result[key.strip()] = text
+    return result

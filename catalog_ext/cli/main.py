@@ -1,0 +1,181 @@
+"""The entry point: global options, and errors as one clean line with an exit code that scripts can use."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import sys
+import traceback
+import warnings
+from importlib.metadata import version
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from catalog_ext import conf
+from catalog_ext.cli.doctor import doctor
+from catalog_ext.cli.invocation import Invocation, pairs
+from catalog_ext.cli.output import shown
+from catalog_ext.cli.partitions import files, partitions
+from catalog_ext.cli.repair import repair
+from catalog_ext.cli.serve import serve
+from catalog_ext.cli.tables import import_, migrate, register, tables, unregister
+from catalog_ext.settings import UNSET
+from metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+EXIT_ERROR = 1
+EXIT_USAGE = 2
+EXIT_REFUSED = 3
+EXIT_UNAVAILABLE = 4
+EXIT_INTERRUPTED = 130
+
+_EPILOG = """
+\b
+Exit codes:
+  0    done
+  1    an error; `doctor`: something is wrong; `migrate --check`: not at head
+  2    an argument is wrong
+  3    `repair --strict`: something was skipped; `repair --check`: out of step
+  4    the index, the store or the metastore is not available: try again
+  130  interrupted
+"""
+
+
+@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.option(
+    "--index",
+    envvar=conf.INDEX.variable,
+    show_envvar=True,
+    metavar="URL",
+    help="The index: a SQLAlchemy URL or the path of a SQLite file. Default: a SQLite file beside the warehouse.",
+)
+@click.option(
+    "--metastore",
+    envvar=conf.METASTORE.variable,
+    show_envvar=True,
+    metavar="URIS",
+    help="thrift://host:9083 (several with commas), `embedded`, or `none` for the index alone. Default: "
+    "what hive-site.xml names, else the embedded one.",
+)
+@click.option(
+    "--warehouse",
+    envvar=conf.WAREHOUSE.variable,
+    show_envvar=True,
+    metavar="LOCATION",
+    help="Where managed tables go. Default: spark-warehouse in the working directory.",
+)
+@click.option(
+    "--storage",
+    envvar=conf.STORAGE.variable,
+    show_envvar=True,
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="How S3 is reached, by Hadoop's keys (fs.s3a.endpoint) or short names (endpoint, access_key, …). "
+    "Repeatable; in the variable, with blanks between.",
+)
+@click.option("--debug", is_flag=True, help="Show the traceback of an error, and log what is done.")
+@click.version_option(version("catalog-ext"), message="%(version)s")
+@click.pass_context
+def cli(
+    context: click.Context,
+    index: str | None,
+    metastore: str | None,
+    warehouse: str | None,
+    storage: tuple[str, ...],
+    debug: bool,
+) -> None:
+    """Hive-style partitioned tables, planned from a SQL index.
+
+    Tables are named NAMESPACE.TABLE. Every command takes --json.
+    """
+    chosen = UNSET if metastore is None else None if metastore.lower() == "none" else metastore
+    context.obj = Invocation(index, chosen, warehouse, pairs(storage, "--storage"), debug)
+
+
+for _command in (register, import_, unregister, repair, partitions, files, tables, migrate, serve, doctor):
+    cli.add_command(_command)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; the exit code.
+
+    Args:
+        arguments: Without the program's name; those of the process if left out.
+    """
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    debug = "--debug" in given
+    _show_warnings(debug)
+    try:
+        result = cli.main(given, prog_name="catalog-ext", standalone_mode=False)
+    except click.exceptions.Exit as stop:
+        return stop.exit_code
+    except (click.Abort, KeyboardInterrupt):
+        click.echo("interrupted: what was committed stays, nothing else was changed", err=True)
+        return EXIT_INTERRUPTED
+    except click.ClickException as error:
+        error.show()
+        return error.exit_code
+    except BrokenPipeError:
+        # The reader of a pipe has left. Python would complain once more when it flushes at its end.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return EXIT_ERROR
+    except CatalogExtError as error:
+        return _report(error, as_json="--json" in given, debug=debug)
+    except Exception as error:  # noqa: BLE001 -- the outermost frame: whatever it is, it ends as a line and a code
+        hint = "" if debug else " Run it again with --debug for the traceback."
+        unexpected = CatalogExtError(f"Unexpected {type(error).__name__}: {error}.{hint}")
+        unexpected.__cause__ = error
+        return _report(unexpected, as_json="--json" in given, debug=debug)
+    return result if isinstance(result, int) else 0
+
+
+def exit_code(error: CatalogExtError) -> int:
+    """The exit code of an error."""
+    if isinstance(error, RepairRefusedError):
+        return EXIT_REFUSED
+    if error.retryable:
+        return EXIT_UNAVAILABLE
+    return EXIT_USAGE if isinstance(error, InvalidInputError) else EXIT_ERROR
+
+
+def _report(error: CatalogExtError, *, as_json: bool, debug: bool) -> int:
+    if debug:
+        traceback.print_exception(error)
+    if as_json:
+        fields = {
+            "code": error.code,
+            "message": error.message,
+            "retryable": error.retryable,
+            "parameters": error.parameters,
+        }
+        click.echo(json.dumps({"error": fields}))
+    click.echo(f"error [{error.code}]: {shown(error.message)}", err=True)
+    return exit_code(error)
+
+
+def _show_warnings(debug: bool) -> None:
+    def show(
+        message: Warning | str,
+        category: type[Warning],
+        filename: str,
+        lineno: int,
+        file: TextIO | None = None,
+        line: str | None = None,
+    ) -> None:
+        click.echo(f"warning: {shown(str(message))}", err=True)
+
+    warnings.showwarning = show
+    handler = logging.StreamHandler()
+    handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s" if debug else "warning: %(message)s"))
+    for name in ("catalog_ext", "metastore"):
+        logger = logging.getLogger(name)
+        logger.handlers = [handler]
+        logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,71 @@
+"""Progress on standard error, where that is a terminal."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from rich.console import Console
+
+    from catalog_ext.repair.observe import Progress as Report
+    from catalog_ext.repair.observe import RepairProgress
+
+_WORDS = {
+    "listing": "Listing the store",
+    "comparing": "Comparing with the index",
+    "applying": "Applying changes",
+    "delivering": "Telling the metastore",
+}
+
+
+@contextmanager
+def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
+    """A bar for the phases of a repair or import; None where nobody watches.
+
+    Args:
+        console: Standard error's.
+        title: What is under way before the first report arrives.
+    """
+    if not console.is_terminal:
+        yield None
+        return
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=30),
+        TextColumn("{task.fields[counts]}", markup=False),
+        TimeElapsedColumn(),
+    )
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task(title, total=None, counts="")
+
+        def update(report: RepairProgress) -> None:
+            counts = f"{report.partitions:,} partitions"
+            if report.total is not None:
+                counts = f"{report.partitions:,} of {report.total:,} partitions"
+            if report.files:
+                counts += f", {report.files:,} files"
+            bar.update(
+                task,
+                description=_WORDS.get(report.phase, report.phase),
+                total=report.total,
+                completed=report.partitions if report.total is not None else 0,
+                counts=counts if report.partitions or report.files else "",
+            )
+
+        yield update
+
+
+@contextmanager
+def spinner(console: Console, title: str) -> Iterator[None]:
+    """A spinner while something runs that does not say how far it is."""
+    if not console.is_terminal:
+        yield
+        return
+    with console.status(title):
+        yield

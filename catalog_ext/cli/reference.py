@@ -1,0 +1,104 @@
+"""Writes the generated reference pages: docs/cli.md from ``--help``, docs/configuration.md from ``catalog_ext.conf``.
+
+``python -m catalog_ext.cli.reference`` writes them, with ``--check`` it exits with 1 if one is out of date.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext import conf
+from catalog_ext.conf import Scope, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_WIDTH = 100
+_NOTICE = "<!-- Made by `python -m catalog_ext.cli.reference`; do not edit. -->"
+
+
+def cli_page() -> str:
+    """The text of docs/cli.md."""
+    # Imported here: the command line imports every part of the catalog.
+    from catalog_ext.cli.main import cli
+
+    sections = [_help(cli, "catalog-ext")]
+    sections += [_help(command, f"catalog-ext {name}") for name, command in cli.commands.items()]
+    return f"# The command line\n\n{_NOTICE}\n\n" + "\n".join(sections)
+
+
+def configuration_page() -> str:
+    """The text of docs/configuration.md."""
+    return "\n".join(_configuration_lines())
+
+
+def _help(command: click.Command, path: str) -> str:
+    context = click.Context(command, info_name=path, max_content_width=_WIDTH, terminal_width=_WIDTH)
+    text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
+    return f"## {path}\n\n```text\n{text}\n```\n"
+
+
+def _configuration_lines() -> Iterator[str]:
+    yield "# Configuration"
+    yield f"\n{_NOTICE}\n"
+    yield (
+        "Where a setting can be given in several places, the nearest wins: option of the read or "
+        "write, then the Spark\n"
+        "session's conf, then the table's property, then the environment, then the default. Arguments of\n"
+        "`catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment.\n"
+    )
+    yield "| setting | default | values | meaning |"
+    yield "|---|---|---|---|"
+    for setting in conf.SETTINGS:
+        link = f"[`{setting.key}`](#{_anchor(setting.key)})"
+        yield f"| {link} | {_default(setting)} | {setting.values} | {setting.doc} |"
+    yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`), which the Python side uses too.\n"
+    for setting in conf.SETTINGS:
+        yield f"## `{setting.key}`\n"
+        yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}. Given as:\n"
+        yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
+        yield ""
+
+
+def _default(setting: Setting[object]) -> str:
+    return f"`{setting.default}`" if setting.default is not None else "none"
+
+
+def _anchor(key: str) -> str:
+    return "".join(c for c in key.lower() if c.isalnum() or c in "-_")
+
+
+def _place(setting: Setting[object], scope: Scope) -> str:
+    texts = {
+        Scope.READ: f"option of a read: `{setting.key}`",
+        Scope.SESSION: f"Spark conf: `spark.sql.catalog.<catalog>.{setting.key}`",
+        Scope.SQL: f"in the session: `SET {setting.key} = …`",
+        Scope.TABLE: f"table property: `{setting.key}`",
+        Scope.ENVIRONMENT: f"environment variable: `{setting.variable}`",
+    }
+    return texts[scope]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when the pages are written or, with ``--check``, up to date; else 1, with their names on standard error."""
+    # Click takes the width of the terminal from here.
+    os.environ["COLUMNS"] = str(_WIDTH)
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    stale = 0
+    for name, text in (("cli.md", cli_page()), ("configuration.md", configuration_page())):
+        page = docs / name
+        if "--check" not in arguments:
+            page.write_text(text, encoding="utf-8")
+        elif not page.is_file() or page.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"docs/{name} is out of date. Run: python -m catalog_ext.cli.reference\n")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

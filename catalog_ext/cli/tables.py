@@ -1,0 +1,209 @@
+"""Commands about whole tables, and about the index itself."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs
+from catalog_ext.cli.options import json_option
+from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
+from catalog_ext.cli.progress import progress_bar, spinner
+from catalog_ext.service.messages import table_json
+from metastore.errors import NamespaceAlreadyExistsError
+from metastore.identifiers import TableIdentifier
+from metastore.index import Index
+from metastore.model import FORMATS
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.catalog import Catalog
+    from metastore.model import Table
+
+
+@click.command()
+@click.argument("table")
+@click.argument("location")
+@click.option(
+    "--format", "format_", type=click.Choice(FORMATS), default="parquet", show_default=True, help="Format of the files."
+)
+@click.option(
+    "--key",
+    "keys",
+    multiple=True,
+    metavar="NAME[=TYPE]",
+    help="A partition column, in the order of the directories; STRING without a type. Repeatable. "
+    "Default: the keys found in the paths.",
+)
+@click.option(
+    "--schema",
+    metavar="DDL",
+    help="The columns, such as 'id BIGINT, fare DECIMAL(10,2)'. Default: read from the files.",
+)
+@click.option(
+    "--option",
+    "options",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="An option of Spark's reader, such as header=true. Repeatable.",
+)
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
+@click.option("--comment", help="A comment.")
+@click.option("--create-namespace", is_flag=True, help="Create the table's namespace unless it is there.")
+@json_option
+@click.pass_obj
+def register(
+    invocation: Invocation,
+    table: str,
+    location: str,
+    format_: str,
+    keys: tuple[str, ...],
+    schema: str | None,
+    options: tuple[str, ...],
+    properties: tuple[str, ...],
+    comment: str | None,
+    create_namespace: bool,
+    as_json: bool,
+) -> None:
+    """Register the files at LOCATION as the external table TABLE.
+
+    No file is touched. `repair` then brings its partitions into the index.
+    """
+    columns = (
+        {name: data_type or "STRING" for name, _, data_type in (key.partition("=") for key in keys)} if keys else None
+    )
+    with invocation.catalog() as catalog, spinner(message_console(), "Looking at the location"):
+        if create_namespace:
+            _create_namespace(catalog, table)
+        registered = catalog.register_table(
+            table,
+            location=location,
+            format=format_,
+            partition_columns=columns,
+            schema=schema,
+            options=pairs(options, "--option"),
+            properties=pairs(properties, "--property"),
+            comment=comment,
+        )
+        state = catalog.metastore_state()
+    _show(registered, "Registered", state, as_json=as_json)
+    if not as_json:
+        note(output_console(), f"Next: catalog-ext repair {registered.identifier}")
+
+
+@click.command("import")
+@click.argument("table")
+@click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
+@json_option
+@click.pass_obj
+def import_(invocation: Invocation, table: str, properties: tuple[str, ...], as_json: bool) -> None:
+    """Take TABLE of the metastore into the index, with its partitions and files.
+
+    Nothing changes in the metastore.
+    """
+    with invocation.catalog() as catalog, progress_bar(message_console(), "Reading the metastore") as progress:
+        imported = catalog.import_table(table, pairs(properties, "--property"), progress=progress)
+    _show(imported, "Imported", None, as_json=as_json)
+
+
+@click.command()
+@click.argument("table")
+@json_option
+@click.pass_obj
+def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
+    """Forget TABLE; its files, and the metastore's table, stay."""
+    with invocation.catalog(follow=False) as catalog:
+        gone = catalog.unregister_table(table)
+    _show(gone, "Unregistered", None, as_json=as_json)
+
+
+@click.command()
+@click.argument("namespaces", nargs=-1, metavar="[NAMESPACE]...")
+@json_option
+@click.pass_obj
+def tables(invocation: Invocation, namespaces: tuple[str, ...], as_json: bool) -> None:
+    """List the tables, of all namespaces or of those named."""
+    with invocation.catalog(follow=False) as catalog:
+        found = list(_tables(catalog, namespaces))
+    if as_json:
+        echo_json({"tables": [table_json(t) for t in found]})
+        return
+    headings = ("table", "left"), ("format", "left"), ("partitions", "right"), ("files", "right"), ("size", "right")
+    listed = make_table((*headings, ("version", "right"), ("location", "left")))
+    for t in found:
+        totals = t.totals
+        row = (t.identifier, t.definition.format, totals.partitions, totals.files, size(totals.bytes), t.version)
+        add_row(listed, *row, t.definition.location)
+    console = output_console()
+    if found:
+        console.print(listed)
+    else:
+        note(console, "No table is registered.")
+
+
+@click.command()
+@click.option(
+    "--check", is_flag=True, help="Change nothing; exit with 1 when the index is not at the schema of this release."
+)
+@json_option
+@click.pass_obj
+def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
+    """Bring the index database to the schema of this release."""
+    with Index.connect(invocation.settings().index) as index:
+        head, before = index.head_revision(), index.current_revision()
+        if not check:
+            before, _ = index.migrate()
+        after = index.current_revision()
+        url = index.url
+    if as_json:
+        echo_json({"index": url, "before": before, "revision": after, "head": head, "at_head": after == head})
+    else:
+        came = "" if before == after else f" (before: {before or 'no index'})"
+        state = "is at" if after == head else f"is NOT at {head}; run catalog-ext migrate. It is at"
+        note(output_console(), f"The index {url} {state} revision {after or 'none'}{came}.")
+    if after != head:
+        raise click.exceptions.Exit(1)
+
+
+def _create_namespace(catalog: Catalog, table: str) -> None:
+    namespace = catalog.identify(table).namespace
+    if namespace in catalog.list_namespaces():
+        return
+    try:
+        catalog.create_namespace(namespace)
+    except NamespaceAlreadyExistsError:
+        # Somebody else was first, which is as good.
+        return
+
+
+def _tables(catalog: Catalog, namespaces: tuple[str, ...]) -> Iterator[Table]:
+    for namespace in namespaces or catalog.list_namespaces():
+        for name in catalog.list_tables(namespace):
+            yield catalog.load_table(str(TableIdentifier(namespace.lower(), name)))
+
+
+def _show(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:
+    if as_json:
+        echo_json(table_json(table) | ({} if metastore is None else {"metastore": metastore}))
+        return
+    definition = table.definition
+    console = output_console()
+    keys = ", ".join(f"{c.name} {c.type.upper()}" for c in definition.partition_columns) or "none"
+    columns = ", ".join(f"{c.name} {c.type.upper()}" for c in definition.columns)
+    note(console, f"{what} {table.identifier}", "bold")
+    lines = [
+        ("location", definition.location),
+        ("format", definition.format),
+        ("partition columns", keys),
+        ("columns", columns),
+    ]
+    if table.totals.partitions:
+        lines.append(
+            ("partitions", f"{table.totals.partitions:,} with {table.totals.files:,} files, {size(table.totals.bytes)}")
+        )
+    if metastore is not None:
+        lines.append(("metastore", metastore))
+    for label, text in lines:
+        note(console, f"  {label:<18} {text}")
