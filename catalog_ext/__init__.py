@@ -1,4 +1,4 @@
-"""catalog-ext: Hive-style partitioned tables that plan like a modern table format and stay readable by every Hive engine."""
+"""catalog-ext: Hive-style partitioned tables that plan like a modern table format, readable by every Hive engine."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ _PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, _MAP: Mapping}
 
 @dataclass(frozen=True, slots=True)
 class Parameter:
-    """A parameter: its type is ``string``, ``boolean`` or ``map<string,string>``; a default of None means none was given."""
+    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means there is none."""
 
     name: str
     type: str
@@ -87,12 +87,19 @@ class Procedure:
                         f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment})."
                     )
                 value = parameter.default
-            elif not isinstance(value, _PYTHON_TYPES[parameter.type]):
+            elif not _is_of(value, parameter.type):
                 raise InvalidInputError(
-                    f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, not {str(value)[:60]!r}."
+                    f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, "
+                    f"not {str(value)[:60]!r}."
                 )
             bound[parameter.name] = value
         return bound
+
+
+def _is_of(value: object, type_name: str) -> bool:
+    if not isinstance(value, _PYTHON_TYPES[type_name]):
+        return False
+    return not isinstance(value, Mapping) or all(isinstance(v, str) for v in value.values())
 
 
 _TABLE = Parameter("table", "string", "namespace.table", required=True)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.schema_inference import infer_columns, without_keys
 from catalog_ext.survey import Survey, Surveyor
 from metastore.errors import (
+    CatalogExtError,
     InvalidConfigurationError,
     InvalidInputError,
     InvalidTypeError,
@@ -21,7 +22,7 @@ from metastore.storage.locations import canonical_location
 from metastore.types import KEY_TYPES, Field, parse_fields, parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from metastore.storage.store import Storage
 
@@ -58,21 +59,31 @@ class Registration:
             TableLayoutError: The directories are not those that the partition columns promise.
             SchemaConflictError: Types in the sampled files cannot be reconciled.
         """
-        bare = TableDefinition(
+        table = str(self.identifier)
+        try:
+            bare = self._bare()
+            self._check_location(storage, bare)
+            survey = self._survey(bare, Surveyor(storage, sample_files))
+            columns = bare.columns or self._infer(bare, survey, storage)
+        except CatalogExtError as error:
+            if table in error.message:
+                raise
+            raise error.about(f"Table {table} cannot be registered", {"table": table}) from error
+        return replace(bare, columns=columns, partition_columns=survey.partition_columns)
+
+    def _bare(self) -> TableDefinition:
+        """The definition by the user's words alone."""
+        return TableDefinition(
             self.identifier,
             TableType.EXTERNAL,
             check_format(self.format, str(self.identifier)),
             canonical_location(self.location),
-            tuple(map(_column, parse_fields(self.schema))) if self.schema is not None else (),
+            check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else (),
             partition_columns_of(self.partition_columns or {}, str(self.identifier)),
             checked_map(self.options, "options"),
             checked_properties(self.properties),
             self.comment,
         )
-        self._check_location(storage, bare)
-        survey = self._survey(bare, Surveyor(storage, sample_files))
-        columns = bare.columns or self._infer(bare, survey, storage)
-        return _with(bare, columns, survey.partition_columns)
 
     def _check_location(self, storage: Storage, bare: TableDefinition) -> None:
         try:
@@ -88,9 +99,11 @@ class Registration:
                 raise
 
     def _survey(self, bare: TableDefinition, surveyor: Surveyor) -> Survey:
-        if self.partition_columns is None:
-            return surveyor.find_keys(bare.location, str(self.identifier))
-        return surveyor.with_keys(bare, sample=self.schema is None)
+        if self.partition_columns is not None:
+            return surveyor.with_keys(bare, sample=self.schema is None)
+        survey = surveyor.find_keys(bare.location, str(self.identifier))
+        found = {c.name: c.type for c in survey.partition_columns}
+        return replace(survey, partition_columns=partition_columns_of(found, str(self.identifier)))
 
     def _infer(self, bare: TableDefinition, survey: Survey, storage: Storage) -> tuple[Column, ...]:
         if not survey.sample:
@@ -103,15 +116,26 @@ class Registration:
         return without_keys(columns, survey.partition_columns)
 
 
-def _with(bare: TableDefinition, columns: tuple[Column, ...], keys: tuple[Column, ...]) -> TableDefinition:
-    return TableDefinition(
-        bare.identifier, bare.table_type, bare.format, bare.location, columns, keys, bare.options, bare.properties,
-        bare.comment, bare.owner,
-    )  # fmt: skip
-
-
 def _column(f: Field) -> Column:
     return Column(validate_column_name(f.name), str(f.type), f.nullable, f.comment)
+
+
+def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """The columns, if their names are valid and all different.
+
+    Raises:
+        InvalidInputError: A name is not valid, or comes twice.
+    """
+    seen: dict[str, Column] = {}
+    for column in columns:
+        lower = validate_column_name(column.name).lower()
+        if lower in seen:
+            raise InvalidInputError(
+                f"The column {column.name[:120]!r} comes twice in the schema. Names differ by more than their case.",
+                {"column": column.name[:120]},
+            )
+        seen[lower] = column
+    return tuple(seen.values())
 
 
 def check_format(text: str, table: str) -> str:
@@ -151,7 +175,8 @@ def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
     lower = [c.name.lower() for c in columns]
     if len(set(lower)) != len(lower) or len(lower) > MAX_KEYS:
         raise InvalidInputError(
-            f"The partition columns of table {table} must be at most {MAX_KEYS} different names; got {', '.join(lower)[:200]}.",
+            f"The partition columns of table {table} must be at most {MAX_KEYS} different names; "
+            f"got {', '.join(lower)[:200]}.",
             {"table": table},
         )
     return tuple(columns)
@@ -174,12 +199,14 @@ def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
     Raises:
         InvalidConfigurationError: A key or value is not text.
     """
+    result: dict[str, str] = {}
     for key, value in values.items():
-        if not isinstance(key, str) or not isinstance(value, str):
+        if not isinstance(value, str):
             raise InvalidConfigurationError(
-                f"The {what} must be text: {key!r} is {value!r}. Write {str(value)!r} in quotes."
+                f"The {what} must be text: {str(key)[:60]!r} is {str(value)[:60]}. Write it in quotes."
             )
-    return dict(values)
+        result[key] = value
+    return result
 
 
 def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
@@ -208,8 +235,9 @@ def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifie
     names = ", ".join(str(o) for o in others[:5])
     if definition.table_type is TableType.MANAGED:
         raise InvalidInputError(
-            f"The managed table {definition.identifier} cannot lie at {definition.location}: the location is that of, in or around "
-            f"{names}. Choose another location.",
+            f"The managed table {definition.identifier} cannot lie at {definition.location}: the location is that "
+            "of, in "
+            f"or around {names}. Choose another location.",
             {"table": str(definition.identifier), "location": definition.location},
         )
     warnings.warn(

@@ -1,4 +1,4 @@
-"""Catalogs of Spark sessions: the settings that a session needs, and the catalogs that serve the sessions of this process."""
+"""Catalogs of Spark sessions: the settings that a session needs, and the catalogs that serve this process."""
 
 from __future__ import annotations
 
@@ -131,7 +131,8 @@ def active_catalog(table: str) -> Catalog:
         names = ", ".join(_running) or "none"
     if named is None:
         raise InvalidConfigurationError(
-            f"No catalog in this process serves {table[:200]!r} (catalogs here: {names}). Set one up with catalog_ext.configure, or use "
+            f"No catalog in this process serves {table[:200]!r} (catalogs here: {names}). Set one up with "
+            "catalog_ext.configure, or use "
             "CALL <catalog>.system.repair_partitions(…) where the service runs elsewhere.",
             {"table": table[:200]},
         )
@@ -181,7 +182,8 @@ def _active_session_has(catalog: str) -> bool:
     if context.getConf().get(f"spark.sql.catalog.{catalog}") == CATALOG_CLASS and catalog in _running:
         return True
     raise EnvironmentSetupError(
-        f"A Spark session runs already without the catalog {catalog!r}, and cannot be given one: its jars and extensions are set at its "
+        f"A Spark session runs already without the catalog {catalog!r}, and cannot be given one: its jars and "
+        "extensions are set at its "
         "start. Call catalog_ext.configure before getOrCreate, or stop the session first (spark.stop())."
     )
 

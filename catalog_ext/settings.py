@@ -63,7 +63,7 @@ class Settings:
             index: SQLAlchemy URL or path of the index; ``CATALOG_EXT_INDEX``; a SQLite file beside the warehouse.
             metastore: URIs, ``embedded`` or None; ``CATALOG_EXT_METASTORE`` (``none`` for None); what Spark's own
                 configuration names; the embedded one.
-            warehouse: Location of managed tables; ``CATALOG_EXT_WAREHOUSE``; ``spark-warehouse`` in the working directory.
+            warehouse: Location of managed tables; ``CATALOG_EXT_WAREHOUSE``; ``spark-warehouse`` in the working folder.
             storage: Settings for the stores.
             configured_metastore: The URIs that Spark's configuration names, if any.
 
@@ -74,7 +74,7 @@ class Settings:
             raise InvalidConfigurationError(f"{name!r} is not a catalog name. Use letters, digits and '_'.")
         location = _location(warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE") or DEFAULT_WAREHOUSE)
         state = _state_folder(location)
-        chosen = index or os.environ.get("CATALOG_EXT_INDEX") or f"sqlite:///{state / 'index.db'}"
+        chosen = index or os.environ.get("CATALOG_EXT_INDEX") or str(state / "index.db")
         return cls(name, chosen, _metastore(metastore, configured_metastore), location, state, dict(storage or {}))
 
 

@@ -1,4 +1,4 @@
-"""One configuration of S3 for both sides: what is set for S3A is used by Python, and what Python is given is set for S3A."""
+"""One configuration of S3 for both sides: what is set for S3A is used by Python, and the other way round."""
 
 from __future__ import annotations
 
@@ -18,8 +18,9 @@ AWS_SDK_VERSION = "2.35.4"
 
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _EXCLUDED = (
-    "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.slf4j:slf4j-api", "commons-logging:commons-logging",
-    "commons-codec:commons-codec", "org.apache.httpcomponents:httpclient", "org.apache.httpcomponents:httpcore",
+    "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.slf4j:slf4j-api",
+    "commons-logging:commons-logging", "commons-codec:commons-codec", "org.apache.httpcomponents:httpclient",
+    "org.apache.httpcomponents:httpcore",
     "io.netty:netty-buffer", "io.netty:netty-codec", "io.netty:netty-codec-http", "io.netty:netty-codec-http2",
     "io.netty:netty-common", "io.netty:netty-handler", "io.netty:netty-resolver", "io.netty:netty-transport",
     "io.netty:netty-transport-classes-epoll", "io.netty:netty-transport-native-unix-common",

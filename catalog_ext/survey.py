@@ -23,6 +23,8 @@ MAX_SURVEYED_FILES = 20_000
 """Where the keys are given, the survey for a sample of files ends after so many."""
 
 _SHOWN_PATHS = 3
+_MAX_KINDS = 100
+"""Different sets of keys after which the paths certainly disagree, and looking further would only cost memory."""
 
 
 @dataclass
@@ -57,15 +59,17 @@ class Surveyor:
         self._random = random.Random(20250101)
 
     def with_keys(self, definition: TableDefinition, *, sample: bool) -> Survey:
-        """The survey of a table whose partition columns are known; without ``sample`` it ends at the first file that fits.
+        """The survey of a table whose keys are known; without ``sample`` it ends at the first file that fits.
 
         Raises:
             TableLayoutError: The location holds files, and none of them lies where the partition columns say.
+            StorageError: Nothing that fits was found, and a part of the tree cannot be listed.
         """
         layout = Layout(definition)
         survey = Survey(definition.partition_columns)
         root = Location.parse(definition.location)
         fitting = 0
+        failure: ListingFailure | None = None
 
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
@@ -77,6 +81,8 @@ class Surveyor:
         listing = list_tree(self._storage, root, descend=descend, depth_hint=max(1, len(layout.keys)))
         try:
             for event in listing:
+                if isinstance(event, ListingFailure):
+                    failure = failure or event
                 if not isinstance(event, ListedFile) or is_hidden(event.name):
                     continue
                 survey.files += 1
@@ -89,6 +95,9 @@ class Surveyor:
                     break
         finally:
             listing.close()
+        if failure is not None and not fitting:
+            # What could not be looked into may be all that fits, or all that does not.
+            raise failure.error
         if survey.files and not fitting:
             raise _no_partitions(definition, survey)
         return survey
@@ -102,7 +111,7 @@ class Surveyor:
         """
         survey = Survey(())
         root = Location.parse(location)
-        kinds: dict[tuple[str, ...], list[str]] = {}
+        kinds: dict[tuple[str | None, ...], list[str]] = {}
 
         def descend(directory: str) -> bool:
             return not is_hidden(directory.rpartition("/")[2])
@@ -116,17 +125,11 @@ class Surveyor:
                     survey.files += 1
                     self._sample(survey, survey.files, root, event)
                     _remember(kinds.setdefault(_keys(event.directory, table), []), _path(event))
+                    if len(kinds) > _MAX_KINDS:
+                        break
         finally:
             listing.close()
-        if len({tuple(k.lower() for k in keys) for keys in kinds}) > 1:
-            raise _disagreement(table, location, kinds)
-        names = next(iter(kinds), ())
-        if any(name.startswith("<") for name in names):
-            raise TableLayoutError(
-                f"Table {table} cannot be registered: {kinds[names][0]!r} lies in a folder that is not of the form key=value. "
-                "Register the folder that holds the key=value directories, or give partition_columns.",
-                {"table": table, "location": location},
-            )
+        names = _agreed_keys(kinds, table, location)
         return replace(survey, partition_columns=tuple(Column(name, "string") for name in names))
 
     def _sample(self, survey: Survey, seen: int, root: Location, event: ListedFile) -> None:
@@ -151,14 +154,14 @@ def _remember(paths: list[str], path: str) -> None:
         paths.append(path)
 
 
-def _keys(directory: str, table: str) -> tuple[str, ...]:
-    keys: list[str] = []
+def _keys(directory: str, table: str) -> tuple[str | None, ...]:
+    """The keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
+    keys: list[str | None] = []
     for component in directory.split("/") if directory else []:
         split = split_component(component)
         if split is None:
-            # A plain folder between the keys cannot be a partition column; it makes a kind of its own.
-            keys.append(f"<{component}>")
-        elif split[0].lower() in (k.lower() for k in keys):
+            keys.append(None)
+        elif split[0].lower() in (k.lower() for k in keys if k is not None):
             raise TableLayoutError(
                 f"Table {table} cannot be registered: the key {split[0]!r} comes twice in {directory!r}. "
                 "Give partition_columns to register what conforms to them.",
@@ -169,9 +172,32 @@ def _keys(directory: str, table: str) -> tuple[str, ...]:
     return tuple(keys)
 
 
-def _disagreement(table: str, location: str, kinds: Mapping[tuple[str, ...], Sequence[str]]) -> TableLayoutError:
+def _agreed_keys(kinds: Mapping[tuple[str | None, ...], Sequence[str]], table: str, location: str) -> tuple[str, ...]:
+    if not kinds:
+        raise TableLayoutError(
+            f"Table {table} cannot be registered: {location} holds no file, so that no partition columns can be "
+            "found in "
+            "its paths. Give partition_columns (an empty map for none) and schema.",
+            {"table": table, "location": location},
+        )
+    if len({tuple(k and k.lower() for k in keys) for keys in kinds}) > 1:
+        raise _disagreement(table, location, kinds)
+    # Spellings that differ in case are one key; which comes first in a listing must not decide.
+    found = min(kinds, key=lambda keys: tuple(k or "" for k in keys))
+    names = tuple(name for name in found if name is not None)
+    if len(names) < len(found):
+        raise TableLayoutError(
+            f"Table {table} cannot be registered: {kinds[found][0]!r} lies in a folder that is not of the form "
+            "key=value. "
+            "Register the folder that holds the key=value directories, or give partition_columns.",
+            {"table": table, "location": location},
+        )
+    return names
+
+
+def _disagreement(table: str, location: str, kinds: Mapping[tuple[str | None, ...], Sequence[str]]) -> TableLayoutError:
     shown = "; ".join(
-        f"{'/'.join(keys) or 'no keys'} in {', '.join(repr(p[:160]) for p in paths)}"
+        f"{'/'.join(k or '(a plain folder)' for k in keys) or 'no keys'} in {', '.join(repr(p[:160]) for p in paths)}"
         for keys, paths in list(kinds.items())[:5]
     )
     return TableLayoutError(
@@ -184,7 +210,8 @@ def _disagreement(table: str, location: str, kinds: Mapping[tuple[str, ...], Seq
 def _no_partitions(definition: TableDefinition, survey: Survey) -> TableLayoutError:
     keys = "/".join(f"{c.name}=…" for c in definition.partition_columns) or "files directly in it"
     return TableLayoutError(
-        f"Table {definition.identifier} cannot be registered: no file below {definition.location} lies in a directory {keys}. "
+        f"Table {definition.identifier} cannot be registered: no file below {definition.location} lies in a "
+        f"directory {keys}. "
         f"Found: {'; '.join(survey.misfits)}. Check the location and the partition columns and their types.",
         {"table": str(definition.identifier), "location": definition.location},
     )

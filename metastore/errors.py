@@ -46,7 +46,7 @@ raises the matching Spark exception.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -67,6 +67,10 @@ class CatalogExtError(Exception):
         super().__init__(message)
         self.message = message
         self.parameters: dict[str, str] = dict(parameters or {})
+
+    def about(self, what: str, parameters: Mapping[str, str]) -> Self:
+        """The same error that says in front what it is about, with more parameters."""
+        return type(self)(f"{what}: {self.message}", {**parameters, **self.parameters})
 
 
 class InvalidInputError(CatalogExtError):

@@ -6,16 +6,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
-from catalog_ext.repair.layout import Layout, canonical_name, metastore_obstacle
+from catalog_ext.repair.spellings import Spellings
 from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from metastore.model import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.repair.spool import Spool
+    from metastore.predicates import Key
 
-_BELOW = "(name = f.directory OR f.directory = '' OR substr(name, 1, length(f.directory) + 1) = f.directory || '/')"
+_IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,36 +44,59 @@ class Difference:
 
     Args:
         spool: Both sides, filled by ``catalog_ext.repair.observe``.
-        layout: The table's layout.
-        has_directories: Whether the store keeps empty directories, so that a partition's absence means it is gone.
+        keys: The table's partition columns.
+        has_directories: Whether the table's store keeps empty directories, so that an absent partition is gone.
+        drops: Whether partitions that are gone will be dropped, rather than stay registered.
     """
 
-    def __init__(self, spool: Spool, layout: Layout, *, has_directories: bool) -> None:
+    def __init__(self, spool: Spool, keys: Sequence[Key], *, has_directories: bool, drops: bool) -> None:
         self._spool = spool
-        self._layout = layout
+        # Where directories are not kept, one that was registered empty looks the same as ever; it stays.
+        at_root = "1" if has_directories else "0"
+        keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
+        self._is_gone = f"(NOT {_IS_LISTED} AND (i.files > 0 OR {keeps}))"
         self._has_directories = has_directories
-        self._spellings: set[str] = set()
+        stays = f"NOT {self._is_gone}" if drops else "1"
+        self._staying = f"SELECT i.name FROM indexed_partitions i WHERE {stays}"
+        self._spellings = Spellings(keys, self._staying_names, self._holds)
 
     def protect_incomplete(self) -> None:
         """Take everything at or below a directory whose listing failed out of the comparison, and say so."""
         spool = self._spool
         spool.execute(
-            "INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, 'the listing is incomplete: ' || reason FROM failures"
+            "INSERT OR IGNORE INTO skipped"
+            " SELECT directory, '', 0, 0, 'the listing is incomplete: ' || reason FROM failures"
         )
         if spool.value("SELECT count(*) FROM failures") == 0:
             return
+        # "0" is the character after "/": the range holds what lies below the directory.
+        for side in ("listed_partitions", "indexed_partitions"):
+            spool.execute(
+                f"INSERT OR IGNORE INTO protected"
+                f" SELECT p.name FROM failures f CROSS JOIN {side} p ON p.name = f.directory"
+                f" UNION ALL SELECT p.name FROM failures f CROSS JOIN {side} p"
+                " ON p.name > f.directory || '/' AND p.name < f.directory || '0'"
+                f" UNION ALL SELECT name FROM {side} WHERE EXISTS (SELECT 1 FROM failures WHERE directory = '')"
+            )
         for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
-            spool.execute(f"DELETE FROM {side} WHERE EXISTS (SELECT 1 FROM failures f WHERE {_BELOW})")
+            spool.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+
+    def _staying_names(self) -> Iterator[str]:
+        return (name for (name,) in self._spool.rows(self._staying))
+
+    def _holds(self, name: str) -> bool:
+        query = f"SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name = ?) OR ? IN ({self._staying})"
+        return bool(self._spool.value(query, (name, name)))
 
     def dropped(self) -> Iterator[Proposed]:
         """Partitions that are registered and gone."""
-        had_files = "" if self._has_directories else "AND i.files > 0"
         query = (
             "SELECT name, coalesce(location, name), files, bytes FROM indexed_partitions i "
-            f"WHERE NOT EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name) {had_files} ORDER BY name"
+            f"WHERE {self._is_gone} ORDER BY name"
         )
         for name, path, files, size in self._spool.rows(query):
-            reason = "the directory has gone" if self._has_directories else "no file is left under the prefix"
+            keeps = path.startswith("file:") if "://" in path else self._has_directories
+            reason = "the directory has gone" if keeps else "no file is left under the prefix"
             yield Proposed(DropPartition(name), (Line("drop", name, path, files, size, reason),))
 
     def added(self) -> Iterator[Proposed]:
@@ -81,42 +105,28 @@ class Difference:
             "SELECT name, path, size, modified_ms FROM ("
             " SELECT name, NULL AS path, 0 AS size, 0 AS modified_ms FROM listed_partitions"
             " UNION ALL SELECT name, path, size, modified_ms FROM listed_files) l"
-            " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name"
+            " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name) ORDER BY name, path"
         )
         for name, rows in groupby(self._spool.rows(query), key=lambda row: row[0]):
-            files = tuple(DataFile(path, size, modified) for _, path, size, modified in rows if path is not None)
-            obstacle = self._obstacle(name)
+            # By path: a listing may hold a file twice.
+            by_path = {path: DataFile(path, size, modified) for _, path, size, modified in rows if path is not None}
+            files = tuple(by_path.values())
+            obstacle = self._spellings.obstacle(name)
             line = Line("add", name, name, len(files), sum(f.size for f in files), obstacle or "new on the store")
             yield Proposed(AddPartition(name, files, in_metastore=not obstacle), (line,))
 
-    def _obstacle(self, name: str) -> str:
-        if not name:
-            return ""
-        obstacle = metastore_obstacle(name, self._layout.keys)
-        if obstacle:
-            return obstacle
-        canonical = canonical_name(name, self._layout.keys)
-        if canonical == name:
-            return ""
-        # Names that Hive would write differently are few, so remembering them costs nothing.
-        twin = canonical in self._spellings or self._spool.value(
-            "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name = ?) OR EXISTS (SELECT 1 FROM indexed_partitions WHERE name = ?)",
-            (canonical, canonical),
-        )
-        self._spellings.add(canonical)
-        return f"not representable in the metastore beside {canonical}, which has the same values" if twin else ""
-
     def changed(self) -> Iterator[Proposed]:
         """Known partitions whose files differ."""
-        listed, indexed = (
-            "SELECT name, path, size, modified_ms FROM listed_files",
-            "SELECT name, path, size, modified_ms FROM indexed_files",
-        )
+        # One sort of both sides: at 200,000 files five times as fast as EXCEPT in both directions.
         query = (
-            f"SELECT name, path, size, modified_ms, side FROM ("
-            f" SELECT *, 1 AS side FROM ({listed} EXCEPT {indexed}) UNION ALL SELECT *, 0 AS side FROM ({indexed} EXCEPT {listed})) d"
+            "SELECT name, path, size, modified_ms, side FROM ("
+            " SELECT name, path, size, modified_ms, max(side) AS side FROM ("
+            "  SELECT name, path, size, modified_ms, 1 AS side FROM listed_files"
+            "  UNION ALL SELECT name, path, size, modified_ms, 0 FROM indexed_files)"
+            " GROUP BY name, path, size, modified_ms HAVING min(side) = max(side)) d"
             " WHERE EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = d.name)"
-            " AND (side = 1 OR EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = d.name)) ORDER BY name, path, side"
+            " AND (side = 1 OR EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = d.name))"
+            " ORDER BY name, path, side"
         )
         for name, rows in groupby(self._spool.rows(query), key=lambda row: row[0]):
             added: list[DataFile] = []

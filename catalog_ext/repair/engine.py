@@ -5,13 +5,21 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from catalog_ext.repair.difference import Difference, Line, Proposed
 from catalog_ext.repair.layout import Layout
-from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, observe_elsewhere, observe_index
+from catalog_ext.repair.observe import (
+    Progress,
+    RepairProgress,
+    StoreObserver,
+    observe_elsewhere,
+    observe_index,
+    report_elsewhere,
+)
 from metastore.changes import AddPartition, ReplaceFiles
 from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
 
@@ -29,7 +37,7 @@ MAX_BATCH_FILES = 50_000
 
 
 class RepairMode(StrEnum):
-    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known partitions' files."""
+    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known files."""
 
     ADD = "add"
     DROP = "drop"
@@ -96,10 +104,13 @@ class Repair:
             StorageError: The table's location cannot be listed at all.
             RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
         """
+        mode = self._options.mode
         self._observe(spool)
         self._progress(RepairProgress("comparing", 0, 0))
         has_directories = self._storage.store_has_directories(self._table.definition.location)
-        difference = Difference(spool, self._layout, has_directories=has_directories)
+        difference = Difference(
+            spool, self._layout.keys, has_directories=has_directories, drops=mode is not RepairMode.ADD
+        )
         difference.protect_incomplete()
         spool.execute(
             "INSERT INTO entries (action, partition, path, files, bytes, reason)"
@@ -111,11 +122,17 @@ class Repair:
 
     def _observe(self, spool: Spool) -> None:
         mode, predicate = self._options.mode, self._options.predicate
-        StoreObserver(self._storage, self._table, self._layout, spool, self._progress).observe(
-            selective=predicate is not None
-        )
-        observe_index(self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC)
-        observe_elsewhere(self._storage, self._table, spool)
+        observer = StoreObserver(self._storage, self._table, self._layout, spool, self._progress)
+        # The store and the database wait for different things, so that waiting for both at once costs nothing.
+        with ThreadPoolExecutor(1, thread_name_prefix="catalog-ext-repair") as pool:
+            indexed = pool.submit(
+                observe_index, self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC
+            )
+            observer.observe(selective=predicate is not None)
+            indexed.result()
+        report_elsewhere(spool)
+        if mode is not RepairMode.ADD:
+            observe_elsewhere(self._storage, spool)
 
     def _refuse_if_strict(self, spool: Spool) -> None:
         count = spool.value("SELECT count(*) FROM skipped")
@@ -125,8 +142,9 @@ class Repair:
             f"{path[:160]!r}: {reason}"
             for path, reason in spool.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
         )
+        paths = "1 path" if count == 1 else f"{count} paths"
         raise RepairRefusedError(
-            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {count} paths: {first}"
+            f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {paths}: {first}"
             f"{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
             {"table": str(self._table.identifier), "skipped": str(count)},
         )
@@ -163,25 +181,44 @@ class Repair:
         self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files))
 
     def _commit(self, batch: list[Proposed], spool: Spool) -> list[Proposed]:
-        # A conflict means that somebody changed the same partition meanwhile. Halving finds it without giving up the rest.
-        summary = {"mode": str(self._options.mode), "where": self._options.where}
         try:
             commit = self._index.commit(
                 self._table.table_id,
                 [p.change for p in batch],
                 operation="repair",
-                summary=summary,
+                summary={"mode": str(self._options.mode), "where": self._options.where},
                 deliver=self._options.deliver,
             )
         except ConflictError as error:
-            if len(batch) == 1:
-                name = batch[0].change.name
-                _record(spool, Line("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {error.message}"))
-                return []
-            middle = len(batch) // 2
-            return self._commit(batch[:middle], spool) + self._commit(batch[middle:], spool)
+            return self._commit_without_conflicts(batch, spool, error)
         self._version = commit.version
         return batch
+
+    def _commit_without_conflicts(self, batch: list[Proposed], spool: Spool, error: ConflictError) -> list[Proposed]:
+        """Commit what nobody else has changed meanwhile; the rest is reported as skipped."""
+        there = self._index.partition_exists(
+            self._index.load_table_by_id(self._table.table_id), [p.change.name for p in batch]
+        )
+        possible: list[Proposed] = []
+        for proposed in batch:
+            is_there = proposed.change.name in there
+            if isinstance(proposed.change, AddPartition) is not is_there:
+                possible.append(proposed)
+            else:
+                _skip(spool, proposed, "is registered already" if is_there else "is no longer registered")
+        if len(possible) < len(batch):
+            return self._commit(possible, spool) if possible else []
+        if len(batch) == 1:
+            _skip(spool, batch[0], error.message)
+            return []
+        # It is about the files of known partitions. Halving finds which, without giving up the rest.
+        middle = len(batch) // 2
+        return self._commit(batch[:middle], spool) + self._commit(batch[middle:], spool)
+
+
+def _skip(spool: Spool, proposed: Proposed, what: str) -> None:
+    name = proposed.change.name
+    _record(spool, Line("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {what}"))
 
 
 def _record(spool: Spool, line: Line) -> None:

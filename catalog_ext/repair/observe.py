@@ -8,11 +8,12 @@ from dataclasses import dataclass
 from functools import lru_cache
 from itertools import islice
 from queue import Empty, SimpleQueue
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.repair.layout import Layout, Place
-from metastore.errors import LocationNotFoundError, StorageError
+from metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
 from metastore.names import is_hidden
+from metastore.storage.failures import is_missing_bucket
 from metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from metastore.storage.listing import list_tree
 from metastore.storage.store import EntryKind, Storage
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
+_NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
+_Skipped: TypeAlias = tuple[str, str, int, int, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,9 +76,11 @@ class StoreObserver:
         self._spool = spool
         self._progress = progress
         self._judge = lru_cache(maxsize=65536)(layout.judge)
-        self._skipped: SimpleQueue[tuple[str, str]] = SimpleQueue()
+        self._has_directories = storage.store_has_directories(table.definition.location)
+        self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
         self._partitions: list[tuple[str]] = []
         self._files: list[tuple[str, str, int, int]] = []
+        self._last_directory: str | None = None
         self._seen_partitions = 0
         self._seen_files = 0
 
@@ -83,6 +88,7 @@ class StoreObserver:
         """List the tree; failures of parts of it are recorded, a failure of the root raises.
 
         Raises:
+            LocationNotFoundError: The table's location is not there.
             StorageError: The table's location cannot be listed.
         """
         root = self._table.definition.location
@@ -96,50 +102,57 @@ class StoreObserver:
                     self._take_directory(event.directory)
                 else:
                     self._take_failure(event)
+                if len(self._files) + len(self._partitions) >= _BUFFER_ROWS:
+                    self._flush()
         finally:
             listing.close()
+        if not self._layout.keys and self._has_directories:
+            self._partitions.append(("",))
         self._flush()
-        self._spool.execute("INSERT OR IGNORE INTO listed_partitions SELECT DISTINCT name FROM listed_files")
-        if not self._layout.keys and self._storage.store_has_directories(root):
-            self._spool.insert("listed_partitions", [("",)], columns=1, ignore=True)
 
     def _descend(self, directory: str) -> bool:
         if not storable(directory):
-            self._skipped.put((printable(directory), "the name is not valid UTF-8 or holds a NUL"))
+            self._skip(printable(directory), _NOT_TEXT)
             return False
         verdict = self._judge(directory)
         if verdict.place is Place.MISFIT:
-            self._skipped.put((directory, verdict.reason))
+            self._skip(directory, verdict.reason)
         return verdict.place in (Place.ABOVE, Place.PARTITION)
 
     def _take_file(self, event: ListedFile) -> None:
-        if is_hidden(event.name) or not event.name:
+        directory, name = event.directory, event.name
+        if is_hidden(name) or not name:
             return
-        if not storable(event.name):
-            self._skipped.put(
-                (printable(f"{event.directory}/{event.name}"), "the name is not valid UTF-8 or holds a NUL")
-            )
+        if not storable(name):
+            self._skip(printable(_path(event)), _NOT_TEXT, files=1, size=event.size)
             return
-        if self._judge(event.directory).place is Place.PARTITION:
-            self._files.append((event.directory, event.name, event.size, event.modified_ms))
-            if len(self._files) >= _BUFFER_ROWS:
-                self._flush()
-        else:
-            path = f"{event.directory}/{event.name}" if event.directory else event.name
-            self._skipped.put((path, "the file lies above the partition directories"))
+        place = self._judge(directory).place
+        if place is Place.PARTITION:
+            self._files.append((directory, name, event.size, event.modified_ms))
+            if directory != self._last_directory and not self._has_directories:
+                # Where no directories are listed, it is the files that tell of them.
+                self._partitions.append((directory,))
+                self._last_directory = directory
+        elif place is Place.ABOVE:
+            self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
         if self._judge(directory).place is Place.PARTITION:
             self._partitions.append((directory,))
-            if len(self._partitions) >= _BUFFER_ROWS:
-                self._flush()
 
     def _take_failure(self, failure: ListingFailure) -> None:
-        self._spool.insert("failures", [(failure.directory, failure.error.message)], columns=2, ignore=True)
+        row = (printable(failure.directory), failure.error.message)
+        self._spool.insert("failures", [row], columns=2, ignore=True)
+
+    def _skip(self, path: str, reason: str, *, files: int = 0, size: int = 0) -> None:
+        self._skipped.put((path, "", files, size, reason))
+        if self._skipped.qsize() >= _BUFFER_ROWS:
+            # A tree may hold more misfits than memory, and nothing else that would make us come by here.
+            self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
 
     def _flush(self) -> None:
-        self._seen_partitions += len(self._partitions)
         self._seen_files += len(self._files)
+        self._seen_partitions += len(self._partitions)
         self._spool.insert("listed_partitions", self._partitions, columns=1, ignore=True)
         self._spool.insert("listed_files", self._files, columns=4)
         self._partitions.clear()
@@ -147,17 +160,20 @@ class StoreObserver:
         self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
         self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
 
-    def _drain_skipped(self) -> Iterator[tuple[str, str, int, int, str]]:
+    def _drain_skipped(self) -> Iterator[_Skipped]:
         while True:
             try:
-                path, reason = self._skipped.get_nowait()
+                yield self._skipped.get_nowait()
             except Empty:
                 return
-            yield path, "", 0, 0, reason
+
+
+def _path(event: ListedFile) -> str:
+    return f"{event.directory}/{event.name}" if event.directory else event.name
 
 
 def observe_index(index: Index, table: Table, predicate: Predicate | None, spool: Spool, *, files: bool) -> None:
-    """Copy the registered partitions (and their files, where wanted) of the pinned version into the scratch database."""
+    """Copy what is registered at the pinned version (files only where wanted) into the scratch database."""
     for batch in index.list_partitions(table, predicate):
         columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
         spool.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
@@ -167,8 +183,8 @@ def observe_index(index: Index, table: Table, predicate: Predicate | None, spool
             spool.insert("indexed_files", zip(*columns, strict=True), columns=4)
 
 
-def observe_elsewhere(storage: Storage, table: Table, spool: Spool) -> None:
-    """List the partitions that are registered at a location of their own, and report their twins below the table's."""
+def report_elsewhere(spool: Spool) -> None:
+    """Take directories whose partition is registered at another location out of the comparison, and say so."""
     spool.execute(
         "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
@@ -177,6 +193,10 @@ def observe_elsewhere(storage: Storage, table: Table, spool: Spool) -> None:
         spool.execute(
             f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         )
+
+
+def observe_elsewhere(storage: Storage, spool: Spool) -> None:
+    """List the partitions that are registered at a location of their own into the scratch database."""
     elsewhere = spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
     list_locations(storage, elsewhere, spool)
 
@@ -187,23 +207,24 @@ def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], spoo
         while chunk := list(islice(partitions, 256)):
             outcomes = pool.map(lambda item: _list_location(storage, *item), chunk)
             for (name, _), outcome in zip(chunk, outcomes, strict=True):
-                if isinstance(outcome, StorageError):
+                if isinstance(outcome, CatalogExtError):
                     spool.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
                 elif outcome is not None:
                     spool.insert("listed_partitions", [(name,)], columns=1, ignore=True)
                     spool.insert("listed_files", [(name, *file) for file in outcome], columns=4)
 
 
-def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str, int, int]] | StorageError | None:
+def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str, int, int]] | CatalogExtError | None:
     try:
         entries = storage.list_directory(location)
-    except LocationNotFoundError:
-        return None
+    except LocationNotFoundError as error:
+        # A bucket that is not there is more likely a wrong endpoint than that many partitions dropped at once.
+        return error if is_missing_bucket(error) else None
     except StorageError as error:
         return error
     files = [
         (e.location.name, e.size, e.modified_ms)
         for e in entries
-        if e.kind is EntryKind.FILE and not is_hidden(e.location.name)
+        if e.kind is EntryKind.FILE and not is_hidden(e.location.name) and storable(e.location.name)
     ]
     return files if files or storage.store_has_directories(location) else None

@@ -15,13 +15,15 @@ if TYPE_CHECKING:
     from catalog_ext.repair.spool import Spool
 
 SCHEMA = pa.schema([
-    ("action", pa.string()), ("partition", pa.string()), ("path", pa.string()), ("files", pa.int64()), ("bytes", pa.int64()),
-    ("reason", pa.string()),
+    ("action", pa.string()), ("partition", pa.string()), ("path", pa.string()), ("files", pa.int64()),
+    ("bytes", pa.int64()), ("reason", pa.string()),
 ])  # fmt: skip
 """The columns of a report as rows, as ``CALL system.repair_partitions`` returns them."""
 
 _SHOWN = 20
+_SHOWN_IN_NOTEBOOK = 100
 _COLUMNS = "action, partition, path, files, bytes, reason"
+_WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +68,23 @@ class ReportEntries(Sequence[ReportEntry]):
     def __getitem__(self, index: slice) -> list[ReportEntry]: ...
     def __getitem__(self, index: int | slice) -> ReportEntry | list[ReportEntry]:
         if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(self._length))]
+            wanted = range(*index.indices(self._length))
+            if not wanted:
+                return []
+            low, high = min(wanted[0], wanted[-1]), max(wanted[0], wanted[-1])
+            found = self._between(low, high + 1)
+            return [found[i - low] for i in wanted]
         position = index + self._length if index < 0 else index
         if not 0 <= position < self._length:
-            raise IndexError(index)
-        query = f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq LIMIT 1 OFFSET ?"
-        return ReportEntry(*next(self._spool.rows(query, (self._action, position))))
+            raise IndexError(f"There is no entry {index}; there are {self._length}.")
+        return self._between(position, position + 1)[0]
+
+    def _between(self, start: int, stop: int) -> list[ReportEntry]:
+        query = f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq LIMIT ? OFFSET ?"
+        return [ReportEntry(*row) for row in self._spool.rows(query, (self._action, stop - start, start))]
 
     def __repr__(self) -> str:
-        return f"<{self._length} entries>"
+        return f"<{_count(self._length, 'entry', 'entries')}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +128,10 @@ class RepairReport:
 
     def counts(self, action: str) -> Counts:
         """The distinct partitions, the files and the bytes of one action (``add``, ``drop``, ``change``, ``skip``)."""
-        query = "SELECT count(DISTINCT partition), coalesce(sum(files), 0), coalesce(sum(bytes), 0) FROM entries WHERE action = ?"
+        query = (
+            "SELECT count(DISTINCT partition), coalesce(sum(files), 0), coalesce(sum(bytes), 0)"
+            " FROM entries WHERE action = ?"
+        )
         return Counts(*next(self._spool.rows(query, (action,))))
 
     def __iter__(self) -> Iterator[ReportEntry]:
@@ -140,55 +153,94 @@ class RepairReport:
 
     def to_json(self) -> str:
         """The report as one JSON object."""
-        return json.dumps({
-            "table": self.table, "mode": self.mode, "where": self.where, "dry_run": self.dry_run, "version": self.version,
-            "pending_deliveries": self.pending_deliveries, "delivery_error": self.delivery_error,
-            "added": [asdict(e) for e in self.added], "dropped": [asdict(e) for e in self.dropped],
-            "changed": [asdict(e) for e in self.changed], "skipped": [asdict(e) for e in self.skipped],
-        }, ensure_ascii=False)  # fmt: skip
+        return "".join(self.json_chunks())
+
+    def json_chunks(self) -> Iterator[str]:
+        """The text of ``to_json`` in pieces, for reports that are larger than memory."""
+        head = {
+            "table": self.table, "mode": self.mode, "where": self.where, "dry_run": self.dry_run,
+            "version": self.version, "pending_deliveries": self.pending_deliveries,
+            "delivery_error": self.delivery_error,
+        }  # fmt: skip
+        yield json.dumps(head, ensure_ascii=False)[:-1]
+        for word, entries in self._by_word():
+            yield f', "{word}": ['
+            for number, entry in enumerate(entries):
+                yield (", " if number else "") + json.dumps(asdict(entry), ensure_ascii=False)
+            yield "]"
+        yield "}"
+
+    def _by_word(self) -> Iterator[tuple[str, ReportEntries]]:
+        yield from zip(_WORDS.values(), (self.added, self.dropped, self.changed, self.skipped), strict=True)
 
     def _headline(self) -> str:
         verb = "Preview of repair" if self.dry_run else "Repair"
-        limit = f" where {self.where}" if self.where else ""
+        limit = f" where {_one_line(self.where)}" if self.where else ""
         state = "nothing was changed" if self.dry_run else f"version {self.version}"
         return f"{verb} of {self.table} (mode {self.mode}{limit}): {state}"
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        for action, word in (("add", "added"), ("drop", "dropped"), ("change", "changed"), ("skip", "skipped")):
+        """What was done, an action a line; nothing for an action of which there is nothing to say."""
+        for action, word in _WORDS.items():
             counts = self.counts(action)
-            if action == "skip":
-                yield word, f"{len(self.skipped):,} paths"
-            else:
-                yield word, f"{counts.partitions:,} partitions, {counts.files:,} files, {format_bytes(counts.bytes)}"
+            if action == "skip" and self.skipped:
+                yield word, _count(len(self.skipped), "path")
+            elif action != "skip" and counts.partitions:
+                text = f"{_count(counts.partitions, 'partition')}, {_count(counts.files, 'file')}"
+                yield word, f"{text}, {format_bytes(counts.bytes)}"
+
+    def _notes(self) -> Iterator[str]:
+        if not len(self):
+            yield "nothing to do: the index agrees with the store"
+        if self.pending_deliveries:
+            changes = _count(self.pending_deliveries, "change")
+            reason = f" ({_one_line(self.delivery_error)})" if self.delivery_error else ""
+            yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
+
+    def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
+        """The first entries of every action that is worth a line for each."""
+        for entries in (self.dropped, self.changed, self.skipped):
+            yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:
         """The report in a few lines of text: counts, and the first entries of what is not plain."""
         lines = [self._headline(), *(f"  {word:<8} {text}" for word, text in self._lines())]
-        for entry in [*islice(self.dropped, _SHOWN), *islice(self.changed, _SHOWN), *islice(self.skipped, _SHOWN)]:
-            lines.append(f"  {entry.action:<7} {_one_line(entry.path)}: {entry.reason}")
-        if self.pending_deliveries:
-            lines.append(f"  the metastore has not taken {self.pending_deliveries} messages yet: {self.delivery_error}")
-        return "\n".join(lines)
+        for entries, shown in self._remarkable():
+            lines += [_text_line(entry) for entry in shown]
+            if len(entries) > len(shown):
+                lines.append(f"           … and {len(entries) - len(shown):,} more")
+        return "\n".join([*lines, *(f"  {note}" for note in self._notes())])
 
     def __str__(self) -> str:
         return self.summary()
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{word}: {text}" for word, text in self._lines())
-        return f"<RepairReport {self.table} {self.mode}{' dry run' if self.dry_run else ''}; {counts}>"
+        counts = ", ".join(f"{word} {text}" for word, text in self._lines()) or "nothing to do"
+        return f"<RepairReport of {self.table}, mode {self.mode}{', dry run' if self.dry_run else ''}: {counts}>"
 
     def _repr_html_(self) -> str:
         counts = "".join(f"<tr><th>{word}</th><td>{text}</td></tr>" for word, text in self._lines())
-        rows = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(str(v))}</td>" for v in asdict(entry).values()) + "</tr>"
-            for entry in islice(self, 100)
-        )
-        heads = "".join(f"<th>{name}</th>" for name in SCHEMA.names)
-        more = f"<p>… and {len(self) - 100:,} more</p>" if len(self) > 100 else ""
-        return (
-            f"<p><b>{html.escape(self._headline())}</b></p><table>{counts}</table>"
-            f"<table><thead><tr>{heads}</tr></thead><tbody>{rows}</tbody></table>{more}"
-        )
+        notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
+        head = f"<p><b>{html.escape(self._headline())}</b></p>{f'<table>{counts}</table>' if counts else ''}{notes}"
+        if not len(self):
+            return head
+        rows = "".join(_html_row(entry) for entry in islice(self, _SHOWN_IN_NOTEBOOK))
+        names = "".join(f"<th>{name}</th>" for name in SCHEMA.names)
+        hidden = len(self) - _SHOWN_IN_NOTEBOOK
+        more = f"<p>… and {hidden:,} more</p>" if hidden > 0 else ""
+        return f"{head}<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{more}"
+
+
+def _text_line(entry: ReportEntry) -> str:
+    return f"  {entry.action:<8} {_one_line(entry.path) or '(the table)'}: {_one_line(entry.reason, 500)}"
+
+
+def _html_row(entry: ReportEntry) -> str:
+    return "<tr>" + "".join(f"<td>{html.escape(_one_line(str(v), 500))}</td>" for v in asdict(entry).values()) + "</tr>"
+
+
+def _count(number: int, one: str, many: str | None = None) -> str:
+    return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def format_bytes(size: int) -> str:
@@ -199,12 +251,14 @@ def format_bytes(size: int) -> str:
     """
     number, unit = float(size), "B"
     for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if number < 1024 or unit == "TiB":
+        # What would round up to 1024.0 is 1.0 of the next unit.
+        if number < 1023.95 or unit == "TiB":
             break
         number /= 1024
     return f"{size} B" if unit == "B" else f"{number:.1f} {unit}"
 
 
-def _one_line(path: str) -> str:
-    escaped = path.encode("unicode_escape", "backslashreplace").decode("ascii") if not path.isprintable() else path
-    return escaped if len(escaped) <= 160 else f"{escaped[:120]}…"
+def _one_line(text: str, limit: int = 160) -> str:
+    """The text without line breaks and other characters that do not print, cut where it is longer than the limit."""
+    shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
+    return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

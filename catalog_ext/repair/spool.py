@@ -6,12 +6,9 @@ bounded cache.
 
 from __future__ import annotations
 
-import os
 import sqlite3
-import tempfile
-import weakref
-from contextlib import suppress
-from pathlib import Path
+import threading
+from contextlib import closing
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from metastore.errors import StorageError
@@ -26,8 +23,11 @@ CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEG
 CREATE TABLE indexed_partitions (name TEXT PRIMARY KEY, location TEXT, files INTEGER, bytes INTEGER) WITHOUT ROWID;
 CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
+CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
-CREATE TABLE entries (seq INTEGER PRIMARY KEY, action TEXT, partition TEXT, path TEXT, files INTEGER, bytes INTEGER, reason TEXT);
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, action TEXT, partition TEXT, path TEXT, files INTEGER, bytes INTEGER, reason TEXT
+);
 CREATE INDEX entries_by_action ON entries (action, seq);
 """
 _P = ParamSpec("_P")
@@ -40,27 +40,20 @@ def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
             return method(*args, **kwargs)
         except sqlite3.Error as error:
             raise StorageError(
-                f"The scratch file of this repair in {tempfile.gettempdir()} failed: {error}. Nothing more was changed; free some "
-                "space there, or set TMPDIR to a disk with room, and run the repair again."
+                f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set "
+                "SQLITE_TMPDIR to a directory on a disk with room, and run the repair again."
             ) from error
 
     return call
 
 
-def _discard(connection: sqlite3.Connection, path: str) -> None:
-    connection.close()
-    with suppress(FileNotFoundError):
-        Path(path).unlink()
-
-
 class Spool:
-    """A scratch database that goes with its owner."""
+    """A scratch database that goes with its owner, or with the process, however that ends; threads may share it."""
 
     def __init__(self) -> None:
-        handle, path = tempfile.mkstemp(prefix="catalog-ext-repair-", suffix=".db")
-        os.close(handle)
-        self._db = sqlite3.connect(path, check_same_thread=False, isolation_level=None)
-        self._finalizer = weakref.finalize(self, _discard, self._db, path)
+        # SQLite's own temporary database: on disk beyond its cache, and unlinked as soon as it is open.
+        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._lock = threading.Lock()
         for pragma in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_CACHE_KIB}", "locking_mode=EXCLUSIVE"):
             self._db.execute(f"PRAGMA {pragma}")
         self._db.executescript(_SCHEMA)
@@ -68,14 +61,15 @@ class Spool:
 
     def close(self) -> None:
         """Delete the scratch database; the report's entries go with it."""
-        self._finalizer()
+        self._db.close()
 
     @_translated
     def insert(self, table: str, rows: Iterable[tuple[Any, ...]], *, columns: int, ignore: bool = False) -> None:
         """Add rows to one of the scratch tables; with ``ignore`` those that are there already are left out."""
         marks = ",".join("?" * columns)
         verb = "INSERT OR IGNORE" if ignore else "INSERT"
-        self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
+        with self._lock:
+            self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
 
     @_translated
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
@@ -83,15 +77,15 @@ class Spool:
         self._db.execute(statement, parameters)
 
     @_translated
-    def value(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:
+    def value(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 -- as the query has it
         """The single value that a query gives."""
         return self._db.execute(query, parameters).fetchone()[0]
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """The rows of a query, one by one."""
-        cursor = _translated(self._db.execute)(query, parameters)
-        while rows := _translated(cursor.fetchmany)(1000):
-            yield from rows
+        with closing(_translated(self._db.execute)(query, parameters)) as cursor:
+            while rows := _translated(cursor.fetchmany)(1000):
+                yield from rows
 
     def add_entry(self, action: str, partition: str, path: str, files: int, size: int, reason: str) -> None:
         """Append one entry to the report."""

@@ -62,7 +62,10 @@ def _next_step(stack: list[_Open], root: Location, descend: Descend) -> Iterator
 def _look_at(entry: os.DirEntry[str], level: _Open, root: Location) -> Listed | None:
     name = entry.name
     if not name.isascii() and not _is_text(name):
-        return ListingFailure(level.directory, _not_text(entry, root))
+        # The entry, not the directory that holds it: what cannot be registered hides nothing that could be.
+        shown_name = name.encode("utf-8", "backslashreplace").decode()
+        path = f"{level.directory}/{shown_name}" if level.directory else shown_name
+        return ListingFailure(path, _not_text(entry, root))
     try:
         if entry.is_dir():
             return ListedDirectory(f"{level.directory}/{name}" if level.directory else name)

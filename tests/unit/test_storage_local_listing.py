@@ -123,7 +123,7 @@ def test_a_name_that_is_not_text_is_a_failure_and_stops_nothing(tmp_path: Path) 
     listed = list(list_tree(Storage(), str(tmp_path), descend=everything, depth_hint=1))
     assert files_of(listed) == {"k=1/f"}
     (failure,) = [item for item in listed if isinstance(item, ListingFailure)]
-    assert failure.directory == "k=1"
+    assert failure.directory == "k=1/bad\\udcff"
     assert "UTF-8" in failure.error.message
     failure.error.message.encode()
 

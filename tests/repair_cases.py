@@ -1,0 +1,71 @@
+"""What the tests of repair share: a catalog over a local folder, trees of files, and the naive truth about them."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import catalog_ext
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+KEYS = {"ds": "DATE", "region": "STRING"}
+
+
+def local_catalog(folder: Path, *, index: str | None = None, metastore: str | None = None) -> Catalog:
+    """A catalog on the index alone, whose namespace ``s`` is there."""
+    catalog = catalog_ext.connect(
+        index=index or str(folder / "index.db"), metastore=metastore, warehouse=str(folder / "warehouse")
+    )
+    if "s" not in catalog.list_namespaces():
+        catalog.create_namespace("s")
+    return catalog
+
+
+def write(root: Path, *paths: str, content: bytes = b"x") -> None:
+    """Files with these paths below the root; a path that ends in a slash is an empty directory."""
+    for path in paths:
+        place = root / path
+        if path.endswith("/"):
+            place.mkdir(parents=True, exist_ok=True)
+        else:
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.write_bytes(content)
+
+
+def register(catalog: Catalog, root: Path, keys: Mapping[str, str] | None = None, *, table: str = "s.t") -> None:
+    """A table at the root, which is made if it is not there."""
+    root.mkdir(parents=True, exist_ok=True)
+    catalog.register_table(
+        table, location=str(root), partition_columns=KEYS if keys is None else keys, schema="x INT", format="csv"
+    )
+
+
+def indexed(catalog: Catalog, table: str = "s.t") -> dict[str, dict[str, int]]:
+    """What the index holds: partition names, in each the files with their sizes."""
+    held: dict[str, dict[str, int]] = {name: {} for name in catalog.partitions(table).column("partition").to_pylist()}
+    for row in catalog.files(table).to_pylist():
+        assert row["path"] not in held[row["partition"]], "a file is registered once"
+        held[row["partition"]][row["path"]] = row["size"]
+    return held
+
+
+def walked(root: Path, depth: int) -> dict[str, dict[str, int]]:
+    """What lies in directories of this depth whose components all have an ``=``: the naive truth for valid trees."""
+    found: dict[str, dict[str, int]] = {}
+    for folder, _, names in os.walk(root):
+        directory = os.path.relpath(folder, root)
+        parts = [] if directory == "." else directory.split("/")
+        if len(parts) == depth and all("=" in part for part in parts):
+            visible = [n for n in names if not n.startswith(("_", ".")) or "=" in n]
+            found["/".join(parts)] = {n: os.path.getsize(os.path.join(folder, n)) for n in visible}
+    return found
+
+
+def skipped(report: catalog_ext.RepairReport) -> dict[str, str]:
+    """The reasons, by path."""
+    return {entry.path: entry.reason for entry in report.skipped}
