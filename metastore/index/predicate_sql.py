@@ -56,10 +56,21 @@ _NEGATED = {
 
 @dataclass(frozen=True, slots=True)
 class Condition:
-    """A clause, and whether it holds for exactly the rows of the predicate or for some more."""
+    """A clause, and whether it holds for exactly the rows of the predicate or for some more.
+
+    Attributes:
+        ids: Selects ``partition_id`` of a few partitions, among which alone the clause is to be asked.
+    """
 
     clause: _Clause
     exact: bool = True
+    ids: sa.Subquery | None = None
+
+    def within(self, rows: sa.FromClause) -> _Clause:
+        """The whole condition as a clause on the rows."""
+        if self.ids is None:
+            return self.clause
+        return sa.and_(rows.c.partition_id.in_(sa.select(self.ids.c.partition_id)), self.clause)
 
 
 Scope = Callable[[sa.FromClause], Sequence[_Clause]]
@@ -96,7 +107,7 @@ class _Visitor:
             case Constant(value):
                 return _TRUE if value else _FALSE
             case And(args):
-                return _every([self.holds(a, rows) for a in args])
+                return _every([self.holds(a, rows) for a in args], rows)
             case Or(args):
                 return self._any(args, rows)
             case Not(arg):
@@ -112,7 +123,7 @@ class _Visitor:
             case And(args):
                 return self._any(tuple(Not(a) for a in args), rows)
             case Or(args):
-                return _every([self.fails(a, rows) for a in args])
+                return _every([self.fails(a, rows) for a in args], rows)
             case Not(arg):
                 return self.holds(arg, rows)
             case IsNull(column) | Comparison(column=column) | In(column=column) | StringMatch(column=column):
@@ -122,14 +133,14 @@ class _Visitor:
         # An index serves one key: SQLite and MariaDB are quick when each key's rows are found apart.
         apart = self._dialect != "postgresql" and len({c for a in args for c in columns_of(a)}) > 1
         if not apart or not all(_is_bounded(a) for a in args):
-            return _some([self.holds(a, rows) for a in args])
+            return _some([self.holds(a, rows) for a in args], rows)
         queries, exact = [], True
         for arg in args:
             alias = partitions.alias()
             condition = self.holds(arg, alias)
             exact &= condition.exact
-            queries.append(sa.select(alias.c.partition_id).where(*self._scope(alias), condition.clause))
-        return Condition(rows.c.partition_id.in_(sa.union(*queries)), exact)
+            queries.append(sa.select(alias.c.partition_id).where(*self._scope(alias), condition.within(alias)))
+        return Condition(sa.true(), exact, sa.union(*queries).subquery())
 
     def _leaf(self, leaf: Predicate, name: str, rows: sa.FromClause, *, negated: bool) -> Condition:
         key = self._keys[name]
@@ -157,7 +168,7 @@ class _Visitor:
             if not negated:
                 return _compare(Operator.EQ, column, value, key)
             different = _compare(Operator.NE, column, value, key)
-            return _some([Condition(column == NULL_KEY), different])
+            return Condition(sa.or_(column == NULL_KEY, different.clause), different.exact)
         if value is None:
             return _FALSE
         return _compare(_NEGATED[op] if negated else op, column, value, key)
@@ -203,12 +214,15 @@ def _array(values: list[str]) -> sa.BindParameter[Any]:
     return sa.bindparam(None, values, type_=postgresql.ARRAY(sa.Text))
 
 
-def _every(conditions: Sequence[Condition]) -> Condition:
-    return Condition(sa.and_(sa.true(), *(c.clause for c in conditions)), all(c.exact for c in conditions))
+def _every(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
+    first = next((c for c in conditions if c.ids is not None), None)
+    clauses = (c.clause if c is first else c.within(rows) for c in conditions)
+    exact = all(c.exact for c in conditions)
+    return Condition(sa.and_(sa.true(), *clauses), exact, None if first is None else first.ids)
 
 
-def _some(conditions: Sequence[Condition]) -> Condition:
-    return Condition(sa.or_(sa.false(), *(c.clause for c in conditions)), all(c.exact for c in conditions))
+def _some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
+    return Condition(sa.or_(sa.false(), *(c.within(rows) for c in conditions)), all(c.exact for c in conditions))
 
 
 def _is_decisive(encoded: str) -> bool:

@@ -76,7 +76,7 @@ def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> t
             partitions.c.partition_id, _raw(partitions.c.name), _raw(partitions.c.location),
             _raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows,
         )
-        .select_from(partitions.join(files, files.c.partition_id == partition_id))
+        .select_from(_source(condition).join(files, files.c.partition_id == partition_id))
         .where(*_at_version(partitions, table), condition.clause)
         .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
@@ -109,7 +109,7 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
     rows = sa.select(
         p.partition_id, _raw(p.name).label("partition"), _raw(p.location).label("location"), p.n_files, p.n_bytes,
         p.n_rows, p.created_at_ms, sa.literal_column("1").label("marked"), *keys,
-    ).where(*_at_version(partitions, table), condition.clause)  # fmt: skip
+    ).select_from(_source(condition)).where(*_at_version(partitions, table), condition.clause)  # fmt: skip
     mark = _mark(
         table, _text(""), sa.null(), sa.cast(tables.c.has_long_keys, sa.BigInteger), sa.literal(0), sa.null(),
         sa.literal(0), sa.literal_column("0"), *(_text("") for _ in keys),
@@ -147,6 +147,13 @@ def _condition(dialect: str, table: Table, predicate: Predicate | None) -> Condi
     return predicate_sql(
         predicate or TRUE, table.definition.keys, dialect, lambda rows: _at_version(rows, table), partitions
     )
+
+
+def _source(condition: Condition) -> sa.FromClause:
+    """``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
+    if condition.ids is None:
+        return partitions
+    return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
 
 
 def _mark(table: Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
