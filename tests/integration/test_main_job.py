@@ -7,22 +7,28 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-import pytest
 from catalog_ext import session as sessions
-from catalog_ext.catalog import Catalog
 from metastore.hive.counting import CountingMetastore
 from metastore.index import Index
-from pyspark.errors import AnalysisException, PySparkException
-from pyspark.sql import DataFrame, SparkSession
 from tests.integration.spark_sessions import fresh_session, small_builder
-from tests.servers.databases import DatabaseServer
-from tests.servers.hive import HiveCli, HiveMetastore
-from tests.servers.stores import S3Server
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from catalog_ext.catalog import Catalog
+    from tests.servers.databases import DatabaseServer
+    from tests.servers.hive import HiveCli, HiveMetastore
+    from tests.servers.stores import S3Server
 
 ORIGINS, MONTHS, DAYS = ("EWR", "JFK", "LGA"), range(1, 5), range(1, 6)
 PARTITIONS = len(ORIGINS) * len(MONTHS) * len(DAYS)
@@ -60,7 +66,9 @@ def lake(s3_server: S3Server, hive_metastore: HiveMetastore, postgres_server: Da
     url = postgres_server.create_database()
     Index.open(url, migrate=True).close()
     builder = small_builder().enableHiveSupport().config("spark.hadoop.hive.metastore.uris", hive_metastore.uri)
-    builder = catalog_ext.configure(builder, catalog="lake", warehouse=f"s3a://{bucket}/warehouse", index=url, storage=storage)
+    builder = catalog_ext.configure(
+        builder, catalog="lake", warehouse=f"s3a://{bucket}/warehouse", index=url, storage=storage
+    )
     with fresh_session(builder) as spark:
         location = f"s3a://{bucket}/flights"
         write_flights(spark, location)
@@ -105,9 +113,9 @@ def test_partition_columns_are_virtual(flights: Lake) -> None:
     table = flights.sql("SELECT * FROM lake.sales.flights")
     assert table.columns == ["flight", "delay"]
     assert flights.rows("SELECT DISTINCT origin FROM lake.sales.flights ORDER BY origin") == [(o,) for o in ORIGINS]
-    assert flights.rows("SELECT origin, count(*) FROM lake.sales.flights WHERE month = 2 GROUP BY origin ORDER BY 1") == [
-        (origin, len(DAYS) * 3) for origin in ORIGINS
-    ]
+    assert flights.rows(
+        "SELECT origin, count(*) FROM lake.sales.flights WHERE month = 2 GROUP BY origin ORDER BY 1"
+    ) == [(origin, len(DAYS) * 3) for origin in ORIGINS]
 
 
 def test_virtual_columns_can_be_switched_off(flights: Lake) -> None:
@@ -189,10 +197,16 @@ def _leaves(plan: object) -> list[object]:
 
 def test_what_happens_behind_the_catalogs_back(flights: Lake) -> None:
     spark, location = flights.spark, flights.location
-    spark.range(4).selectExpr("CAST(id AS INT) flight", "1.0D delay").write.parquet(f"{location}/origin=EWR/month=1/day=31")
-    spark.range(1).selectExpr("CAST(id AS INT) flight", "1.0D delay").write.parquet(f"{location}/origin=EWR/month=1/day=first")
+    spark.range(4).selectExpr("CAST(id AS INT) flight", "1.0D delay").write.parquet(
+        f"{location}/origin=EWR/month=1/day=31"
+    )
+    spark.range(1).selectExpr("CAST(id AS INT) flight", "1.0D delay").write.parquet(
+        f"{location}/origin=EWR/month=1/day=first"
+    )
     before = flights.catalog.load_table("sales.flights").version
-    preview = flights.rows("CALL lake.system.repair_partitions(table => 'sales.flights', mode => 'sync', dry_run => true)")
+    preview = flights.rows(
+        "CALL lake.system.repair_partitions(table => 'sales.flights', mode => 'sync', dry_run => true)"
+    )
     assert [(row[0], row[1] or row[2]) for row in preview] == [
         ("add", "origin=EWR/month=1/day=31"), ("skip", "origin=EWR/month=1/day=first"),
     ]  # fmt: skip
@@ -256,26 +270,31 @@ def test_unregister_import_and_drop(flights: Lake) -> None:
     assert (len(report.added), len(report.changed), len(report.dropped)) == (0, 0, 0)
 
 
+REPAIR = "repair_partitions(table => 'sales.flights', "
+REGISTER = "register_table(table => 'sales.a', location => "
+
+
 @pytest.mark.parametrize(
-    ("statement", "condition", "words"),
+    ("call", "condition", "words"),
     [
-        ("CALL lake.system.repair_partitions(table => 'sales.nope')", "CATALOG_EXT_TABLE_NOT_FOUND", "sales.nope"),
-        ("CALL lake.system.repair_partitions(table => 'sales.flights', where => 'nope = 1')", "CATALOG_EXT_INVALID_PREDICATE", "nope"),
-        ("CALL lake.system.repair_partitions(table => 'sales.flights', where => \"day = 'x'\")", "CATALOG_EXT_INVALID_VALUE", "day"),
-        ("CALL lake.system.register_table(table => 'sales.a', location => 's3a://no-such-bucket/x')", "CATALOG_EXT_LOCATION_NOT_FOUND", "no-such-bucket"),
-        ("CALL lake.system.register_table(table => 'sales.a', location => '{location}', format => 'avroh')", "CATALOG_EXT_UNSUPPORTED_FORMAT", "avroh"),
-        ("CALL lake.system.register_table(table => 'sales.a', location => '{location}', partition_columns => map('x', 'INT'))", "CATALOG_EXT_TABLE_LAYOUT", "x=…"),
-        ("CALL lake.system.register_table(table => 'sales.flights', location => '{location}')", "CATALOG_EXT_TABLE_ALREADY_EXISTS", "sales.flights"),
-        ("CALL lake.system.register_table(table => 'nope.a', location => '{location}')", "CATALOG_EXT_NAMESPACE_NOT_FOUND", "nope"),
-        ("CALL lake.system.register_table(table => 'sales.a', location => '{location}/../x')", "CATALOG_EXT_INVALID_INPUT", ".."),
+        ("repair_partitions(table => 'sales.nope')", "TABLE_NOT_FOUND", "sales.nope"),
+        (REPAIR + "where => 'nope = 1')", "INVALID_PREDICATE", "nope"),
+        (REPAIR + "where => \"day = 'x'\")", "INVALID_VALUE", "day"),
+        (REPAIR + "mode => 'mend')", "INVALID_INPUT", "mend"),
+        (REGISTER + "'s3a://no-such-bucket/x')", "LOCATION_NOT_FOUND", "no-such-bucket"),
+        (REGISTER + "'{location}', format => 'avroh')", "UNSUPPORTED_FORMAT", "avroh"),
+        (REGISTER + "'{location}', partition_columns => map('x', 'INT'))", "TABLE_LAYOUT", "x=…"),
+        (REGISTER + "'{location}/../x')", "INVALID_INPUT", ".."),
+        ("register_table(table => 'sales.flights', location => '{location}')", "TABLE_ALREADY_EXISTS", "sales.flights"),
+        ("register_table(table => 'nope.a', location => '{location}')", "NAMESPACE_NOT_FOUND", "nope"),
     ],
-)  # fmt: skip
-def test_bad_input_is_told_in_sparks_own_exceptions(flights: Lake, statement: str, condition: str, words: str) -> None:
+)
+def test_bad_input_is_told_in_sparks_own_exceptions(flights: Lake, call: str, condition: str, words: str) -> None:
     tables = flights.catalog.list_tables("sales")
     with pytest.raises(PySparkException) as caught:
-        flights.sql(statement.replace("{location}", flights.location)).collect()
+        flights.sql("CALL lake.system." + call.replace("{location}", flights.location)).collect()
     assert isinstance(caught.value, AnalysisException)
-    assert caught.value.getCondition() == condition
+    assert caught.value.getCondition() == f"CATALOG_EXT_{condition}"
     assert words in str(caught.value)
     assert flights.catalog.list_tables("sales") == tables
 
@@ -285,7 +304,9 @@ def test_hives_own_engine_reads_what_is_registered(
     flights: Lake, hive_cli: HiveCli, tmp_path: Path, file_format: str
 ) -> None:
     location = f"{tmp_path}/{file_format}"
-    rows = [(n, f"v{n}", place, n % 2) for n, place in enumerate(["eu", None, "a b", "50%", "x=y", "über", "a/b", "q'd"])]
+    rows = [
+        (n, f"v{n}", place, n % 2) for n, place in enumerate(["eu", None, "a b", "50%", "x=y", "über", "a/b", "q'd"])
+    ]
     frame = flights.spark.createDataFrame(rows, "id BIGINT, name STRING, place STRING, part INT")
     frame.write.partitionBy("place", "part").format(file_format).save(location)
     table = f"sales.places_{file_format}"
@@ -302,10 +323,14 @@ def test_hives_own_engine_reads_what_is_registered(
         f"SHOW PARTITIONS {table}",
     ]
     all_rows, chosen, null_rows, dependency, partitions = hive_cli.run(queries)
-    ours = {tuple("NULL" if v is None else str(v) for v in r) for r in flights.rows(f"SELECT id, name, place, part FROM lake.{table}")}
-    theirs = {tuple("NULL" if v == "__HIVE_DEFAULT_PARTITION__" else v for v in row) for row in all_rows}
-    assert ours == theirs == {tuple("NULL" if v is None else str(v) for v in row) for row in rows}
+    ours = {_as_hive(row) for row in flights.rows(f"SELECT id, name, place, part FROM lake.{table}")}
+    theirs = {tuple("NULL" if value == "__HIVE_DEFAULT_PARTITION__" else value for value in row) for row in all_rows}
+    assert ours == theirs == {_as_hive(row) for row in rows}
     assert (chosen, null_rows) == ([("2",)], [("1",)])
     assert dependency[0][0].count("place=") == 1
     assert len(partitions) == len(rows)
     shutil.rmtree(location)
+
+
+def _as_hive(row: tuple[object, ...]) -> tuple[str, ...]:
+    return tuple("NULL" if value is None else str(value) for value in row)
