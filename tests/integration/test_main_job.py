@@ -93,7 +93,8 @@ def flights(lake: Lake) -> Lake:
     """The table, registered by SQL and repaired by Python."""
     keys = "map('origin', 'STRING', 'month', 'INT', 'day', 'INT')"
     registered = lake.sql(
-        f"CALL lake.system.register_table(table => 'sales.flights', location => '{lake.location}', partition_columns => {keys})"
+        "CALL lake.system.register_table(table => 'sales.flights', "
+        f"location => '{lake.location}', partition_columns => {keys})"
     ).first()
     assert registered is not None
     assert (registered["columns"], registered["metastore"]) == (2, "in step")
