@@ -11,7 +11,10 @@ if TYPE_CHECKING:
     from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
 
 DEFAULT_BATCH = 1000
-"""Partitions a call: thrift messages of some 500 kB, transactions that every metastore database takes."""
+"""Partitions added or read a call: thrift messages of some 500 kB, transactions that every metastore database takes."""
+
+DROP_BATCH = 200
+"""Partitions dropped a call: release 2.3 makes one condition of all names, and Derby refuses 600."""
 
 
 class HiveMetastore(Protocol):

@@ -14,7 +14,7 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.client import DEFAULT_BATCH, HiveMetastore
+from metastore.hive.client import DEFAULT_BATCH, DROP_BATCH, HiveMetastore
 from metastore.hive.conversion import (
     hive_partition_name,
     to_hive,
@@ -142,14 +142,14 @@ def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
         return
     # First out, then in: a directory may have been replaced by another spelling of the same values.
     names = _convertible(table, dropped, lambda name: hive_partition_name(table, name))
-    for batch in _batches(names):
+    for batch in _batches(names, DROP_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
     locations = dict(added)
     partitions = _convertible(table, list(locations), lambda name: to_hive_partition(table, name, locations[name]))
     by_values: dict[tuple[str, ...], HivePartition] = {}
     for partition in partitions:
         by_values.setdefault(partition.values, partition)
-    for chunk in _batches(list(by_values.values())):
+    for chunk in _batches(list(by_values.values()), DEFAULT_BATCH):
         metastore.add_partitions(table.database, table.name, chunk)
 
 
@@ -164,9 +164,9 @@ def _convertible(table: HiveTable, names: Sequence[str], convert: Callable[[str]
     return converted
 
 
-def _batches(items: Sequence[Item]) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), DEFAULT_BATCH):
-        yield items[start : start + DEFAULT_BATCH]
+def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
+    for start in range(0, len(items), size):
+        yield items[start : start + size]
 
 
 _ACTIONS: dict[str, Callable[[HiveMetastore, Message], None]] = {

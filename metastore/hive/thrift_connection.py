@@ -127,7 +127,7 @@ class ConnectionPool:
 def server_message(error: TException) -> str:
     """What the server says, without the full stop at its end."""
     text = str(getattr(error, "message", None) or error).strip().rstrip(".")
-    return text if len(text) <= 1000 else f"{text[:1000]}…"
+    return text if len(text) <= 500 else f"{text[:500]}…"
 
 
 def is_unknown_method(error: TApplicationException) -> bool:

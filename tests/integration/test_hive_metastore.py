@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -20,8 +21,10 @@ from metastore.errors import (
 from metastore.hive.connect import connect
 from metastore.hive.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
 from metastore.hive.filters import metastore_filter
+from metastore.hive.follower import follow
 from metastore.hive.model import HiveDatabase, HivePartition
 from metastore.identifiers import TableIdentifier
+from metastore.index.outbox import Delivery
 from metastore.model import Column, TableDefinition, TableType
 from metastore.names import escape_path_name
 from metastore.predicate_parser import parse_predicate
@@ -187,6 +190,17 @@ def filtered(client: CountingMetastore) -> str:
 def test_a_bad_filter_is_refused(client: CountingMetastore, filtered: str) -> None:
     with pytest.raises(MetastoreRefusedError, match="partition filter"):
         client.partitions_by_filter(filtered, "trips", "this is no filter (")
+
+
+def test_a_full_message_is_delivered(client: CountingMetastore, database: str) -> None:
+    """As many partitions in and out as one message of the outbox can hold: Derby has limits."""
+    client.create_table(to_hive(definition(database)))
+    names = [f"ds=2025-01-01/Region=r{number}/hour=1" for number in range(1000)]
+    message = Delivery(1, "sync_partitions", database, "trips", {"add": [], "drop": []}, 0, 0, None)
+    follow(client, replace(message, payload={"add": [{"name": n, "location": None} for n in names], "drop": []}))
+    assert len(list(client.partitions(database, "trips"))) == 1000
+    follow(client, replace(message, payload={"add": [], "drop": names}))
+    assert list(client.partition_names(database, "trips")) == []
 
 
 def test_threads_share_a_client(client: CountingMetastore, database: str) -> None:

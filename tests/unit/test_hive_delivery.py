@@ -331,7 +331,9 @@ def test_batches_and_twins_and_what_can_never_be_held(
     assert metastore.batches == [1000, 1000, 501]
     assert "/1" not in partitions(metastore)
     sync(outbox, "sales.trips", ["ds=a%20b/n=1"], ["ds=a b/n=1", "ds=/n=1"])
-    deliverer.deliver(timeout_s=60)
+    sync(outbox, "sales.trips", [], names[:500])
+    assert deliverer.deliver(timeout_s=60).delivered == 2
+    assert metastore.batches[3:] == [1, 1, 200, 200, 100]
     assert partitions(metastore)["a b/1"] == "file:///data/trips/ds=a%20b/n=1"
 
 
