@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
+from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
@@ -33,7 +34,8 @@ from metastore.errors import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import AsyncIterator, Generator
+    from typing import Any
 
     from starlette.requests import Request as HttpRequest
     from starlette.types import ASGIApp, Receive, Scope, Send
@@ -54,11 +56,18 @@ _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
 )
 
 
+class _Json(JSONResponse):
+    """JSON in ASCII: a name may hold half a surrogate pair, which UTF-8 has no bytes for, and JSON an escape."""
+
+    def render(self, content: Any) -> bytes:  # noqa: ANN401 -- as its base class has it
+        return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
 def error_response(error: CatalogExtError) -> JSONResponse:
     """The answer that tells an error, by the contract."""
     status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
     body = {"code": error.code, "message": error.message, "retryable": error.retryable, "parameters": error.parameters}
-    return JSONResponse({"error": body}, status)
+    return _Json({"error": body}, status)
 
 
 class _Authentication:
@@ -101,13 +110,17 @@ class _Sink:
         return data
 
 
-def encode_stream(stream: ArrowStream) -> Iterator[bytes]:
+def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
     """The Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
     sink = _Sink()
     writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), stream.schema)
-    for batch in stream.batches:
-        writer.write_batch(batch)
-        yield sink.take()
+    try:
+        for batch in stream.batches:
+            writer.write_batch(batch)
+            yield sink.take()
+    finally:
+        # A reader that nobody reads to its end holds a connection to the database.
+        stream.close()
     writer.close()
     yield sink.take()
 
@@ -119,8 +132,7 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
     async def handle(http: HttpRequest) -> Response:
         name = http.path_params["operation"]
         try:
-            body = await http.body()
-            return await run_in_threadpool(_answer, operations, name, body)
+            return await run_in_threadpool(_answer, operations, name, await _body(http))
         except CatalogExtError as error:
             return error_response(error)
         except Exception as error:  # the boundary: everything that is not ours is logged and translated
@@ -129,29 +141,63 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
                 CatalogExtError(f"The operation {name} failed unexpectedly: {type(error).__name__}: {error}")
             )
 
-    app = Starlette(routes=[Route("/v1/{operation:path}", handle, methods=["POST"])])
+    app = Starlette(
+        routes=[Route("/v1/{operation:path}", handle, methods=["POST"])], exception_handlers={HTTPException: _no_route}
+    )
     return _Authentication(app, token)
+
+
+async def _no_route(http: HttpRequest, _: Exception) -> Response:
+    """The answer to what is no POST of a known path, in the form of every other error."""
+    asked = f"{http.method} {http.url.path}"
+    return error_response(
+        NotFoundError(f"There is no operation {asked[:80]!r}. Every operation is POST /v1/<operation>, see service.md.")
+    )
+
+
+async def _body(http: HttpRequest) -> bytes:
+    """The request's body; what is longer than the limit is not kept."""
+    parts: list[bytes] = []
+    size = 0
+    async for part in http.stream():
+        size += len(part)
+        if size <= MAX_BODY_BYTES:
+            parts.append(part)
+    if size > MAX_BODY_BYTES:
+        raise InvalidInputError(f"The request has {size} bytes; at most {MAX_BODY_BYTES} are taken.")
+    return b"".join(parts)
 
 
 def _answer(operations: Operations, name: str, body: bytes) -> Response:
     handler = operations.handlers.get(name)
     if handler is None:
         raise NotFoundError(f"There is no operation {name[:80]!r}. See docs/spec/service.md.")
-    if len(body) > MAX_BODY_BYTES:
-        raise InvalidInputError(f"The request has {len(body)} bytes; at most {MAX_BODY_BYTES} are taken.")
     try:
-        parsed = json.loads(body or b"{}")
-    except ValueError as error:
-        raise InvalidInputError(f"The body of the request is not JSON: {error}") from error
-    answer = handler(Request(parsed))
+        answer = handler(Request(_parsed(body)))
+    except RecursionError as error:
+        raise InvalidInputError(
+            "The request is nested too deeply. Write long chains of AND or OR as one list."
+        ) from error
     if not isinstance(answer, ArrowStream):
-        return JSONResponse(answer)
+        return _Json(answer)
     # The first batch is made before the status is sent, so that a query that fails at once is an error answer.
     chunks = encode_stream(answer)
     first = next(chunks)
-    return StreamingResponse(_chain(first, chunks), media_type=ARROW_STREAM)
+    return StreamingResponse(_send(first, chunks), media_type=ARROW_STREAM)
 
 
-def _chain(first: bytes, rest: Iterator[bytes]) -> Iterator[bytes]:
-    yield first
-    yield from rest
+def _parsed(body: bytes) -> object:
+    try:
+        return json.loads(body or b"{}")
+    except ValueError as error:
+        raise InvalidInputError(f"The body of the request is not JSON: {error}") from error
+
+
+async def _send(first: bytes, rest: Generator[bytes, None, None]) -> AsyncIterator[bytes]:
+    try:
+        yield first
+        while chunk := await run_in_threadpool(next, rest, b""):
+            yield chunk
+    finally:
+        # Also when the client has hung up, and nobody asks for the rest.
+        rest.close()

@@ -20,7 +20,7 @@ class Request:
         self._body = dict(body)
         self._asked: set[str] = set()
 
-    def _get(self, name: str, kinds: type | tuple[type, ...], what: str, *, required: bool = True) -> Any:
+    def _get(self, name: str, kinds: type | tuple[type, ...], what: str, *, required: bool = True) -> Any:  # noqa: ANN401
         self._asked.add(name)
         value = self._body.get(name)
         if value is None and not required:
@@ -39,12 +39,16 @@ class Request:
         return None if value is None else str(value)
 
     def integer(self, name: str) -> int:
-        """A required integer."""
-        return int(self._get(name, int, "an integer"))
+        """A required integer of at most 64 bits."""
+        value = int(self._get(name, int, "an integer"))
+        if not -(2**63) <= value < 2**63:
+            raise InvalidInputError(f"The field {name!r} of the request must be an integer of at most 64 bits.")
+        return value
 
-    def flag(self, name: str) -> bool:
-        """A boolean, false when left out."""
-        return bool(self._get(name, bool, "true or false", required=False))
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean, the default when left out."""
+        value = self._get(name, bool, "true or false", required=False)
+        return default if value is None else bool(value)
 
     def text_map(self, name: str) -> dict[str, str]:
         """An object of strings, empty when left out."""
@@ -53,6 +57,10 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be an object of strings.")
         return dict(value)
 
+    def mapping(self, name: str) -> dict[str, Any]:
+        """An object of anything, empty when left out."""
+        return dict(self._get(name, Mapping, "an object", required=False) or {})
+
     def texts(self, name: str) -> list[str]:
         """A list of strings, empty when left out."""
         value = self._get(name, list, "a list of strings", required=False) or []
@@ -60,7 +68,7 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be a list of strings.")
         return list(value)
 
-    def any(self, name: str) -> Any:
+    def any(self, name: str) -> object:
         """Whatever the field holds, None when left out."""
         self._asked.add(name)
         return self._body.get(name)
@@ -86,15 +94,13 @@ class Request:
 
 
 def _column(item: object) -> Column:
-    if isinstance(item, Mapping) and isinstance(item.get("name"), str) and isinstance(item.get("type"), str):
-        comment = item.get("comment")
-        return Column(
-            item["name"],
-            str(parse_type(item["type"])),
-            bool(item.get("nullable", True)),
-            None if comment is None else str(comment),
-        )
-    raise InvalidInputError("A column of the request must be an object with the strings 'name' and 'type'.")
+    if not isinstance(item, Mapping):
+        raise InvalidInputError("A column of the request must be an object.")
+    request = Request(item)
+    name, data_type, comment = request.text("name"), parse_type(request.text("type")), request.optional_text("comment")
+    nullable = request.flag("nullable", default=True)
+    request.finish()
+    return Column(name, str(data_type), nullable, comment)
 
 
 def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
@@ -105,7 +111,7 @@ def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
     definition = TableDefinition(
         request.identifier(), TableType(kind), request.text("format"), "", request.columns("columns"),
         request.columns("partition_columns"), request.text_map("options"), request.text_map("properties"),
-        request.optional_text("comment"), request.optional_text("owner") or "",
+        request.optional_text("comment"),
     )  # fmt: skip
     return definition, request.optional_text("location")
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Generator
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from threading import Lock
@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.procedures import PROCEDURES, find_procedure
 from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
-from metastore.errors import InvalidInputError
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import Predicate, bind
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping
+
     import pyarrow as pa
 
     from catalog_ext.catalog import Catalog
@@ -31,6 +32,11 @@ class ArrowStream:
 
     schema: pa.Schema
     batches: Iterator[pa.RecordBatch]
+
+    def close(self) -> None:
+        """Give up what the batches are made from, whether they were all taken or not."""
+        if isinstance(self.batches, Generator):
+            self.batches.close()
 
 
 Answer: TypeAlias = dict[str, Any] | ArrowStream
@@ -133,10 +139,8 @@ class Operations:
         return {"procedures": [procedure.describe() for procedure in PROCEDURES]}
 
     def _call_procedure(self, request: Request) -> Answer:
-        name, arguments = request.text("procedure"), request.any("arguments") or {}
+        name, arguments = request.text("procedure"), request.mapping("arguments")
         request.finish()
-        if not isinstance(arguments, Mapping):
-            raise InvalidInputError("The field 'arguments' of the request must be an object.")
         result = find_procedure(name).call(self._catalog, arguments)
         return ArrowStream(result.schema, result.batches)
 
@@ -163,4 +167,9 @@ class Operations:
 
 
 def _stream(reader: pa.RecordBatchReader) -> ArrowStream:
-    return ArrowStream(reader.schema, iter(reader))
+    return ArrowStream(reader.schema, _batches(reader))
+
+
+def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
+    with reader:
+        yield from reader

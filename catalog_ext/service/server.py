@@ -77,6 +77,7 @@ class Service:
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
+                self.stop()
                 raise ServiceError(f"The service at {self.uri} did not start.")
             time.sleep(0.005)
         return self

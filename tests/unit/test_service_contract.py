@@ -1,0 +1,668 @@
+"""The service against its contract (docs/spec/service.md), over HTTP on the loopback interface."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+from catalog_ext.procedures import PROCEDURES
+from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
+from catalog_ext.service import application
+from catalog_ext.service.server import Service
+from metastore import errors
+from metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
+from tests.repair_cases import local_catalog, register, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+END_MARKER = b"\xff\xff\xff\xff\x00\x00\x00\x00"
+OPERATIONS = {
+    "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
+    "tables/list", "tables/load", "tables/create",
+    "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
+    "procedures/call",
+}  # fmt: skip
+
+
+@dataclass
+class Answer:
+    status: int
+    type: str
+    body: bytes
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+    @property
+    def error(self) -> dict[str, Any]:
+        assert self.type == "application/json"
+        assert set(self.json) == {"error"}
+        assert set(self.json["error"]) == {"code", "message", "retryable", "parameters"}
+        return self.json["error"]  # type: ignore[no-any-return]
+
+    @property
+    def rows(self) -> list[dict[str, Any]]:
+        assert self.status == 200, self.body
+        return self.table.to_pylist()
+
+    @property
+    def table(self) -> pa.Table:
+        assert self.type == application.ARROW_STREAM
+        assert self.body.endswith(END_MARKER)
+        return pa.ipc.open_stream(self.body).read_all()
+
+
+class Client:
+    def __init__(self, service: Service) -> None:
+        self.service = service
+
+    def send(
+        self, path: str, body: bytes = b"{}", *, token: str | None = "", method: str = "POST", scheme: str = "Bearer"
+    ) -> Answer:
+        connection = http.client.HTTPConnection(self.service.host, self.service.port, timeout=30)
+        headers = {"Content-Type": "application/json"}
+        if token is not None:
+            headers["Authorization"] = f"{scheme} {token or self.service.token}"
+        try:
+            connection.request(method, path, body, headers)
+            answer = connection.getresponse()
+            return Answer(answer.status, answer.headers.get_content_type(), answer.read())
+        finally:
+            connection.close()
+
+    def call(self, operation: str, **fields: object) -> Answer:
+        return self.send(f"/v1/{operation}", json.dumps(fields).encode())
+
+    def load(self, name: str = "t") -> dict[str, Any]:
+        answer = self.call("tables/load", namespace="s", name=name)
+        assert answer.status == 200, answer.body
+        return answer.json  # type: ignore[no-any-return]
+
+
+@pytest.fixture(scope="module")
+def module_catalog(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Catalog]:
+    folder = tmp_path_factory.mktemp("service")
+    root = folder / "t"
+    for day in (1, 2, 10):
+        write(root, *(f"ds=2025-01-{day:02d}/region={r}/1.csv" for r in ("eu", "a%20b")))
+    with local_catalog(folder) as catalog:
+        register(catalog, root)
+        catalog.repair_partitions("s.t")
+        yield catalog
+
+
+@pytest.fixture(scope="module")
+def module_service(module_catalog: Catalog) -> Iterator[Service]:
+    with Service(module_catalog) as service:
+        yield service
+
+
+@pytest.fixture
+def client(module_service: Service) -> Client:
+    return Client(module_service)
+
+
+@pytest.fixture
+def catalog(module_catalog: Catalog) -> Catalog:
+    return module_catalog
+
+
+# Transport
+
+
+@pytest.mark.parametrize("path", ["/v1/ping", "/v1/nosuch", "/", "/v2/ping", "/v1/tables/load?x=1"])
+@pytest.mark.parametrize("token", [None, "wrong", "wr\xf6ng"])
+def test_nothing_is_answered_without_the_token(client: Client, path: str, token: str | None) -> None:
+    answer = client.send(path, token=token)
+    assert answer.status == 401
+    assert answer.error["code"] == "CATALOG_EXT_UNAUTHORIZED"
+
+
+def test_a_part_of_the_token_or_another_scheme_does_not_do(client: Client) -> None:
+    token = client.service.token
+    assert client.send("/v1/ping", token=token[:-1]).status == 401
+    assert client.send("/v1/ping", token=f"{token}x").status == 401
+    assert client.send("/v1/ping", scheme="Basic").status == 401
+    assert client.send("/v1/ping").status == 200
+
+
+def test_tokens_are_32_random_bytes_new_at_each_start(catalog: Catalog) -> None:
+    with Service(catalog) as one, Service(catalog) as two:
+        assert one.token != two.token
+        assert len(one.token) == 43
+        assert one.port != two.port
+
+
+def test_the_service_listens_on_the_loopback_interface_only(client: Client) -> None:
+    assert client.service.uri.startswith("http://127.0.0.1:")
+
+
+def test_a_port_that_is_taken_is_an_error(catalog: Catalog, client: Client) -> None:
+    with pytest.raises(errors.ServiceError, match=str(client.service.port)):
+        Service(catalog, port=client.service.port)
+
+
+@pytest.mark.parametrize("path", ["/v1/nosuch", "/v1/", "/", "/v2/ping", "/v1/tables", "/v1/../etc/passwd"])
+def test_an_unknown_operation_is_404_in_the_form_of_every_error(client: Client, path: str) -> None:
+    answer = client.send(path)
+    assert (answer.status, answer.error["code"]) == (404, "CATALOG_EXT_NOT_FOUND")
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "DELETE"])
+def test_another_method_than_post_is_404(client: Client, method: str) -> None:
+    answer = client.send("/v1/ping", method=method)
+    assert (answer.status, answer.error["code"]) == (404, "CATALOG_EXT_NOT_FOUND")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [b"{", b"[]", b"null", b'"x"', b"\xff\xfe", b"{'a': 1}", b"[" * 100_000, b'{"namespace": "s"', b"7"],
+    ids=["cut", "list", "null", "string", "bytes", "quotes", "deep", "open", "number"],
+)
+def test_a_body_that_is_no_json_object_is_400(client: Client, body: bytes) -> None:
+    answer = client.send("/v1/namespaces/list", body)
+    assert (answer.status, answer.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+
+
+def test_an_empty_body_is_an_empty_object(client: Client) -> None:
+    assert client.send("/v1/ping", b"").status == 200
+
+
+def test_a_body_that_is_too_large_is_400(client: Client, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(application, "MAX_BODY_BYTES", 1000)
+    assert client.send("/v1/ping", b" " * 998 + b"{}").status == 200
+    assert "1001 bytes" in client.send("/v1/ping", b" " * 999 + b"{}").error["message"]
+
+
+FIELDS: dict[str, dict[str, object]] = {
+    "namespaces/load": {"namespace": "s"},
+    "namespaces/create": {"namespace": "never", "properties": {}},
+    "namespaces/alter": {"namespace": "s", "set": {}, "remove": []},
+    "namespaces/drop": {"namespace": "never", "cascade": False},
+    "tables/list": {"namespace": "s"},
+    "tables/load": {"namespace": "s", "name": "t"},
+    "tables/create": {
+        "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "location": None, "columns": [],
+        "partition_columns": [], "options": {}, "properties": {}, "comment": None,
+    },
+    "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": []},
+    "tables/drop": {"namespace": "s", "name": "never", "purge": False},
+    "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
+    "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
+    "procedures/call": {"procedure": "never", "arguments": {}},
+}  # fmt: skip
+
+
+def test_every_operation_of_the_contract_is_there_and_no_other(module_catalog: Catalog) -> None:
+    assert set(application.Operations(module_catalog).handlers) == OPERATIONS
+    assert set(FIELDS) | {"ping", "namespaces/list", "procedures/list"} == OPERATIONS
+
+
+@pytest.mark.parametrize("operation", sorted(OPERATIONS))
+def test_an_unknown_field_is_400_and_named(client: Client, operation: str) -> None:
+    answer = client.call(operation, **FIELDS.get(operation, {}), surprise=1)
+    assert answer.status == 400
+    assert "'surprise'" in answer.error["message"]
+
+
+@pytest.mark.parametrize(("operation", "field"), [(o, f) for o, fields in FIELDS.items() for f in fields])
+@pytest.mark.parametrize("value", [7.5, [7], {"x": 7}])
+def test_a_field_of_another_type_is_400_and_nothing_is_done(
+    client: Client, catalog: Catalog, operation: str, field: str, value: object
+) -> None:
+    before = catalog.list_tables("s"), catalog.list_namespaces()
+    answer = client.call(operation, **{**FIELDS[operation], field: value})
+    if operation == "procedures/call" and isinstance(value, dict) and field == "arguments":
+        assert answer.status == 404, "the arguments may be any object; there is no such procedure"
+    else:
+        assert answer.status == 400
+        assert answer.error["retryable"] is False
+    assert (catalog.list_tables("s"), catalog.list_namespaces()) == before
+
+
+@pytest.mark.parametrize("value", [2**63, -(2**63) - 1, 10**40, True, "1"])
+def test_an_integer_that_is_none_of_64_bits_is_400(client: Client, value: object) -> None:
+    assert client.call("tables/plan", table_id=value, version=1, predicate=None).status == 400
+    assert client.call("tables/plan", table_id=1, version=value, predicate=None).status == 400
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        {"name": "a"},
+        {"type": "int"},
+        {"name": "a", "type": "nosuch"},
+        {"name": "a", "type": "int", "nullable": "no"},
+        {"name": "a", "type": "int", "extra": 1},
+        {"name": "a/b", "type": "int"},
+        {"name": "", "type": "int"},
+        "a int",
+        None,
+    ],
+)
+def test_a_column_that_is_none_is_400(client: Client, column: object) -> None:
+    fields = {**FIELDS["tables/create"], "columns": [column]}
+    assert client.call("tables/create", **fields).status == 400
+
+
+HOSTILE = ["\ud800", "a\x00b", "../etc", "x" * 10_000, "a'b", "%2F", "a\nb", "; DROP TABLE tables; --", ""]
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_names_are_refused_in_valid_json(client: Client, catalog: Catalog, name: str) -> None:
+    before = catalog.list_namespaces()
+    for operation in ("namespaces/load", "namespaces/create", "tables/list"):
+        fields = {"namespace": name, **({"properties": {}} if operation.endswith("create") else {})}
+        answer = client.call(operation, **fields)
+        assert answer.status == 400
+        assert answer.error["code"] == "CATALOG_EXT_INVALID_IDENTIFIER"
+        assert len(answer.body) < 2000
+    assert client.call("tables/load", namespace="s", name=name).status == 400
+    assert client.call("procedures/call", procedure=name or "?", arguments={}).status == 404
+    assert catalog.list_namespaces() == before
+
+
+# Errors
+
+
+def concrete(kind: type[errors.CatalogExtError]) -> Iterator[type[errors.CatalogExtError]]:
+    yield kind
+    for child in kind.__subclasses__():
+        yield from concrete(child)
+
+
+STATUSES = {
+    errors.InvalidInputError: 400, errors.TableLayoutError: 400, errors.SchemaConflictError: 400,
+    errors.RepairRefusedError: 400, errors.UnauthorizedError: 401, errors.StorageAccessDeniedError: 403,
+    errors.NotFoundError: 404, errors.AlreadyExistsError: 409, errors.NamespaceNotEmptyError: 409,
+    errors.ConflictError: 409,
+    errors.IndexUnavailableError: 503, errors.StorageUnavailableError: 503, errors.MetastoreUnavailableError: 503,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", list(concrete(errors.CatalogExtError)), ids=lambda kind: kind.__name__)
+def test_every_error_has_its_status_and_the_form_of_the_contract(
+    client: Client, catalog: Catalog, kind: type[errors.CatalogExtError], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail() -> object:
+        raise kind("problem \ud800 and remedy", {"table": "s.t"})
+
+    monkeypatch.setattr(catalog, "list_namespaces", fail)
+    answer = client.call("namespaces/list")
+    assert answer.status == next((s for base, s in STATUSES.items() if issubclass(kind, base)), 500)
+    assert answer.error == {
+        "code": kind.code, "message": "problem \ud800 and remedy", "retryable": kind.retryable,
+        "parameters": {"table": "s.t"},
+    }  # fmt: skip
+
+
+def test_an_unexpected_exception_is_500_and_logged(
+    client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail() -> object:
+        raise ZeroDivisionError("by zero")
+
+    monkeypatch.setattr(catalog, "list_namespaces", fail)
+    answer = client.call("namespaces/list")
+    assert (answer.status, answer.error["code"]) == (500, "CATALOG_EXT_ERROR")
+    assert "ZeroDivisionError: by zero" in answer.error["message"]
+    assert any(record.exc_info for record in caplog.records)
+
+
+# Namespaces and tables
+
+
+def test_ping(client: Client) -> None:
+    assert client.call("ping").json == {"service": "catalog-ext", "contract": 1, "version": "0.1.0"}
+
+
+def test_the_life_of_a_namespace(client: Client) -> None:
+    made = client.call("namespaces/create", namespace="Sales", properties={"comment": "c", "a": "1"}).json
+    assert made == {"name": "sales", "location": None, "comment": "c", "properties": {"a": "1"}}
+    assert client.call("namespaces/create", namespace="sales", properties={}).error["code"] == (
+        "CATALOG_EXT_NAMESPACE_ALREADY_EXISTS"
+    )
+    altered = client.call("namespaces/alter", namespace="sales", set={"b": "2"}, remove=["a"]).json
+    assert altered["properties"] == {"b": "2"}
+    assert client.call("namespaces/load", namespace="SALES").json == altered
+    assert "sales" in client.call("namespaces/list").json["namespaces"]
+    assert client.call("namespaces/drop", namespace="sales").json == {"dropped": True}
+    assert client.call("namespaces/load", namespace="sales").error["code"] == "CATALOG_EXT_NAMESPACE_NOT_FOUND"
+
+
+def test_a_namespace_with_tables_is_dropped_with_cascade_only(client: Client, tmp_path: Path) -> None:
+    client.call("namespaces/create", namespace="full", properties={})
+    fields = {**FIELDS["tables/create"], "namespace": "full", "name": "t", "location": str(tmp_path / "x")}
+    assert client.call("tables/create", **fields).status == 200
+    answer = client.call("namespaces/drop", namespace="full")
+    assert (answer.status, answer.error["code"]) == (409, "CATALOG_EXT_NAMESPACE_NOT_EMPTY")
+    assert client.call("namespaces/drop", namespace="full", cascade=True).json == {"dropped": True}
+
+
+def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
+    fields = {
+        **FIELDS["tables/create"], "name": "Life", "format": "PARQUET", "location": f"{tmp_path}/life", "comment": "c",
+        "columns": [{"name": "id", "type": "BIGINT", "nullable": False, "comment": "key"}],
+        "partition_columns": [{"name": "ds", "type": "DATE"}], "options": {"o": "1"}, "properties": {"p": "2"},
+    }  # fmt: skip
+    made = client.call("tables/create", **fields).json
+    assert made.pop("table_id") > 0
+    assert made.pop("created_at_ms") > 1_700_000_000_000
+    assert made == {
+        "namespace": "s", "name": "life", "table_type": "EXTERNAL", "format": "parquet",
+        "location": f"file://{tmp_path}/life", "comment": "c", "owner": "", "version": 0, "partition_mode": "declared",
+        "columns": [{"name": "id", "type": "bigint", "nullable": False, "comment": "key"}],
+        "partition_columns": [{"name": "ds", "type": "date", "nullable": True, "comment": None}],
+        "options": {"o": "1"}, "properties": {"p": "2", "partition-columns": "declared"},
+        "totals": {"partitions": 0, "files": 0, "bytes": 0, "rows": made["totals"]["rows"]},
+    }  # fmt: skip
+    assert client.call("tables/create", **fields).error["code"] == "CATALOG_EXT_TABLE_ALREADY_EXISTS"
+    altered = client.call("tables/alter", namespace="s", name="life", set={"q": "3"}, remove=["p"]).json
+    assert altered["properties"] == {"q": "3", "partition-columns": "declared"}
+    assert "life" in client.call("tables/list", namespace="s").json["tables"]
+    assert client.call("tables/drop", namespace="s", name="life").json == {"dropped": True}
+    assert client.call("tables/load", namespace="s", name="life").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+def test_a_managed_table_gets_its_directory_and_loses_it(client: Client, catalog: Catalog) -> None:
+    fields = {**FIELDS["tables/create"], "name": "managed", "table_type": "MANAGED"}
+    location = client.call("tables/create", **fields).json["location"]
+    assert catalog.storage.is_directory(location)
+    assert client.call("tables/drop", namespace="s", name="managed", purge=True).status == 200
+    assert not catalog.storage.is_directory(location)
+
+
+def test_a_managed_table_amid_another_ones_files_is_refused_and_leaves_no_directory(
+    client: Client, catalog: Catalog
+) -> None:
+    inside = f"{client.load()['location']}/inside"
+    fields = {**FIELDS["tables/create"], "name": "managed", "table_type": "MANAGED", "location": inside}
+    assert client.call("tables/create", **fields).error["code"] == "CATALOG_EXT_INVALID_INPUT"
+    assert not catalog.storage.is_directory(inside)
+
+
+def test_loading_says_the_version_and_its_totals(client: Client) -> None:
+    table = client.load()
+    assert table["version"] == 1
+    assert table["totals"] == {"partitions": 6, "files": 6, "bytes": 6, "rows": None}
+    assert table["partition_mode"] == "virtual"
+    assert [c["type"] for c in table["partition_columns"]] == ["date", "string"]
+
+
+# Plans
+
+
+def plan(
+    client: Client, predicate: object = None, *, operation: str = "tables/plan", version: int | None = None
+) -> Answer:
+    table = client.load()
+    pinned = table["version"] if version is None else version
+    return client.call(operation, table_id=table["table_id"], version=pinned, predicate=predicate)
+
+
+def test_a_plan_has_a_row_a_file_and_partitions_lie_together(client: Client) -> None:
+    answer = plan(client)
+    assert answer.table.schema == PLAN_SCHEMA
+    assert len(answer.rows) == 6
+    assert {r["path"] for r in answer.rows} == {"1.csv"}
+    names = [r["partition"] for r in answer.rows]
+    assert sorted(set(names)) == sorted(names)
+    assert answer.rows[0]["location"] is None
+
+
+def test_partitions_are_listed_by_typed_values(client: Client) -> None:
+    answer = plan(client, operation="partitions/list")
+    assert answer.table.schema == PARTITION_SCHEMA
+    assert [r["partition"] for r in answer.rows][:2] == ["ds=2025-01-01/region=a%20b", "ds=2025-01-01/region=eu"]
+
+
+_EU = {"op": "=", "column": "region", "value": "eu"}
+_FIRST = {"op": "=", "column": "ds", "value": "2025-01-01"}
+PREDICATES = [
+    ({"op": "=", "column": "ds", "value": "2025-01-02"}, 2),
+    ({"op": "!=", "column": "ds", "value": "2025-01-02"}, 4),
+    ({"op": "<", "column": "ds", "value": "2025-01-02"}, 2),
+    ({"op": ">=", "column": "ds", "value": "2025-01-02"}, 4),
+    ({"op": "<=>", "column": "ds", "value": None}, 0),
+    ({"op": "in", "column": "ds", "values": ["2025-01-02", "2025-01-10", None]}, 4),
+    ({"op": "is_null", "column": "region"}, 0),
+    ({"op": "is_not_null", "column": "region"}, 6),
+    ({"op": "starts_with", "column": "region", "value": "a "}, 3),
+    ({"op": "ends_with", "column": "region", "value": "u"}, 3),
+    ({"op": "contains", "column": "region", "value": " "}, 3),
+    ({"op": "like", "column": "region", "value": "e_"}, 3),
+    ({"op": "true"}, 6),
+    ({"op": "false"}, 0),
+    ({"op": "not", "arg": {"op": "=", "column": "region", "value": "eu"}}, 3),
+    ({"op": "or", "args": [_EU, _FIRST]}, 4),
+    ({"op": "and", "args": [_EU, _FIRST]}, 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("predicate", "expected"), PREDICATES, ids=lambda p: p["op"] if isinstance(p, dict) else "")
+def test_predicates_of_every_kind_leave_what_satisfies_them(
+    client: Client, predicate: dict[str, Any], expected: int
+) -> None:
+    assert len(plan(client, predicate).rows) == expected
+    assert len(plan(client, predicate, operation="partitions/list").rows) == expected
+
+
+@pytest.mark.parametrize(
+    "predicate",
+    [
+        {"op": "nosuch"},
+        {"op": "=", "column": "nosuch", "value": "1"},
+        {"op": "=", "column": "x", "value": "1"},
+        {"op": "=", "column": "ds", "value": "tomorrow"},
+        {"op": "=", "column": "ds", "value": 5},
+        {"op": "=", "column": "ds"},
+        {"op": "and", "args": 7},
+        {"op": "in", "column": "ds", "values": "x"},
+        {},
+        [],
+        "ds = 1",
+        7,
+    ],
+)
+def test_a_predicate_that_is_none_is_400(client: Client, predicate: object) -> None:
+    answer = plan(client, predicate)
+    assert answer.status == 400
+    assert answer.error["code"].startswith("CATALOG_EXT_INVALID_")
+
+
+def test_a_predicate_that_is_nested_too_deeply_is_400_and_a_long_one_is_not(client: Client) -> None:
+    deep: dict[str, Any] = {"op": "true"}
+    for _ in range(400):
+        deep = {"op": "not", "arg": deep}
+    assert plan(client, deep).status in (200, 400)
+    body = b'{"op":"not","arg":' * 20_000 + b'{"op":"true"}' + b"}" * 20_000
+    answer = client.send("/v1/tables/plan", b'{"table_id":1,"version":1,"predicate":' + body + b"}")
+    assert answer.status == 400
+    values = [f"20{year:02d}-01-02" for year in range(100)] * 50
+    assert len(plan(client, {"op": "in", "column": "ds", "values": values}).rows) == 2
+
+
+@pytest.mark.parametrize("operation", ["tables/plan", "partitions/list"])
+def test_a_plan_of_no_rows_is_a_whole_stream(client: Client, operation: str) -> None:
+    assert plan(client, {"op": "false"}, operation=operation).table.num_rows == 0
+
+
+def test_a_plan_is_pinned_to_its_version_whatever_is_committed_later(
+    client: Client, catalog: Catalog, tmp_path: Path
+) -> None:
+    root = tmp_path / "pinned"
+    write(root, "ds=2025-01-01/region=eu/1.csv")
+    register(catalog, root, table="s.pinned")
+    catalog.repair_partitions("s.pinned")
+    loaded = client.load("pinned")
+    write(root, "ds=2025-01-02/region=eu/1.csv", "ds=2025-01-01/region=eu/2.csv")
+    (root / "ds=2025-01-01/region=eu/1.csv").unlink()
+    catalog.repair_partitions("s.pinned")
+    request = {"table_id": loaded["table_id"], "predicate": None}
+    old = client.call("tables/plan", **request, version=loaded["version"]).rows
+    new = client.call("tables/plan", **request, version=client.load("pinned")["version"]).rows
+    assert [(r["partition"], r["path"]) for r in old] == [("ds=2025-01-01/region=eu", "1.csv")]
+    assert {(r["partition"], r["path"]) for r in new} == {
+        ("ds=2025-01-01/region=eu", "2.csv"), ("ds=2025-01-02/region=eu", "1.csv"),
+    }  # fmt: skip
+
+
+def test_a_plan_of_a_table_that_was_dropped_is_404(client: Client, catalog: Catalog, tmp_path: Path) -> None:
+    register(catalog, tmp_path / "gone", table="s.gone")
+    loaded = client.load("gone")
+    catalog.unregister_table("s.gone")
+    for operation in ("tables/plan", "partitions/list"):
+        answer = client.call(operation, table_id=loaded["table_id"], version=0, predicate=None)
+        assert (answer.status, answer.error["code"]) == (404, "CATALOG_EXT_TABLE_NOT_FOUND")
+    assert client.call("tables/plan", table_id=10**9, version=0, predicate=None).status == 404
+
+
+def test_loading_and_planning_cost_one_query_each(client: Client, catalog: Catalog) -> None:
+    before = catalog.index.query_count
+    table = client.load()
+    assert catalog.index.query_count - before == 1
+    predicate = {"op": "=", "column": "ds", "value": "2025-01-02"}
+    client.call("tables/plan", table_id=table["table_id"], version=table["version"], predicate=predicate)
+    assert catalog.index.query_count - before == 2
+
+
+def failing_stream(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    yield pa.RecordBatch.from_pylist([], schema=schema)
+    raise errors.IndexUnavailableError("the database went away")
+
+
+def test_a_stream_that_fails_on_the_way_has_no_end_marker(
+    client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    reader = pa.RecordBatchReader.from_batches(PLAN_SCHEMA, failing_stream(PLAN_SCHEMA))
+    monkeypatch.setattr(catalog.index, "plan_files", lambda *_: reader)
+    with pytest.raises(http.client.IncompleteRead) as raised:
+        plan(client)
+    assert raised.value.partial, "the schema and the first batch were sent"
+    assert not raised.value.partial.endswith(END_MARKER)
+
+
+def test_a_stream_that_fails_at_once_is_an_error_answer(
+    client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> object:
+        raise errors.IndexUnavailableError("the database went away")
+
+    monkeypatch.setattr(catalog.index, "plan_files", fail)
+    answer = plan(client)
+    assert (answer.status, answer.error["retryable"]) == (503, True)
+
+
+def test_a_client_that_hangs_up_leaves_no_query_open(
+    client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    closed = threading.Event()
+
+    def endless() -> Iterator[pa.RecordBatch]:
+        try:
+            while True:
+                yield pa.RecordBatch.from_pylist(
+                    [{"partition_id": 1, "partition": "x" * 1000, "path": "p", "size": 1, "modified_ms": 1}] * 100,
+                    schema=PLAN_SCHEMA,
+                )
+        finally:
+            closed.set()
+
+    monkeypatch.setattr(
+        catalog.index, "plan_files", lambda *_: pa.RecordBatchReader.from_batches(PLAN_SCHEMA, endless())
+    )
+    connection = http.client.HTTPConnection(client.service.host, client.service.port, timeout=10)
+    body = json.dumps({"table_id": client.load()["table_id"], "version": 1, "predicate": None})
+    connection.request("POST", "/v1/tables/plan", body, {"Authorization": f"Bearer {client.service.token}"})
+    assert connection.getresponse().read(100_000)
+    connection.close()
+    assert closed.wait(10)
+
+
+def test_many_requests_at_once(client: Client) -> None:
+    table = client.load()
+
+    def ask(number: int) -> int:
+        predicate = {"op": "=", "column": "ds", "value": f"2025-01-{(1, 2, 10)[number % 3]:02d}"}
+        return len(client.call("tables/plan", table_id=table["table_id"], version=1, predicate=predicate).rows)
+
+    with ThreadPoolExecutor(60) as pool:
+        assert set(pool.map(ask, range(120))) == {2}
+
+
+# Procedures
+
+
+def test_procedures_describe_themselves(client: Client) -> None:
+    described = client.call("procedures/list").json["procedures"]
+    assert [p["name"] for p in described] == [p.name for p in PROCEDURES]
+    for procedure in described:
+        assert set(procedure) == {"name", "description", "parameters", "columns"}
+        assert procedure["parameters"][0]["name"] == "table"
+        assert all(set(p) == {"name", "type", "required", "default", "comment"} for p in procedure["parameters"])
+        assert all(set(c) == {"name", "type", "nullable", "comment"} for c in procedure["columns"])
+
+
+def call(client: Client, procedure: str, **arguments: object) -> Answer:
+    return client.call("procedures/call", procedure=procedure, arguments=arguments)
+
+
+def test_a_table_is_registered_repaired_and_unregistered_by_calls(client: Client, tmp_path: Path) -> None:
+    root = tmp_path / "called"
+    write(root, "ds=2025-01-01/1.csv", "stray.csv")
+    registered = call(
+        client, "register_table", table="lake.s.called", location=str(root), format="csv",
+        partition_columns={"ds": "DATE"}, schema="x INT", options={"header": "true"},
+    ).rows  # fmt: skip
+    assert registered == [
+        {
+            "table": "s.called", "location": f"file://{root}", "format": "csv", "partition_columns": "ds DATE",
+            "columns": 1, "metastore": "none",
+        }
+    ]  # fmt: skip
+    preview = call(client, "repair_partitions", table="s.called", mode="sync", where="ds >= '2025-01-01'", dry_run=True)
+    assert preview.table.schema == REPAIR_SCHEMA
+    done = call(client, "REPAIR_PARTITIONS", table="`s`.`called`", strict=None)
+    assert done.rows == preview.rows
+    assert [(r["action"], r["path"]) for r in done.rows] == [("add", "ds=2025-01-01"), ("skip", "stray.csv")]
+    assert (
+        call(client, "repair_partitions", table="s.called", strict=True).error["code"] == "CATALOG_EXT_REPAIR_REFUSED"
+    )
+    assert call(client, "unregister_table", table="s.called").rows == [{"table": "s.called"}]
+    assert call(client, "repair_partitions", table="s.called").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    ("procedure", "arguments", "status"),
+    [
+        ("nosuch", {}, 404),
+        ("repair_partitions", {}, 400),
+        ("repair_partitions", {"table": "s.t", "nosuch": 1}, 400),
+        ("repair_partitions", {"table": "s.t", "dry_run": "yes"}, 400),
+        ("repair_partitions", {"table": "s.t", "mode": "msck"}, 400),
+        ("repair_partitions", {"table": "s.t", "where": "nosuch = 1"}, 400),
+        ("repair_partitions", {"table": 7}, 400),
+        ("register_table", {"table": "s.t", "location": "/nowhere"}, 409),
+        ("register_table", {"table": "s.x", "location": "/nowhere"}, 404),
+        ("register_table", {"table": "nosuch.x", "location": "/nowhere"}, 404),
+        ("register_table", {"table": "s.x", "location": "/nowhere", "partition_columns": {"ds": 5}}, 400),
+        ("register_table", {"table": "s.x", "location": "/nowhere", "partition_columns": ["ds"]}, 400),
+        ("import_table", {"table": "s.x"}, 400),
+    ],
+)
+def test_calls_that_are_wrong_say_so(client: Client, procedure: str, arguments: dict[str, object], status: int) -> None:
+    answer = call(client, procedure, **arguments)
+    assert answer.status == status, answer.body
+    assert answer.error["message"]
