@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.connector.build import connector_jar, spark_version
 from catalog_ext.settings import EMBEDDED
 from catalog_ext.spark_storage import hadoop_version
-from metastore.errors import CatalogExtError, LocationNotFoundError
+from metastore.errors import CatalogExtError
 from metastore.hive.connect import connect
 from metastore.hive.embedded import EmbeddedMetastore
 from metastore.index import Index
@@ -147,14 +147,13 @@ def _store(settings: Settings) -> Iterator[Finding]:
     def look() -> str:
         storage = Storage(settings.storage)
         place = Location.parse(settings.warehouse)
-        try:
-            entries = len(storage.list_directory(place))
-        except LocationNotFoundError:
-            if place.scheme == "s3a":
-                # No key below it yet is fine; a bucket that is not there is not.
-                storage.list_directory(Location("s3a", place.bucket, ""))
-            return f"{settings.warehouse} is not there yet; made with the first managed table"
-        return f"{settings.warehouse} can be read ({entries:,} entries)"
+        if storage.stat(place) is not None:
+            storage.check_directory(place)
+            return f"{settings.warehouse} can be read ({len(storage.list_directory(place)):,} entries)"
+        if place.scheme == "s3a":
+            # No key below it yet is fine; a bucket that is not there is not.
+            storage.list_directory(Location("s3a", place.bucket, ""))
+        return f"{settings.warehouse} is not there yet; made with the first managed table"
 
     yield _looked("store", "warehouse", look)
 

@@ -50,7 +50,7 @@ def arrow_rows(table: pa.Table, limit: int | None = None) -> Iterator[dict[str, 
 
 def make_table(columns: Sequence[tuple[str, str]]) -> Table:
     """An empty table; ``columns`` are headings and ``left`` or ``right``."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, header_style="bold")
+    table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for heading, side in columns:
         # Long names are folded, never cut: what is shown must be what is there.
         table.add_column(Text(heading), justify="right" if side == "right" else "left", overflow="fold")

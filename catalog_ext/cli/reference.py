@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -27,8 +26,9 @@ def cli_page() -> str:
     # Imported here: the command line imports every part of the catalog.
     from catalog_ext.cli.main import cli
 
-    sections = [_help(cli, "catalog-ext")]
-    sections += [_help(command, f"catalog-ext {name}") for name, command in cli.commands.items()]
+    root = click.Context(cli, info_name="catalog-ext", terminal_width=_WIDTH, help_option_names=["-h", "--help"])
+    contexts = [click.Context(command, root, name, terminal_width=_WIDTH) for name, command in cli.commands.items()]
+    sections = [_help(context) for context in (root, *contexts)]
     return f"# The command line\n\n{_NOTICE}\n\n" + "\n".join(sections)
 
 
@@ -37,10 +37,9 @@ def configuration_page() -> str:
     return "\n".join(_configuration_lines())
 
 
-def _help(command: click.Command, path: str) -> str:
-    context = click.Context(command, info_name=path, max_content_width=_WIDTH, terminal_width=_WIDTH)
-    text = "\n".join(line.rstrip() for line in command.get_help(context).splitlines())
-    return f"## {path}\n\n```text\n{text}\n```\n"
+def _help(context: click.Context) -> str:
+    text = "\n".join(line.rstrip() for line in context.get_help().splitlines())
+    return f"## {context.command_path}\n\n```text\n{text}\n```\n"
 
 
 def _configuration_lines() -> Iterator[str]:
@@ -57,7 +56,7 @@ def _configuration_lines() -> Iterator[str]:
     for setting in conf.SETTINGS:
         link = f"[`{setting.key}`](#{_anchor(setting.key)})"
         yield f"| {link} | {_default(setting)} | {setting.values} | {setting.doc} |"
-    yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`), which the Python side uses too.\n"
+    yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.\n"
     for setting in conf.SETTINGS:
         yield f"## `{setting.key}`\n"
         yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}. Given as:\n"
@@ -86,8 +85,6 @@ def _place(setting: Setting[object], scope: Scope) -> str:
 
 def main(arguments: Sequence[str]) -> int:
     """0 when the pages are written or, with ``--check``, up to date; else 1, with their names on standard error."""
-    # Click takes the width of the terminal from here.
-    os.environ["COLUMNS"] = str(_WIDTH)
     docs = Path(__file__).resolve().parents[2] / "docs"
     stale = 0
     for name, text in (("cli.md", cli_page()), ("configuration.md", configuration_page())):

@@ -85,7 +85,7 @@ def repair(
         raise RepairRefusedError(
             f"{len(report.skipped)} paths of table {report.table} are skipped, and --strict was given."
         )
-    if check and len(report):
+    if check and _differs(report):
         raise click.exceptions.Exit(_EXIT_FOUND)
 
 
@@ -103,12 +103,17 @@ def print_report(report: RepairReport, console: Console, limit: int) -> None:
     if not len(report):
         note(console, "In step: nothing to add, drop or change, nothing skipped.")
     else:
+        console.print()
         console.print(_sums(report, words))
         kinds = {"add": report.added, "drop": report.dropped, "change": report.changed, "skip": report.skipped}
         for action, entries in kinds.items():
             if entries:
                 _print_entries(console, action, words[action], entries, limit)
     _print_end(report, console)
+
+
+def _differs(report: RepairReport) -> bool:
+    return bool(report.added or report.dropped or report.changed)
 
 
 def _sums(report: RepairReport, words: dict[str, str]) -> object:
@@ -127,6 +132,7 @@ def _sums(report: RepairReport, words: dict[str, str]) -> object:
 def _print_entries(console: Console, action: str, word: str, entries: ReportEntries, limit: int) -> None:
     shown = len(entries) if limit == 0 else min(limit, len(entries))
     more = f", the first {shown:,} of {len(entries):,}" if shown < len(entries) else ""
+    console.print()
     note(console, f"{word.capitalize()}{more}", f"bold {_STYLES[action]}")
     table = make_table((("path", "left"), ("files", "right"), ("size", "right"), ("why", "left")))
     for entry in islice(entries, shown):
@@ -135,18 +141,16 @@ def _print_entries(console: Console, action: str, word: str, entries: ReportEntr
 
 
 def _print_end(report: RepairReport, console: Console) -> None:
+    if len(report):
+        console.print()
     if report.dry_run:
-        note(
-            console,
-            "Nothing was changed. Run it without --dry-run to apply this." if len(report) else "Nothing was changed.",
-        )
+        note(console, "Nothing was changed." + (" Run it without --dry-run to apply this." if _differs(report) else ""))
         return
     note(console, f"The table is at version {report.version}.")
     if report.pending_deliveries:
         note(
             console,
-            f"The metastore has not taken {report.pending_deliveries:,} changes yet "
-            f"({report.delivery_error}). They are kept "
-            "and delivered later, in order.",
+            f"The metastore has not taken {report.pending_deliveries:,} changes yet ({report.delivery_error}). "
+            "They are kept and delivered later, in order.",
             "yellow",
         )

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import signal
 import threading
 from contextlib import contextmanager
 from pathlib import Path
@@ -57,7 +59,9 @@ def serve(invocation: Invocation, host: str, port: int, token_file: Path | None,
             note(
                 message_console(), f"warning: {host} can be reached from other machines; the token travels unencrypted."
             )
-        with _delivering(catalog):
+        with _delivering(catalog), contextlib.suppress(KeyboardInterrupt):
+            # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
+            signal.signal(signal.SIGTERM, signal.default_int_handler)
             service.run()
     note(message_console(), "stopped")
 

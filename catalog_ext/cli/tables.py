@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -11,7 +12,7 @@ from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
 from catalog_ext.cli.progress import progress_bar, spinner
 from catalog_ext.service.messages import table_json
-from metastore.errors import NamespaceAlreadyExistsError
+from metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError
 from metastore.identifiers import TableIdentifier
 from metastore.index import Index
 from metastore.model import FORMATS
@@ -77,16 +78,19 @@ def register(
     with invocation.catalog() as catalog, spinner(message_console(), "Looking at the location"):
         if create_namespace:
             _create_namespace(catalog, table)
-        registered = catalog.register_table(
-            table,
-            location=location,
-            format=format_,
-            partition_columns=columns,
-            schema=schema,
-            options=pairs(options, "--option"),
-            properties=pairs(properties, "--property"),
-            comment=comment,
-        )
+        try:
+            registered = catalog.register_table(
+                table,
+                location=_absolute(location),
+                format=format_,
+                partition_columns=columns,
+                schema=schema,
+                options=pairs(options, "--option"),
+                properties=pairs(properties, "--property"),
+                comment=comment,
+            )
+        except NamespaceNotFoundError as error:
+            raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
         state = catalog.metastore_state()
     _show(registered, "Registered", state, as_json=as_json)
     if not as_json:
@@ -165,6 +169,11 @@ def migrate(invocation: Invocation, check: bool, as_json: bool) -> None:
         note(output_console(), f"The index {url} {state} revision {after or 'none'}{came}.")
     if after != head:
         raise click.exceptions.Exit(1)
+
+
+def _absolute(location: str) -> str:
+    # In a shell a bare path is one in the working directory.
+    return location if "://" in location or location.startswith("file:") else str(Path(location).absolute())
 
 
 def _create_namespace(catalog: Catalog, table: str) -> None:

@@ -1,0 +1,287 @@
+"""The command line on a local table and a SQLite index: results, JSON, errors and exit codes."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet as pq
+
+from catalog_ext.cli.main import cli, exit_code, main
+from catalog_ext.cli.output import shown
+from metastore.errors import (
+    CatalogExtError,
+    ConflictError,
+    IndexUnavailableError,
+    InvalidPredicateError,
+    RepairRefusedError,
+    TableNotFoundError,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
+    """Runs the command line in an empty folder, without a metastore: exit code, standard output, standard error."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("INDEX", "WAREHOUSE", "STORAGE"):
+        monkeypatch.delenv(f"CATALOG_EXT_{name}", raising=False)
+    monkeypatch.setenv("CATALOG_EXT_METASTORE", "none")
+
+    def run(*arguments: str) -> tuple[int, str, str]:
+        code = main(arguments)
+        captured = capsys.readouterr()
+        return code, captured.out, captured.err
+
+    return run
+
+
+@pytest.fixture
+def trips(tmp_path: Path) -> Path:
+    """Six good partitions, one bad directory and one stray file."""
+    root = tmp_path / "trips"
+    for day in ("2025-01-01", "2025-01-02", "2025-01-03"):
+        for region in ("eu", "a%20b"):
+            _write(root / f"ds={day}" / f"region={region}" / "part.parquet")
+    _write(root / "ds=2025-13-99" / "region=eu" / "part.parquet")
+    _write(root / "stray\nname.parquet")
+    return root
+
+
+def _write(path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(pa.table({"id": [1], "fare": [2.5]}), path)
+
+
+def _register(run: Run, root: Path) -> None:
+    assert (
+        run("register", "sales.trips", str(root), "--key", "ds=DATE", "--key", "region", "--create-namespace")[0] == 0
+    )
+
+
+def _json(run: Run, *arguments: str) -> Any:
+    code, out, err = run(*arguments, "--json")
+    assert (code, err) == (0, "")
+    return json.loads(out)
+
+
+def test_register_says_what_it_read(run: Run, trips: Path) -> None:
+    arguments = ("--key", "ds=DATE", "--key", "region", "--create-namespace", "--option", "a=b=c", "--property", "p=1")
+    table = _json(run, "register", "sales.trips", "trips", *arguments)
+    assert table["location"] == trips.as_uri()
+    assert [(c["name"], c["type"]) for c in table["columns"]] == [("id", "bigint"), ("fare", "double")]
+    assert [(c["name"], c["type"]) for c in table["partition_columns"]] == [("ds", "date"), ("region", "string")]
+    assert table["options"] == {"a": "b=c"}
+    assert table["properties"]["p"] == "1"
+    assert table["metastore"] == "none"
+
+
+def test_register_as_text_names_the_next_step(run: Run, trips: Path) -> None:
+    code, out, _ = run(
+        "register", "sales.trips", str(trips), "--key", "ds=DATE", "--key", "region", "--create-namespace"
+    )
+    assert code == 0
+    assert "partition columns  ds DATE, region STRING" in out
+    assert "Next: catalog-ext repair sales.trips" in out
+
+
+def test_register_without_its_namespace(run: Run, trips: Path) -> None:
+    code, _, err = run("register", "sales.trips", str(trips), "--key", "ds", "--key", "region")
+    assert code == 1
+    assert "Or say --create-namespace." in err
+
+
+def test_a_preview_changes_nothing(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    code, out, _ = run("repair", "sales.trips", "--dry-run", "--limit", "2")
+    assert code == 0
+    assert "Preview of the repair of sales.trips, mode sync" in out
+    assert "To add, the first 2 of 6" in out
+    assert "'2025-13-99' does not fit the type DATE" in out
+    assert "stray\\nname.parquet" in out
+    assert "Nothing was changed. Run it without --dry-run to apply this." in out
+    assert _json(run, "partitions", "sales.trips")["partitions"] == []
+
+
+def test_repair_then_in_step(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    assert run("repair", "sales.trips", "--check")[0] == 3
+    report = _json(run, "repair", "sales.trips")
+    assert len(report["added"]) == 6
+    assert {entry["path"] for entry in report["skipped"]} == {"ds=2025-13-99", "stray\nname.parquet"}
+    code, out, _ = run("repair", "sales.trips", "--check")
+    assert code == 0
+    assert "Nothing was changed.\n" in out
+
+
+def test_a_table_without_trouble_is_in_step(run: Run, tmp_path: Path) -> None:
+    _write(tmp_path / "t" / "k=1" / "a.parquet")
+    assert run("register", "s.t", "t", "--create-namespace")[0] == 0
+    code, out, _ = run("repair", "s.t")
+    assert code == 0
+    assert "The table is at version 1." in out
+    assert "In step" in run("repair", "s.t")[1]
+
+
+def test_strict_refuses_and_changes_nothing(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    code, out, err = run("repair", "sales.trips", "--strict")
+    assert code == 3
+    assert out == ""
+    assert err.startswith("error [CATALOG_EXT_REPAIR_REFUSED]: ")
+    assert err.count("\n") == 1
+    assert _json(run, "partitions", "sales.trips")["partitions"] == []
+
+
+def test_a_repair_can_be_limited(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    assert len(_json(run, "repair", "sales.trips", "--where", "ds >= '2025-01-03'")["added"]) == 2
+    assert len(_json(run, "repair", "sales.trips", "-p", "ds=2025-01-01", "-p", "region=eu")["added"]) == 1
+    assert len(_json(run, "repair", "sales.trips", "--mode", "drop")["added"]) == 0
+
+
+def test_partitions_and_files(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    run("repair", "sales.trips")
+    rows = _json(run, "partitions", "sales.trips", "-p", "region=a b")["partitions"]
+    assert [r["partition"] for r in rows] == [f"ds=2025-01-0{d}/region=a%20b" for d in (1, 2, 3)]
+    assert len(_json(run, "files", "sales.trips", "--limit", "2")["files"]) == 2
+    code, out, _ = run("files", "sales.trips", "--limit", "2")
+    assert code == 0
+    assert "part.parquet" in out
+    assert "6 files; 2 shown, --limit 0 shows all" in out
+    assert "0 partitions" in run("partitions", "sales.trips", "-p", "region=nowhere")[1]
+
+
+def test_tables_and_unregister(run: Run, trips: Path) -> None:
+    assert "No table is registered." in run("tables")[1]
+    _register(run, trips)
+    run("repair", "sales.trips")
+    assert "sales.trips" in run("tables", "SALES")[1]
+    assert _json(run, "tables")["tables"][0]["totals"]["partitions"] == 6
+    assert run("unregister", "sales.trips")[0] == 0
+    assert _json(run, "tables")["tables"] == []
+    assert (trips / "ds=2025-01-01" / "region=eu" / "part.parquet").exists()
+
+
+def test_errors_are_one_line(run: Run) -> None:
+    code, out, err = run("partitions", "sales.none")
+    assert code == 1
+    assert out == ""
+    assert err == "error [CATALOG_EXT_TABLE_NOT_FOUND]: The table sales.none does not exist in the index.\n"
+
+
+def test_errors_as_json(run: Run) -> None:
+    code, out, err = run("partitions", "sales.none", "--json")
+    assert code == 1
+    assert json.loads(out)["error"]["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+    assert err.startswith("error [")
+
+
+def test_debug_shows_the_traceback(run: Run) -> None:
+    assert "Traceback" in run("--debug", "partitions", "sales.none")[2]
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("nonsense",),
+        ("repair",),
+        ("repair", "a.b", "--mode", "all"),
+        ("repair", "a.b", "--where", "x = 1", "-p", "x=1"),
+        ("repair", "a.b", "-p", "x"),
+        ("repair", "one"),
+        ("--storage", "nonsense", "tables"),
+        ("register", "a.b", "c", "--format", "avro"),
+        ("--index", "oracle://x", "tables"),
+        ("--storage", "nonsense=1", "register", "a.b", "s3://c/d", "--create-namespace"),
+    ],
+)
+def test_wrong_arguments_exit_with_2(run: Run, arguments: tuple[str, ...]) -> None:
+    code, out, err = run(*arguments)
+    assert code == 2
+    assert out == ""
+    assert "Traceback" not in err
+
+
+def test_a_wrong_predicate_names_the_column(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    code, _, err = run("partitions", "sales.trips", "--where", "nope = 1")
+    assert code == 2
+    assert "'nope' is not a partition column of table sales.trips" in err
+
+
+def test_an_index_that_cannot_be_reached_exits_with_4(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "folder").mkdir()
+    code, _, err = run("--index", str(tmp_path / "folder"), "tables")
+    assert code == 4
+    assert "CATALOG_EXT_INDEX_UNAVAILABLE" in err
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [
+        (CatalogExtError("x"), 1),
+        (TableNotFoundError("x"), 1),
+        (InvalidPredicateError("x"), 2),
+        (RepairRefusedError("x"), 3),
+        (IndexUnavailableError("x"), 4),
+        (ConflictError("x"), 4),
+    ],
+)
+def test_exit_codes(error: CatalogExtError, code: int) -> None:
+    assert exit_code(error) == code
+
+
+def test_migrate(run: Run, tmp_path: Path) -> None:
+    url = f"sqlite:///{tmp_path / 'other.db'}"
+    code, out, _ = run("--index", url, "migrate", "--check", "--json")
+    assert code == 1
+    assert json.loads(out)["at_head"] is False
+    assert _json(run, "--index", url, "migrate")["at_head"] is True
+    assert run("--index", url, "migrate", "--check")[0] == 0
+
+
+def test_doctor_when_all_is_well(run: Run) -> None:
+    run("tables")
+    answer = _json(run, "doctor", "--quick")
+    states = {(c["area"], c["check"]): c["state"] for c in answer["checks"]}
+    assert answer["healthy"] is True
+    assert states["index", "schema"] == "ok"
+    assert states["metastore", "configured"] == "skipped"
+    assert states["spark", "Java"] == "ok"
+
+
+def test_doctor_says_what_is_wrong(run: Run, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a-file").write_text("x")
+    monkeypatch.setenv("CATALOG_EXT_METASTORE", "thrift://127.0.0.1:1")
+    code, out, _ = run("--warehouse", str(tmp_path / "a-file"), "--index", str(tmp_path), "doctor", "--quick")
+    assert code == 1
+    wrong = [line for line in out.splitlines() if line.strip().startswith("✗")]
+    assert len(wrong) == 3
+    assert "3 of " in out.splitlines()[-1]
+
+
+def test_doctor_with_wrong_settings(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_WAREHOUSE", "gopher://x/y")
+    code, out, _ = run("doctor", "--json")
+    assert code == 1
+    assert json.loads(out)["checks"][0]["area"] == "settings"
+
+
+def test_every_command_takes_json() -> None:
+    for name, command in cli.commands.items():
+        assert any("--json" in p.opts for p in command.params), name
+
+
+def test_names_from_a_store_do_not_steer_the_terminal() -> None:
+    assert shown("a\x1b[31mb\r\n\u202e") == "a\\x1b[31mb\\r\\n\\u202e"
+    assert shown("naïve €😀") == "naïve €😀"
+    assert len(shown("x" * 10_000)) < 500

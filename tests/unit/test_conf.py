@@ -1,0 +1,129 @@
+"""Settings: how each is read, where it can be given, and that the page and the connector agree with the code."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from catalog_ext import conf
+from catalog_ext.cli import reference
+from catalog_ext.conf import SETTINGS, Scope, Setting, check_properties, process_settings
+from metastore.errors import InvalidConfigurationError
+from metastore.model import PartitionMode
+
+PROJECT = Path(__file__).resolve().parents[2]
+
+
+def test_the_nearest_source_wins() -> None:
+    assert conf.MISSING_FILES.read({"missing-files": "skip"}, {"missing-files": "error"}) == "skip"
+    assert conf.MISSING_FILES.read({}, {"missing-files": "skip"}) == "skip"
+    assert conf.MISSING_FILES.read() == "error"
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "value"),
+    [
+        (conf.SAMPLE_FILES, "7", 7),
+        (conf.SAMPLE_FILES, "All", None),
+        (conf.PARTITION_COLUMNS, "Declared", PartitionMode.DECLARED),
+        (conf.LISTING_THREADS, " 32 ", 32),
+        (conf.METASTORE_TIMEOUT, "500ms", 0.5),
+        (conf.METASTORE_TIMEOUT, "2m", 120.0),
+        (conf.METASTORE_TIMEOUT, "1.5 h", 5400.0),
+        (conf.METASTORE_TIMEOUT, "15", 15.0),
+        (conf.USE_HIVE_PARTITIONING, "TRUE", True),
+        (conf.USE_HIVE_PARTITIONING, "0", False),
+    ],
+)
+def test_values(setting: Setting[object], text: str, value: object) -> None:
+    assert setting.value_of(text) == value
+
+
+@pytest.mark.parametrize(
+    ("setting", "text", "expected"),
+    [
+        (conf.SAMPLE_FILES, "0", "whole number from 1 to 1000000, or 'all'"),
+        (conf.SAMPLE_FILES, "some", "whole number"),
+        (conf.PARTITION_COLUMNS, "hidden", "'virtual' or 'declared'"),
+        (conf.MISSING_FILES, "ignore", "'error' or 'skip'"),
+        (conf.LISTING_THREADS, "-1", "whole number"),
+        (conf.LISTING_THREADS, "٣", "whole number"),
+        (conf.METASTORE_TIMEOUT, "0s", "above zero"),
+        (conf.METASTORE_TIMEOUT, "soon", "500ms, 30s or 2m"),
+        (conf.METASTORE_TIMEOUT, "-5s", "duration"),
+        (conf.USE_HIVE_PARTITIONING, "yes", "1, 0, true or false"),
+        (conf.URI, "", "empty"),
+        (conf.MISSING_FILES, "x" * 10_000, "give"),
+    ],
+)
+def test_values_that_are_refused(setting: Setting[object], text: str, expected: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=re.escape(expected)) as caught:
+        setting.value_of(text)
+    assert setting.key in caught.value.message
+    assert len(caught.value.message) < 300
+
+
+def test_a_setting_without_default_must_be_given() -> None:
+    with pytest.raises(InvalidConfigurationError, match="'uri' is missing"):
+        conf.URI.read({})
+
+
+@pytest.mark.parametrize("setting", [s for s in SETTINGS if s.default is not None], ids=lambda s: s.key)
+def test_every_default_can_be_read(setting: Setting[object]) -> None:
+    assert setting.value_of(str(setting.default)) == setting.read()
+
+
+def test_keys_and_variables_are_unique() -> None:
+    assert len({s.key for s in SETTINGS}) == len(SETTINGS)
+    assert len({s.variable for s in SETTINGS}) == len(SETTINGS)
+    assert conf.LISTING_THREADS.variable == "CATALOG_EXT_LISTING_THREADS"
+
+
+def test_process_settings_take_spark_before_the_environment() -> None:
+    environment = {
+        "CATALOG_EXT_LISTING_THREADS": "8",
+        "CATALOG_EXT_MISSING_FILES": "skip",
+        "CATALOG_EXT_METASTORE_CALL_TIMEOUT": "",
+    }
+    spark = {"spark.sql.catalog.lake.listing.threads": "4", "spark.sql.catalog.other.listing.target-prefixes": "1"}
+    assert process_settings(environment, spark, "lake") == {"listing.threads": "4"}
+
+
+def test_table_properties_are_checked() -> None:
+    check_properties({"schema.sample-files": "all", "listing.threads": "not for tables", "mine": "x"})
+    with pytest.raises(InvalidConfigurationError, match=r"schema\.sample-files"):
+        check_properties({"schema.sample-files": "many"})
+
+
+def test_the_pages_are_those_of_the_code() -> None:
+    assert (PROJECT / "docs" / "configuration.md").read_text() == reference.configuration_page()
+    assert reference.main(["--check"]) == 0
+
+
+def test_the_page_names_every_setting() -> None:
+    page = reference.configuration_page()
+    assert all(f"## `{s.key}`" in page and s.doc in page for s in SETTINGS)
+
+
+def test_every_option_of_the_connector_is_a_setting() -> None:
+    sources = "".join(p.read_text() for p in (PROJECT / "catalog_ext/connector/src").rglob("*Options.scala"))
+    found = set(re.findall(r'val \w+ = "([a-z][a-z_-]+)"', sources))
+    assert {"uri", "token-file", "missing-files", "use_hive_partitioning"} <= found
+    in_spark = {s.key for s in SETTINGS if {Scope.READ, Scope.SESSION, Scope.SQL} & set(s.scopes)}
+    assert found <= in_spark
+
+
+def test_every_environment_variable_is_a_setting() -> None:
+    folders = ("catalog_ext", "metastore")
+    sources = [p for folder in folders for kind in ("py", "scala") for p in (PROJECT / folder).rglob(f"*.{kind}")]
+    found = {
+        name for p in sources if p.name != "errors.py" for name in re.findall(r'"(CATALOG_EXT_[A-Z_]+)"', p.read_text())
+    }
+    codes = set(
+        re.findall(r'code: ClassVar\[str\] = "(\w+)"|code = "(\w+)"', (PROJECT / "metastore/errors.py").read_text())
+    )
+    variables = found - {c for pair in codes for c in pair}
+    assert {"CATALOG_EXT_INDEX", "CATALOG_EXT_TOKEN"} <= variables
+    assert variables - {"CATALOG_EXT_"} <= {s.variable for s in SETTINGS}
