@@ -159,7 +159,8 @@ class ThriftMetastore:
 
         def add(client: HMSClient) -> None:
             descriptor = self._get_table(client, database, table).sd
-            rows = [_wire_partition(database, table, partition, descriptor) for partition in partitions]
+            shared = _without_path(descriptor.serdeInfo)
+            rows = [_wire_partition(database, table, partition, descriptor, shared) for partition in partitions]
             client.add_partitions_req(wire.AddPartitionsRequest(database, table, rows, if_not_exists, needResult=False))
 
         self._pool.call(add, f"adding {len(partitions)} partitions to", table=f"{database}.{table}")
@@ -333,8 +334,14 @@ def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wi
     return descriptor
 
 
+def _without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
+    """The table's serde for its partitions: the path that Spark keeps there is the table's, and every row costs."""
+    parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
+    return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
+
+
 def _wire_partition(
-    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor
+    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor, serde: wire.SerDeInfo
 ) -> wire.Partition:
     own = wire.StorageDescriptor(
         cols=descriptor.cols,
@@ -343,13 +350,13 @@ def _wire_partition(
         outputFormat=descriptor.outputFormat,
         compressed=descriptor.compressed,
         numBuckets=descriptor.numBuckets,
-        serdeInfo=descriptor.serdeInfo,
+        serdeInfo=serde,
         bucketCols=descriptor.bucketCols,
         sortCols=descriptor.sortCols,
         parameters=descriptor.parameters,
     )
     if partition.storage is not None:
-        own.serdeInfo = wire.SerDeInfo(name=descriptor.serdeInfo.name)
+        own.serdeInfo = wire.SerDeInfo(name=serde.name)
         own = _overlay_storage(own, partition.storage)
     return wire.Partition(
         values=list(partition.values),
