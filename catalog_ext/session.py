@@ -9,7 +9,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import Catalog, Where
-from catalog_ext.connector.build import connector_jar
 from catalog_ext.service.server import Service
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from catalog_ext.spark_storage import s3a_settings, spark_storage
@@ -76,6 +75,9 @@ def configure(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
         configured_metastore=configured or (configured_uris() if metastore is UNSET else None),
     )  # fmt: skip
+    # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
+    from catalog_ext.connector.build import connector_jar
+
     jar = connector_jar()
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"

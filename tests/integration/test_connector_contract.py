@@ -225,6 +225,36 @@ class TestPlanning:
         assert rows(spark, query + " AND t.region = 'us'") == [(6,)]
         assert service.requests == {"tables/load": 1, "tables/plan": 1}
 
+    @pytest.mark.parametrize("adaptive", ["true", "false"])
+    def test_a_subquery_of_a_key_prunes_before_planning(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path, adaptive: str
+    ) -> None:
+        spark.sql("SELECT date'2025-01-04' AS day").write.parquet(str(tmp_path / "days"))
+        spark.read.parquet(str(tmp_path / "days")).createOrReplaceTempView("days")
+        spark.conf.set("spark.sql.adaptive.enabled", adaptive)
+        try:
+            assert rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds = (SELECT max(day) FROM days)") == [(6,)]
+        finally:
+            spark.conf.unset("spark.sql.adaptive.enabled")
+        assert service.requests == {"tables/load": 1, "tables/plan": 1}
+        assert without_not_null(service.last("tables/plan")["predicate"]) == {
+            "op": "in",
+            "column": "ds",
+            "values": ["2025-01-04"],
+        }
+
+    def test_a_joins_filter_concerns_its_own_side_only(
+        self, spark: SparkSession, service: FakeService, tmp_path: Path
+    ) -> None:
+        spark.sql("SELECT date'2025-01-04' AS day, 1 AS n").write.parquet(str(tmp_path / "days"))
+        spark.read.parquet(str(tmp_path / "days")).createOrReplaceTempView("days")
+        query = (
+            "SELECT /*+ BROADCAST(days) */ count(DISTINCT a.id), count(DISTINCT b.ds) FROM lake.sales.trips a "
+            "JOIN days ON a.ds = days.day AND days.n = 1 JOIN lake.sales.trips b ON a.region = b.region"
+        )
+        assert rows(spark, query) == [(6, 5)]
+        assert service.requests["tables/plan"] == 2
+
     def test_statistics_need_no_listing_without_a_filter(self, spark: SparkSession, service: FakeService) -> None:
         table = service.tables["sales", "trips"]
         plan = spark.table("lake.sales.trips")._jdf.queryExecution().optimizedPlan()

@@ -13,8 +13,8 @@ object BuiltFor {
       try new String(stream.readAllBytes(), UTF_8).trim finally stream.close()
     }
     if (!built.contains(running)) throw ConnectorErrors.runtime(ConnectorErrors.EnvironmentSetup,
-      s"This catalog-ext jar is a jar for another Spark version: it was compiled for Spark ${built.getOrElse("(unknown)")}, " +
-        s"and this is Spark $running. Build the jar for it: python -m catalog_ext.connector.build prints its path; " +
+      "This catalog-ext jar is a jar for another Spark version: it was compiled for Spark " +
+        s"${built.getOrElse("(unknown)")}, and this is Spark $running. Build the jar for it: python -m catalog_ext.connector.build prints its path; " +
         "give that in spark.jars.", Map("running" -> running, "built" -> built.getOrElse("")))
   }
 }

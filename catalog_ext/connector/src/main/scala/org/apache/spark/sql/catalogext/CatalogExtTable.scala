@@ -70,7 +70,8 @@ class CatalogExtTable(
     partitions.describe(ident).asJava
 
   /** The partitions' names as they are on the store, in the order of their typed values. */
-  def partitionNames(names: Seq[String], ident: InternalRow): Seq[String] = partitions.matching(names, ident).map(_.name)
+  def partitionNames(names: Seq[String], ident: InternalRow): Seq[String] =
+    partitions.matching(names, ident).map(_.name)
 
   override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
     throw noPartitionDdl("ADD PARTITION")
@@ -90,13 +91,16 @@ class CatalogExtTable(
 
   // An equal table at an equal version reads the same: cached plans are found by this.
   override def equals(other: Any): Boolean = other match {
-    case that: CatalogExtTable => catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema()
+    case that: CatalogExtTable =>
+      catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema()
     case _ => false
   }
 
   override def hashCode(): Int = (catalogName, metadata.tableId, metadata.version).hashCode()
 }
 
-private case class VirtualColumn(name: String, dataType: DataType, override val comment: String) extends MetadataColumn {
+private case class VirtualColumn(name: String, dataType: DataType, override val comment: String)
+  extends MetadataColumn {
+
   override def isNullable: Boolean = name != FileFormat.METADATA_NAME
 }

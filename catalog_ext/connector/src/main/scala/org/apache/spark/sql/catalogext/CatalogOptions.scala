@@ -21,7 +21,8 @@ object CatalogOptions {
 
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(
-      throw invalid(catalog, Uri, "is missing: give the address of the catalog-ext service, such as http://127.0.0.1:8765"))
+      throw invalid(catalog, Uri,
+        "is missing: give the address of the catalog-ext service, such as http://127.0.0.1:8765"))
     if (uri.startsWith("http://") || uri.startsWith("https://")) uri
     else throw invalid(catalog, Uri, s"is '$uri', which is no http or https address")
   }
@@ -31,8 +32,8 @@ object CatalogOptions {
       .orElse(Option(options.get(TokenFile)).map(readToken(catalog, _)))
       .orElse(sys.env.get(TokenVariable))
       .getOrElse(throw invalid(catalog, Token,
-        s"is missing: give the service's token there, in a file named by '$TokenFile', or in the environment variable " +
-          TokenVariable))
+        s"is missing: give the service's token there, in a file named by '$TokenFile', or in the environment " +
+          s"variable $TokenVariable"))
 
   private def readToken(catalog: String, file: String): String =
     try Files.readString(Paths.get(file)).trim catch {

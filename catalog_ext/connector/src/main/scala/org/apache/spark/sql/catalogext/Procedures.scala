@@ -99,7 +99,8 @@ private class ServiceProcedure(catalogName: String, client: ServiceClient, node:
     case MapType(StringType, StringType, _) =>
       val map = input.getMap(i)
       val keys = map.keyArray().toArray[UTF8String](StringType).map(_.toString)
-      val values = map.valueArray().toArray[UTF8String](StringType).map(value => if (value == null) null else value.toString)
+      val values = map.valueArray().toArray[UTF8String](StringType)
+        .map(value => if (value == null) null else value.toString)
       Json.map(keys.zip(values))
     case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
       s"Procedure ${name()} has a parameter of type ${other.sql}, which this release of the connector does not know.")

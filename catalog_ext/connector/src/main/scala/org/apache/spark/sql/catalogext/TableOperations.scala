@@ -98,7 +98,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     val keys = transforms.map {
       case IdentityTransform(reference) if reference.fieldNames().length == 1 => reference.fieldNames().head
       case other => throw ConnectorErrors.notSupported(
-        s"PARTITIONED BY (${other.describe()}) of table $ident: a partition column is a column, never an expression of one.")
+        s"PARTITIONED BY (${other.describe()}) of table $ident: a partition column is a column, never an expression " +
+          "of one.")
     }
     val resolver = SQLConf.get.resolver
     val found = keys.map(key => schema.find(field => resolver(field.name, key)).get)
