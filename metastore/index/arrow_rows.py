@@ -1,31 +1,35 @@
 """Results of queries as streams of Arrow batches, in bounded memory.
 
-Rows come from the driver and are packed in batches. The ADBC driver for SQLite would be quicker, but carries a SQLite
-of its own: POSIX locks belong to the process, so that closing its connection silently drops the locks which Python's
-SQLite holds on the same file, and another process could then write amid our transaction (``docs/spec/index.md``).
+PostgreSQL's come through ADBC where its driver is installed; otherwise the driver's rows are packed in batches. The
+ADBC driver for SQLite would be quicker, too, but carries a SQLite of its own: POSIX locks belong to the process, so
+that closing its connection silently drops the locks which Python's SQLite holds on the same file, and another process
+could then write amid our transaction (``docs/spec/index.md``).
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
+
+from metastore.index import adbc
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
     from metastore.index.engine import Database
 
+    Query: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
+
 BATCH_ROWS = 16_384
 """Rows of one batch: about two megabytes."""
 
 Step = Callable[[pa.RecordBatch], pa.RecordBatch]
+End = Callable[[], None]
 
 
-def stream(
-    database: Database, statement: sa.Executable, schema: pa.Schema, step: Step, at_end: Callable[[], None]
-) -> pa.RecordBatchReader:
+def stream(database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End) -> pa.RecordBatchReader:
     """The rows of a query as a stream.
 
     The first batch is read before this returns, so that a failing query fails here; a result of one batch keeps no
@@ -55,22 +59,34 @@ def _chain(first: pa.RecordBatch, rest: Iterator[pa.RecordBatch]) -> Iterator[pa
 
 
 def _batches(
-    database: Database, statement: sa.Executable, schema: pa.Schema, step: Step, at_end: Callable[[], None]
+    database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End
 ) -> Iterator[pa.RecordBatch]:
     last: pa.RecordBatch | None = None
-    with database.reading() as connection:
-        fetch = _fetcher(connection, statement)
-        while len(rows := fetch(BATCH_ROWS)) == BATCH_ROWS:
-            yield step(to_batch(rows, schema))
-        if rows:
-            last = step(to_batch(rows, schema))
+    for batch in _read(database, statement, schema):
+        if last is not None:
+            yield last
+        last = step(batch)
     # The connection is back in the pool before the consumer sees the last batch.
     at_end()
     if last is not None:
         yield last
 
 
-def _fetcher(connection: sa.Connection, statement: sa.Executable) -> Callable[[int], Sequence[Sequence[Any]]]:
+def _read(database: Database, statement: Query, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    if database.arrow is not None:
+        database.count_statement()
+        text = adbc.with_values(statement, database.engine.dialect)
+        for batch in database.arrow.read(text):
+            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        return
+    with database.reading() as connection:
+        fetch = _fetcher(connection, statement)
+        while rows := fetch(BATCH_ROWS):
+            yield to_batch(rows, schema)
+
+
+def _fetcher(connection: sa.Connection, statement: Query) -> Callable[[int], Sequence[Sequence[Any]]]:
     if connection.dialect.name == "sqlite":
         # The driver's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
         fetch: Callable[[int], Sequence[Sequence[Any]]] = connection.execute(statement).cursor.fetchmany
@@ -88,6 +104,6 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
 
 
 def _array(values: Sequence[Any], data_type: pa.DataType) -> pa.Array:
-    if pa.types.is_string(data_type) and any(isinstance(v, bytes) for v in values):
-        values = [v.decode("utf-8") if isinstance(v, bytes) else v for v in values]
+    if pa.types.is_string(data_type) and isinstance(next((v for v in values if v is not None), None), bytes):
+        return pa.array(values, pa.binary()).cast(data_type)
     return pa.array(values, data_type)

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from metastore.errors import IndexUnavailableError
+from metastore.index import adbc
 from metastore.index.failures import as_ours, is_lost_race, translated
 from metastore.index.urls import shown_url
 
@@ -43,7 +44,8 @@ class Database:
         self._counter = itertools.count()
         self._counted = 0
         self.engine = _make_engine(url)
-        sa.event.listen(self.engine, "before_cursor_execute", self._count)
+        sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
+        self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
 
     @property
     def dialect(self) -> str:
@@ -56,13 +58,16 @@ class Database:
         """How many statements were sent since the database was opened; transaction control is not counted."""
         return self._counted
 
-    def _count(self, *_: object) -> None:
+    def count_statement(self, *_: object) -> None:
+        """Counts one statement that was sent."""
         # next() on a count is atomic, so that threads need no lock; a reader may see a number that is one behind.
         self._counted = next(self._counter) + 1
 
     def close(self) -> None:
         """Closes the pooled connections."""
         self.engine.dispose()
+        if self.arrow is not None:
+            self.arrow.close()
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:

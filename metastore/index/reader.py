@@ -66,7 +66,7 @@ def plan_files(database: Database, table: Table, predicate: Predicate | None) ->
     return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish)
 
 
-def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[sa.Executable, bool]:
+def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
     """The one query of planning, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
     # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
@@ -101,7 +101,7 @@ def list_partitions(database: Database, table: Table, predicate: Predicate | Non
     return _sorted_by_values(reader, table) if check.has_long_keys else reader
 
 
-def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[sa.Executable, bool]:
+def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
     """The query of a list of partitions, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
     keys = [partitions.c[f"k{i + 1}"] for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
@@ -165,8 +165,8 @@ def _raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     return sa.type_coerce(column, sa.types.NullType())
 
 
-def _text(value: str) -> sa.ColumnElement[str]:
-    return sa.literal(value, ExactText())
+def _text(value: str) -> sa.ColumnElement[Any]:
+    return _raw(sa.literal(value, ExactText()))
 
 
 class _Check:

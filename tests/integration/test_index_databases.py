@@ -22,7 +22,7 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.identifiers import TableIdentifier
-from metastore.index import Index
+from metastore.index import Index, adbc
 from metastore.model import DataFile, Namespace
 from metastore.predicates import Comparison, Operator, Predicate
 from tests.index_cases import Filled, create, data_files, definition, listed_names, planned_names, predicates
@@ -315,6 +315,17 @@ def test_a_large_answer_is_streamed_and_a_small_one_keeps_no_connection(index: I
     assert runs == 400, "the files of a partition lie together"
     for _ in range(100):  # more than the pool has connections
         index.plan_files(table, Comparison(Operator.EQ, "k", 7))
+
+
+def test_rows_of_psycopg_do_where_adbc_is_missing(postgres_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    with Index.open(postgres_url, migrate=True) as index:
+        filled = Filled(index)
+        by_adbc = index.plan_files(filled.table, None).read_all()
+    monkeypatch.setattr(adbc, "find_spec", lambda _: None)
+    with Index.open(postgres_url) as index:
+        before = index.query_count
+        assert index.plan_files(filled.table, None).read_all() == by_adbc
+        assert index.query_count - before == 1
 
 
 def test_planning_is_one_query(index: Index) -> None:
