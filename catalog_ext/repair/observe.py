@@ -129,16 +129,19 @@ class StoreObserver:
         place = self._judge(directory).place
         if place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms))
-            if directory != self._last_directory and not self._has_directories:
+            if directory != self._last_directory:
                 # Where no directories are listed, it is the files that tell of them.
-                self._partitions.append((directory,))
-                self._last_directory = directory
+                self._take_partition(directory)
         elif place is Place.ABOVE:
             self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
         if self._judge(directory).place is Place.PARTITION:
-            self._partitions.append((directory,))
+            self._take_partition(directory)
+
+    def _take_partition(self, directory: str) -> None:
+        self._partitions.append((directory,))
+        self._last_directory = directory
 
     def _take_failure(self, failure: ListingFailure) -> None:
         row = (printable(failure.directory), failure.error.message)

@@ -1,0 +1,311 @@
+"""Repairs that others get in the way of: commits in between, stores without directories, a metastore that is down."""
+
+from __future__ import annotations
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore_link import MetastoreLink
+from catalog_ext.repair import observe
+from metastore.changes import AddPartition, DropPartition, ReplaceFiles
+from metastore.errors import StorageAccessDeniedError, StorageUnavailableError
+from metastore.model import DataFile
+from metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from metastore.storage.listing import list_tree
+from tests.fakes_metastore import FakeMetastore
+from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.repair.observe import RepairProgress
+    from metastore.changes import Change
+    from metastore.storage.listed import Listed
+
+A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
+    with local_catalog(tmp_path) as catalog:
+        register(catalog, root)
+        yield catalog
+
+
+def commit(catalog: Catalog, *changes: Change) -> None:
+    catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="other", deliver=False)
+
+
+def before_applying(work: Callable[[], None]) -> Callable[[RepairProgress], None]:
+    """A progress that lets somebody else commit between the comparison and the first batch."""
+
+    def told(progress: RepairProgress) -> None:
+        if progress.phase == "comparing":
+            work()
+
+    return told
+
+
+def test_what_somebody_else_registered_meanwhile_is_skipped_and_the_rest_is_not(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv")
+    other = before_applying(lambda: commit(catalog, AddPartition(B, (DataFile("other.csv", 9, 9),))))
+    report = catalog.repair_partitions("s.t", progress=other)
+    assert [e.partition for e in report.added] == [A, C]
+    assert skipped(report) == {B: "changed by somebody else meanwhile: is registered already"}
+    assert indexed(catalog)[B] == {"other.csv": 9}
+    catalog.repair_partitions("s.t")
+    assert indexed(catalog) == walked(root, 2)
+
+
+def test_what_somebody_else_dropped_meanwhile_is_skipped(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv")
+    catalog.repair_partitions("s.t")
+    write(root, f"{A}/2.csv", f"{B}/2.csv")
+    report = catalog.repair_partitions("s.t", progress=before_applying(lambda: commit(catalog, DropPartition(A))))
+    assert [e.partition for e in report.changed] == [B]
+    assert skipped(report) == {A: "changed by somebody else meanwhile: is no longer registered"}
+
+
+def test_files_that_somebody_else_registered_meanwhile_cost_their_partition_only(catalog: Catalog, root: Path) -> None:
+    names = [f"ds=2025-01-01/region={i}" for i in range(9)]
+    write(root, *(f"{name}/1.csv" for name in names))
+    catalog.repair_partitions("s.t")
+    write(root, *(f"{name}/2.csv" for name in names))
+    new = DataFile("2.csv", 1, 1)
+    other = before_applying(lambda: commit(catalog, *(ReplaceFiles(names[i], (new,)) for i in (2, 7))))
+    report = catalog.repair_partitions("s.t", progress=other)
+    assert {e.partition for e in report.changed} == set(names) - {names[2], names[7]}
+    assert set(skipped(report)) == {names[2], names[7]}
+    assert "is there already" in skipped(report)[names[2]]
+
+
+def test_a_thousand_conflicts_cost_one_look_not_a_thousand_transactions(catalog: Catalog, root: Path) -> None:
+    names = [f"ds=2025-01-01/region={i}" for i in range(500)]
+    write(root, *(f"{name}/1.csv" for name in names))
+    other = before_applying(lambda: commit(catalog, *(AddPartition(name, ()) for name in names)))
+    commits: list[int] = []
+    whole = catalog.index.commit
+
+    def counted(table_id: int, changes: Sequence[Change], **kwargs: object) -> object:
+        commits.append(len(changes))
+        return whole(table_id, changes, **kwargs)  # type: ignore[arg-type]
+
+    catalog.index.commit = counted  # type: ignore[method-assign, assignment]
+    report = catalog.repair_partitions("s.t", progress=other)
+    assert len(report.skipped) == 500
+    assert commits == [500, 500], "the other one, and our attempt"
+
+
+@pytest.mark.parametrize("repairs", [2, 5])
+def test_repairs_at_once_all_end_and_register_everything_once(catalog: Catalog, root: Path, repairs: int) -> None:
+    write(root, *(f"ds=2025-01-{day:02d}/region={i}/1.csv" for day in range(1, 6) for i in range(30)))
+    together = threading.Barrier(repairs)
+
+    def run(_: int) -> tuple[int, int]:
+        together.wait()
+        report = catalog.repair_partitions("s.t")
+        return len(report.added), len(report.skipped)
+
+    with ThreadPoolExecutor(repairs) as pool:
+        outcomes = list(pool.map(run, range(repairs)))
+    assert sum(added for added, _ in outcomes) == 150
+    assert all(added + skipped_ in (0, 150) for added, skipped_ in outcomes)
+    assert indexed(catalog) == walked(root, 2)
+    assert catalog.load_table("s.t").totals.partitions == 150
+
+
+# Stores without directories
+
+
+@pytest.fixture
+def flat(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Catalog:
+    """The catalog on a store that tells of files only, as S3 does."""
+
+    def files_only(*args: object, **kwargs: object) -> Iterator[Listed]:
+        return (e for e in list_tree(*args, **kwargs) if not isinstance(e, ListedDirectory))  # type: ignore[arg-type]
+
+    monkeypatch.setattr(observe, "list_tree", files_only)
+    monkeypatch.setattr(catalog.storage, "store_has_directories", lambda _: False)
+    return catalog
+
+
+def test_where_no_directories_are_kept_a_partition_has_files(flat: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/", f"{C}/_SUCCESS")
+    flat.repair_partitions("s.t")
+    assert indexed(flat) == {A: {"1.csv": 1}}
+
+
+def test_where_no_directories_are_kept_what_had_files_is_dropped_and_what_was_empty_stays(
+    flat: Catalog, root: Path
+) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv")
+    flat.repair_partitions("s.t")
+    commit(flat, AddPartition(C, ()))
+    (root / A / "1.csv").unlink()
+    report = flat.repair_partitions("s.t")
+    assert [(e.action, e.partition, e.reason) for e in report] == [("drop", A, "no file is left under the prefix")]
+    assert set(indexed(flat)) == {B, C}
+
+
+# A fake listing
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_what_a_failed_part_listed_before_it_failed_is_not_used(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, first: bool
+) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv")
+    catalog.repair_partitions("s.t")
+    held = indexed(catalog)
+    failure: Listed = ListingFailure("ds=2025-01-01", StorageUnavailableError("time-out"))
+    part: list[Listed] = [
+        ListedDirectory(A),
+        ListedFile(A, "1.csv", 5, 5),
+        ListedFile(A, "new.csv", 5, 5),
+        ListedFile("ds=2025-01-01/region=new", "1.csv", 5, 5),
+    ]
+    events = [failure, *part] if first else [*part, failure]
+    monkeypatch.setattr(observe, "list_tree", lambda *_, **__: (e for e in events))
+    report = catalog.repair_partitions("s.t")
+    assert skipped(report) == {"ds=2025-01-01": "the listing is incomplete: time-out"}
+    assert indexed(catalog) == {A: held[A], B: held[B]}
+    assert [e.partition for e in report.dropped] == [C]
+
+
+def test_a_failure_of_the_whole_table_changes_nothing(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, f"{A}/1.csv")
+    catalog.repair_partitions("s.t")
+    events = [ListingFailure("", StorageAccessDeniedError("denied")), ListedFile(C, "1.csv", 1, 1)]
+    monkeypatch.setattr(observe, "list_tree", lambda *_, **__: (e for e in events))
+    report = catalog.repair_partitions("s.t")
+    assert [(e.action, e.path) for e in report] == [("skip", "")]
+    assert "(the table): the listing is incomplete: denied" in str(report)
+    assert set(indexed(catalog)) == {A}
+
+
+def test_a_listing_is_closed_when_the_repair_fails(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+    closed: list[bool] = []
+
+    def listing(*_: object, **__: object) -> Iterator[Listed]:
+        try:
+            yield ListedFile(A, "1.csv", 1, 1)
+            raise StorageUnavailableError("the store went away")
+        finally:
+            closed.append(True)
+
+    monkeypatch.setattr(observe, "list_tree", listing)
+    with pytest.raises(StorageUnavailableError, match=r"s\.t cannot be repaired: the store went away"):
+        catalog.repair_partitions("s.t")
+    assert closed == [True]
+    assert catalog.load_table("s.t").version == 0
+
+
+# The metastore
+
+
+@pytest.fixture
+def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+    fake = FakeMetastore()
+    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda _: fake)
+    return fake
+
+
+@pytest.fixture
+def followed(tmp_path: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
+    with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
+        assert isinstance(catalog.metastore, MetastoreLink)
+        yield catalog
+
+
+def names(metastore: FakeMetastore) -> set[str]:
+    return set(metastore.partition_names("s", "t"))
+
+
+def test_the_metastore_follows_registration_and_repair(followed: Catalog, metastore: FakeMetastore, root: Path) -> None:
+    register(followed, root)
+    write(root, f"{A}/1.csv", "ds=2025-01-01/region=/1.csv")
+    report = followed.repair_partitions("s.t")
+    assert report.pending_deliveries == 0
+    assert len(report.added) == 2
+    assert names(metastore) == {A}
+    assert followed.metastore_state() == "in step"
+    (root / A / "1.csv").unlink()
+    (root / A).rmdir()
+    followed.repair_partitions("s.t")
+    assert names(metastore) == set()
+
+
+def test_a_dry_run_tells_the_metastore_nothing(followed: Catalog, metastore: FakeMetastore, root: Path) -> None:
+    register(followed, root)
+    write(root, f"{A}/1.csv")
+    before = metastore.calls.total()
+    followed.repair_partitions("s.t", dry_run=True)
+    assert metastore.calls.total() == before
+
+
+def test_a_metastore_that_is_down_hinders_nobody_and_gets_everything_later(
+    followed: Catalog, metastore: FakeMetastore, root: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    metastore.down = True
+    register(followed, root)
+    write(root, f"{A}/1.csv", f"{B}/1.csv")
+    report = followed.repair_partitions("s.t")
+    assert len(report.added) == 2
+    assert report.pending_deliveries > 0
+    assert report.delivery_error
+    assert f"the metastore has not taken {report.pending_deliveries} change" in str(report)
+    assert "changes pending" in followed.metastore_state()
+    assert "The metastore has not taken" in caplog.text
+    assert indexed(followed) == walked(root, 2)
+    metastore.down = False
+    pending = wait_until_delivered(followed)
+    assert pending == 0
+    assert names(metastore) == {A, B}
+
+
+def wait_until_delivered(catalog: Catalog) -> int:
+    """Deliveries that failed are due again after a pause; half a minute is ample."""
+    done = threading.Event()
+    for _ in range(300):
+        pending = catalog.deliver(5).pending
+        if not pending:
+            break
+        done.wait(0.1)
+    return pending
+
+
+def test_a_table_of_another_place_in_the_metastore_keeps_its_name(
+    followed: Catalog, metastore: FakeMetastore, root: Path, tmp_path: Path
+) -> None:
+    register(followed, root)
+    followed.unregister_table("s.t")
+    from metastore.errors import TableAlreadyExistsError
+
+    with pytest.raises(TableAlreadyExistsError, match="import_table"):
+        register(followed, tmp_path / "other")
+    assert followed.list_tables("s") == []
+    register(followed, root)
+    assert followed.list_tables("s") == ["t"]
+
+
+def test_planning_and_previews_never_ask_the_metastore(followed: Catalog, metastore: FakeMetastore, root: Path) -> None:
+    write(root, f"{A}/1.csv")
+    register(followed, root)
+    followed.repair_partitions("s.t")
+    before = metastore.calls.total()
+    followed.load_table("s.t")
+    assert followed.files("s.t", "ds = '2025-01-01'").num_rows == 1
+    assert followed.partitions("s.t", {"region": "eu"}).num_rows == 1
+    assert metastore.calls.total() == before
