@@ -166,7 +166,7 @@ class Applier:
             "name": change.name,
             "name_hash": name_hash(change.name),
             **{f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)},
-            "location": change.location,
+            "location": None if change.location is None else storable(change.location, "location's"),
             "in_metastore": int(change.in_metastore),
             "created_at_ms": self.now,
         }

@@ -6,7 +6,7 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import InvalidPartitionNameError
+from metastore.errors import InvalidInputError, InvalidPartitionNameError
 from metastore.identifiers import TableIdentifier
 from metastore.model import Column, Namespace, Table, TableDefinition, TableType, Totals
 
@@ -63,18 +63,23 @@ def definition_from_dict(value: Mapping[str, Any]) -> TableDefinition:
 
 
 def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
-    """The columns of ``tables`` that hold the definition, without the namespace."""
+    """The columns of ``tables`` that hold the definition, without the namespace.
+
+    Raises:
+        InvalidInputError: A text of it cannot be kept.
+    """
+    of = f"table {definition.identifier}"
     return {
         "name": definition.identifier.name,
         "table_type": str(definition.table_type),
         "format": definition.format,
-        "location": definition.location,
+        "location": _storable_field(definition.location, "location", of),
         "columns": to_json(columns_to_list(definition.columns)),
         "partition_columns": to_json(columns_to_list(definition.partition_columns)),
         "options": to_json(dict(definition.options)),
         "properties": to_json(dict(definition.properties)),
-        "comment": definition.comment,
-        "owner": definition.owner,
+        "comment": _storable_field(definition.comment, "comment", of),
+        "owner": _storable_field(definition.owner, "owner", of),
     }
 
 
@@ -102,11 +107,16 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
 
 
 def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
-    """The columns of ``namespaces`` that hold the namespace."""
+    """The columns of ``namespaces`` that hold the namespace.
+
+    Raises:
+        InvalidInputError: A text of it cannot be kept.
+    """
+    of = f"namespace {namespace.name}"
     return {
         "name": namespace.name,
-        "location": namespace.location,
-        "comment": namespace.comment,
+        "location": _storable_field(namespace.location, "location", of),
+        "comment": _storable_field(namespace.comment, "comment", of),
         "properties": to_json(dict(namespace.properties)),
     }
 
@@ -136,17 +146,12 @@ def name_hash(name: str) -> str:
 
 
 def storable(text: str, what: str) -> str:
-    """The text, when a database can keep it.
+    """The name of a partition or file, when a database can keep it.
 
     Raises:
         InvalidPartitionNameError: It has a NUL, or bytes that are not UTF-8 (kept by Python as lone surrogates).
     """
-    problem = "a NUL character" if "\x00" in text else None
-    if problem is None and not text.isascii():
-        try:
-            text.encode("utf-8")
-        except UnicodeEncodeError:
-            problem = "bytes that are not valid UTF-8"
+    problem = _problem(text)
     if problem is None:
         return text
     shown = text if len(text) <= 200 else f"{text[:120]}… ({len(text)} characters)"
@@ -154,3 +159,22 @@ def storable(text: str, what: str) -> str:
         f"The {what} name {shown!a} has {problem}, which the index cannot keep. Rename it on the store.",
         {what: ascii(shown)},
     )
+
+
+def _storable_field(text: str | None, what: str, of: str) -> str | None:
+    problem = None if text is None else _problem(text)
+    if problem is not None:
+        raise InvalidInputError(
+            f"The {what} of {of} has {problem}, which the index cannot keep. Remove it.", {"of": of}
+        )
+    return text
+
+
+def _problem(text: str) -> str | None:
+    problem = "a NUL character" if "\x00" in text else None
+    if problem is None and not text.isascii():
+        try:
+            text.encode("utf-8")
+        except UnicodeEncodeError:
+            problem = "bytes that are not valid UTF-8"
+    return problem

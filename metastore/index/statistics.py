@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import threading
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from metastore.errors import CatalogExtError
+
 if TYPE_CHECKING:
     from metastore.index.engine import Database
 
+_LOG = logging.getLogger(__name__)
 _FIRST = 1000
 """Rows written before the first ANALYZE."""
 
@@ -50,4 +54,8 @@ class Freshness:
             if self._written < self._due:
                 return
             self._due = 2 * self._written
-        analyze(self._database)
+        try:
+            analyze(self._database)
+        except CatalogExtError as error:
+            # What was written is committed: its committer must not be told otherwise.
+            _LOG.warning("The statistics of the index could not be renewed; queries may be slow: %s", error.message)

@@ -251,6 +251,17 @@ def test_names_that_no_database_keeps(index: Index, name: str) -> None:
     assert index.load_table(table.identifier).version == 0
 
 
+@pytest.mark.parametrize("text", ["a\x00b", "a\udc80b"])
+def test_other_text_that_no_database_keeps(index: Index, text: str) -> None:
+    with pytest.raises(InvalidInputError, match="comment of namespace bad has"):
+        index.create_namespace(Namespace("bad", comment=text), deliver=True)
+    table = create(index)
+    with pytest.raises(InvalidInputError, match=r"comment of table s\.t has"):
+        index.alter_table_properties(table.identifier, {"comment": text}, [], deliver=True)
+    assert index.load_table(table.identifier) == table
+    assert index.pending_deliveries() == []
+
+
 def test_partitions_come_in_the_order_of_their_values(index: Index) -> None:
     table = create(index, keys={"n": "int", "s": "string"})
     ordered = [

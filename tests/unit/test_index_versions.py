@@ -1,0 +1,135 @@
+"""Random commits against a model in memory: every version stays readable, and the totals stay true."""
+
+from __future__ import annotations
+
+import random
+import sqlite3
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.changes import AddPartition, DropPartition, ReplaceFiles
+from metastore.index import Index
+from metastore.model import DataFile
+from tests.index_cases import create, data_files
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from metastore.changes import Change
+    from metastore.model import Table
+
+_State = dict[str, dict[str, DataFile]]
+
+
+def _random_change(rng: random.Random, name: str, state: _State) -> list[Change]:
+    if name not in state:
+        return [AddPartition(name, _files(rng, "a"))]
+    present = sorted(state[name])
+    kind = rng.choice(("drop", "drop and add", "replace", "nothing"))
+    if kind == "nothing":
+        return [ReplaceFiles(name)]
+    if kind == "replace":
+        removed = rng.sample(present, rng.randint(0, len(present)))
+        again = tuple(DataFile(path, 7, 7, rng.choice((None, 7))) for path in removed[:1])
+        return [ReplaceFiles(name, (*again, *_files(rng, f"n{rng.random()}")), tuple(removed))]
+    return [DropPartition(name), *([AddPartition(name, _files(rng, "b"))] if kind == "drop and add" else [])]
+
+
+def _files(rng: random.Random, prefix: str) -> tuple[DataFile, ...]:
+    return tuple(
+        DataFile(f"{prefix}-{i}", rng.randint(0, 100), i, rng.choice((None, 0, 5, 10)))
+        for i in range(rng.randint(0, 3))
+    )
+
+
+def _apply(state: _State, changes: list[Change]) -> _State:
+    after = {name: dict(files) for name, files in state.items()}
+    for change in sorted(changes, key=lambda c: isinstance(c, AddPartition)):
+        match change:
+            case AddPartition(name, files):
+                after[name] = {f.path: f for f in files}
+            case DropPartition(name):
+                del after[name]
+            case ReplaceFiles(name, added, removed):
+                kept = {path: f for path, f in after[name].items() if path not in removed}
+                after[name] = kept | {f.path: f for f in added}
+    return after
+
+
+def _read(index: Index, table: Table) -> _State:
+    state: _State = {row["partition"]: {} for row in index.list_partitions(table, None).read_all().to_pylist()}
+    for row in index.plan_files(table, None).read_all().to_pylist():
+        state[row["partition"]][row["path"]] = DataFile(row["path"], row["size"], row["modified_ms"], row["rows"])
+    return state
+
+
+def _check_totals(table: Table, state: _State) -> None:
+    files = [f for contents in state.values() for f in contents.values()]
+    counts = [f.rows for f in files]
+    totals = table.totals
+    assert (totals.partitions, totals.files) == (len(state), len(files))
+    assert totals.bytes == sum(f.size for f in files)
+    assert totals.rows == (None if None in counts else sum(n for n in counts if n is not None))
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_random_commits(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    names = [f"k={i}" for i in range(6)]
+    with Index.open(str(tmp_path / "index.db")) as index:
+        table = create(index, keys={"k": "int"})
+        states: list[_State] = [{}]
+        versions = [table]
+        for _ in range(25):
+            chosen = rng.sample(names, rng.randint(1, 4))
+            changes = [c for name in chosen for c in _random_change(rng, name, states[-1])]
+            rng.shuffle(changes)
+            outcome = index.commit(table.table_id, changes, operation="test", deliver=rng.random() < 0.5)
+            after = _apply(states[-1], changes)
+            if outcome.version == versions[-1].version:
+                assert after == states[-1]
+                continue
+            assert outcome.version == versions[-1].version + 1
+            states.append(after)
+            versions.append(index.load_table(table.identifier))
+            _check_totals(versions[-1], after)
+        for version, state in zip(versions, states, strict=True):
+            assert _read(index, version) == state
+
+
+def test_statistics_are_renewed_after_a_load(tmp_path: Path) -> None:
+    path = tmp_path / "index.db"
+    with Index.open(str(path)) as index:
+        table = create(index, keys={"k": "int"})
+        index.commit(table.table_id, [AddPartition("k=-1", data_files(1))], operation="test", deliver=False)
+        assert not _statistics(path)
+        many = [AddPartition(f"k={i}", data_files(1)) for i in range(600)]
+        index.commit(table.table_id, many, operation="test", deliver=False)
+        assert {"partitions", "files"} <= _statistics(path)
+
+
+def _statistics(path: Path) -> set[str]:
+    with sqlite3.connect(path) as connection:
+        if not connection.execute("SELECT 1 FROM sqlite_schema WHERE name = 'sqlite_stat1'").fetchone():
+            return set()
+        found = {table for (table,) in connection.execute("SELECT tbl FROM sqlite_stat1")}
+    connection.close()
+    return found
+
+
+def test_a_commit_stands_when_the_statistics_cannot_be_renewed(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from metastore.errors import IndexUnavailableError
+    from metastore.index import statistics
+
+    def locked(_: object) -> None:
+        raise IndexUnavailableError("locked")
+
+    monkeypatch.setattr(statistics, "analyze", locked)
+    with Index.open(str(tmp_path / "index.db")) as index:
+        table = create(index, keys={"k": "int"})
+        many = [AddPartition(f"k={i}", data_files(1)) for i in range(600)]
+        assert index.commit(table.table_id, many, operation="test", deliver=False).version == 1
+    assert "could not be renewed" in caplog.text
