@@ -28,7 +28,7 @@ BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
 _ATTEMPTS = 6
-_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -65536", "temp_store = MEMORY")
+_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384", "temp_store = MEMORY")
 
 
 class Database:
@@ -124,7 +124,12 @@ def _sqlite_engine(url: URL) -> sa.Engine:
     _make_parent_folder(url)
     timeout = url.query.get("timeout")
     engine = sa.create_engine(
-        url, pool_size=5, max_overflow=25, pool_timeout=30, connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S}
+        url,
+        pool_size=5,
+        max_overflow=25,
+        pool_timeout=30,
+        pool_recycle=900,  # new connections see the statistics that another process renewed
+        connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
     )
     sa.event.listen(engine, "connect", _prepare_sqlite)
     sa.event.listen(engine, "begin", _begin_sqlite)

@@ -26,6 +26,8 @@ def analyze(database: Database) -> None:
     """
     if database.dialect == "sqlite":
         database.write(lambda connection: connection.execute(sa.text("ANALYZE")))
+        # A connection reads the statistics when it opens the file.
+        database.engine.dispose()
         return
     with database.maintaining() as connection:
         if database.dialect == "postgresql":
