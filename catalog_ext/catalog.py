@@ -8,6 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
+from catalog_ext import conf
 from catalog_ext.adoption import adopt_table
 from catalog_ext.metastore_link import MetastoreLink
 from catalog_ext.redelivery import Redelivery
@@ -42,26 +43,21 @@ from metastore.model import PARTITION_MODE_PROPERTY, Namespace, PartitionMode, T
 from metastore.predicate_parser import parse_predicate, spec_predicate
 from metastore.predicates import Predicate, bind
 from metastore.storage.locations import Location, canonical_location
-from metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     import pyarrow as pa
 
+    from metastore.storage.store import Storage
+
 logger = logging.getLogger(__name__)
 
 Where = str | Mapping[str, str | None] | None
 """A condition in SQL, or a (maybe partial) partition spec; None for everything."""
 
-DELIVERY_TIMEOUT_S = 30.0
-"""How long a change waits for the metastore before it goes on and leaves the rest to a later delivery."""
-
 STARTING_PAUSE_S = 0.5
 """How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
-
-SAMPLE_FILES_PROPERTY = "schema.sample-files"
-DEFAULT_SAMPLE_FILES = 100
 
 
 def connect(
@@ -95,7 +91,7 @@ def connect(
         storage=storage,
         configured_metastore=configured,
     )
-    return Catalog(settings, lambda: Storage(settings.storage))
+    return Catalog(settings, settings.open_storage)
 
 
 def _no_progress(_: RepairProgress) -> None:
@@ -111,13 +107,14 @@ class Catalog:
     def __init__(self, settings: Settings, storage: Callable[[], Storage]) -> None:
         self.settings = settings
         self._make_storage = storage
+        self._metastore_timeout_s = conf.METASTORE_TIMEOUT.read(settings.conf)
         self.index = Index.open(settings.index)
         try:
             self.metastore = MetastoreLink(settings)
         except BaseException:
             self.index.close()
             raise
-        self._deliverer = Deliverer(self.index, lambda: self.metastore.client(DELIVERY_TIMEOUT_S))
+        self._deliverer = Deliverer(self.index, lambda: self.metastore.client(self._metastore_timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._impatient_deliverer = Deliverer(self.index, self.metastore.started_client)
         self._last_delivery: DeliveryReport | None = None
@@ -279,7 +276,7 @@ class Catalog:
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
         )
-        definition = registration.define(self.storage, _sample_files(properties or {}))
+        definition = registration.define(self.storage, conf.SAMPLE_FILES.read(properties or {}, self.settings.conf))
         self._check_metastore(definition)
         return self._create(definition)
 
@@ -401,7 +398,13 @@ class Catalog:
             else ", ".join(f"{k}={'NULL' if v is None else v}" for k, v in where.items())
         )
         options = RepairOptions(
-            RepairMode.parse(mode), self.predicate(target, where), words, dry_run, strict, self.metastore.enabled
+            RepairMode.parse(mode),
+            self.predicate(target, where),
+            words,
+            dry_run,
+            strict,
+            self.metastore.enabled,
+            conf.BATCH_PARTITIONS.read(target.definition.properties, self.settings.conf),
         )
         spool = Spool()
         try:
@@ -431,11 +434,11 @@ class Catalog:
 
     # The metastore
 
-    def deliver(self, timeout_s: float = DELIVERY_TIMEOUT_S) -> DeliveryReport:
-        """Give the metastore what it has not taken yet, for at most so many seconds."""
+    def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
+        """Give the metastore what it has not taken yet, for at most so many seconds (``repair.metastore-timeout``)."""
         if not self.metastore.enabled:
             return DeliveryReport(0, 0, None)
-        return self._deliverer.deliver(timeout_s=timeout_s)
+        return self._deliverer.deliver(timeout_s=timeout_s or self._metastore_timeout_s)
 
     def metastore_state(self) -> str:
         """Whether the metastore has everything: ``none``, ``in step`` or how much is pending and why."""
@@ -451,7 +454,7 @@ class Catalog:
     def _follow(self) -> DeliveryReport | None:
         if not self.metastore.enabled:
             return None
-        report = self._last_delivery = self._impatient_deliverer.deliver(timeout_s=DELIVERY_TIMEOUT_S)
+        report = self._last_delivery = self._impatient_deliverer.deliver(timeout_s=self._metastore_timeout_s)
         if report.pending and self.metastore.starting:
             self._redelivery.schedule(STARTING_PAUSE_S)
         elif report.pending:
@@ -531,14 +534,3 @@ def _canonical_or_none(location: str) -> str | None:
     except CatalogExtError:
         # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
         return None
-
-
-def _sample_files(properties: Mapping[str, str]) -> int | None:
-    text = properties.get(SAMPLE_FILES_PROPERTY, str(DEFAULT_SAMPLE_FILES))
-    if text == "all":
-        return None
-    if not text.isdecimal() or int(text) < 1:
-        raise InvalidInputError(
-            f"The property {SAMPLE_FILES_PROPERTY!r} cannot be {text[:40]!r}. Use a number from 1, or 'all'."
-        )
-    return int(text)

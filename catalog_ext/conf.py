@@ -121,6 +121,12 @@ def _flag(text: str) -> bool:
     return text.lower() in ("1", "true")
 
 
+def _mode(text: str) -> PartitionMode:
+    if text not in tuple(PartitionMode):
+        raise ValueError("give 'virtual' or 'declared'")
+    return PartitionMode(text)
+
+
 def _word(*words: str) -> Callable[[str], str]:
     def parse(text: str) -> str:
         if text.lower() not in words:
@@ -147,7 +153,7 @@ PARTITION_COLUMNS: Setting[PartitionMode] = Setting(
     "virtual",
     "Whether `SELECT *` hides partition columns; CREATE TABLE sets `declared`.",
     "`virtual` or `declared`",
-    lambda text: PartitionMode(_word("virtual", "declared")(text)),
+    _mode,
     (Scope.TABLE,),
 )
 MISSING_FILES: Setting[str] = Setting(
@@ -175,7 +181,7 @@ BATCH_PARTITIONS: Setting[int] = Setting(
     "Partitions that a repair commits to the index in one atomic batch.",
     _NUMBER,
     _count,
-    (Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT),
+    (Scope.TABLE, Scope.ENVIRONMENT),
 )
 METASTORE_TIMEOUT: Setting[float] = Setting(
     "repair.metastore-timeout",

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import threading
+from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.settings import EMBEDDED, Settings
 from metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from metastore.hive.connect import connect
@@ -22,12 +24,17 @@ class MetastoreLink:
         self._embedded: EmbeddedMetastore | None = None
         self._client: HiveMetastore | None = None
         self._lock = threading.Lock()
+        self._connect = partial(
+            connect,
+            connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),
+            call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
+        )
         if self._uris == EMBEDDED:
             self._embedded = EmbeddedMetastore(settings.state / "metastore")
             self._embedded.start_in_background()
         elif self._uris is not None:
             # A malformed URI is the caller's mistake, to be heard of now and not at the first delivery.
-            self._client = connect(self._uris)
+            self._client = self._connect(self._uris)
 
     @property
     def enabled(self) -> bool:
@@ -80,7 +87,7 @@ class MetastoreLink:
         uri = self.uri(timeout_s)
         with self._lock:
             if self._client is None:
-                self._client = connect(uri)
+                self._client = self._connect(uri)
             return self._client
 
     def close(self) -> None:

@@ -6,6 +6,7 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf import check_properties
 from catalog_ext.schema_inference import infer_columns, without_keys
 from catalog_ext.survey import Survey, Surveyor
 from metastore.errors import (
@@ -17,7 +18,7 @@ from metastore.errors import (
     UnsupportedFormatError,
 )
 from metastore.identifiers import TableIdentifier, validate_column_name
-from metastore.model import FORMATS, PARTITION_MODE_PROPERTY, Column, PartitionMode, TableDefinition, TableType
+from metastore.model import FORMATS, Column, TableDefinition, TableType
 from metastore.storage.locations import canonical_location
 from metastore.types import KEY_TYPES, Field, parse_fields, parse_type
 
@@ -216,11 +217,7 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
         InvalidConfigurationError: A value is not text, or none that its key may have.
     """
     result = checked_map(properties, "properties")
-    mode = result.get(PARTITION_MODE_PROPERTY)
-    if mode is not None and mode not in tuple(PartitionMode):
-        raise InvalidConfigurationError(
-            f"The table property {PARTITION_MODE_PROPERTY!r} cannot be {mode[:60]!r}. Use 'virtual' or 'declared'."
-        )
+    check_properties(result)
     return result
 
 

@@ -73,7 +73,7 @@ def configure(
     configured = next((options[k] for k in _METASTORE_KEYS if options.get(k)), None)
     settings = Settings.resolve(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
-        configured_metastore=configured or (configured_uris() if metastore is UNSET else None),
+        configured_metastore=configured or (configured_uris() if metastore is UNSET else None), spark=options,
     )  # fmt: skip
     # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
     from catalog_ext.connector.build import connector_jar

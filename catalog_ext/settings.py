@@ -8,8 +8,10 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
+from catalog_ext.conf import LISTING_TARGET_PREFIXES, LISTING_THREADS, process_settings
 from metastore.errors import InvalidConfigurationError
 from metastore.storage.locations import canonical_location
+from metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -42,6 +44,7 @@ class Settings:
         warehouse: Canonical location of managed tables.
         storage: Settings for the stores, by Hadoop's or our short names.
         state: The local folder of everything embedded.
+        conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf``).
     """
 
     name: str
@@ -50,11 +53,13 @@ class Settings:
     warehouse: str
     state: Path
     storage: Mapping[str, Any] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def resolve(
         cls, *, name: str = "lake", index: str | None = None, metastore: MetastoreArgument = UNSET,
         warehouse: str | None = None, storage: Mapping[str, Any] | None = None, configured_metastore: str | None = None,
+        spark: Mapping[str, str] | None = None,
     ) -> Settings:  # fmt: skip
         """The settings of these arguments; an argument wins over the environment, which wins over the default.
 
@@ -66,6 +71,7 @@ class Settings:
             warehouse: Location of managed tables; ``CATALOG_EXT_WAREHOUSE``; ``spark-warehouse`` in the working folder.
             storage: Settings for the stores.
             configured_metastore: The URIs that Spark's configuration names, if any.
+            spark: The conf of the Spark session, whose ``spark.sql.catalog.<name>.<key>`` go before the environment.
 
         Raises:
             InvalidConfigurationError: A value is not of its form.
@@ -75,7 +81,24 @@ class Settings:
         location = _location(warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE") or DEFAULT_WAREHOUSE)
         state = _state_folder(location)
         chosen = index or os.environ.get("CATALOG_EXT_INDEX") or str(state / "index.db")
-        return cls(name, chosen, _metastore(metastore, configured_metastore), location, state, dict(storage or {}))
+        chosen_metastore = _metastore(metastore, configured_metastore)
+        conf = process_settings(os.environ, spark or {}, name)
+        return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf)
+
+    def open_storage(self, options: Mapping[str, Any] | None = None) -> Storage:
+        """The stores, with the settings for them.
+
+        Args:
+            options: How S3 is reached; the catalog's own ``storage`` if left out.
+
+        Raises:
+            InvalidConfigurationError: An option or setting is not of its form.
+        """
+        return Storage(
+            self.storage if options is None else options,
+            listing_threads=LISTING_THREADS.read(self.conf),
+            target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
+        )
 
 
 def _location(text: str) -> str:

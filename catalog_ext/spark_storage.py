@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from metastore.java import jar_folder
 from metastore.storage.options import StorageOptions
-from metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.settings import Settings
+    from metastore.storage.store import Storage
 
 AWS_SDK_VERSION = "2.35.4"
 """What hadoop-aws 3.5.0 was built with; its own dependency is a bundle of 674 MB, of which these modules are used."""
@@ -62,7 +62,7 @@ def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, st
 
 def spark_storage(settings: Settings) -> Callable[[], Storage]:
     """Makes the storage on its first use, when the session runs whose Hadoop configuration it takes over."""
-    return lambda: Storage({**active_hadoop_settings(), **settings.storage})
+    return lambda: settings.open_storage({**active_hadoop_settings(), **settings.storage})
 
 
 def active_hadoop_settings() -> dict[str, str]:

@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from catalog_ext import conf
+from catalog_ext.catalog import connect
 from catalog_ext.cli import reference
 from catalog_ext.conf import SETTINGS, Scope, Setting, check_properties, process_settings
+from catalog_ext.settings import Settings
 from metastore.errors import InvalidConfigurationError
 from metastore.model import PartitionMode
 
@@ -27,7 +29,7 @@ def test_the_nearest_source_wins() -> None:
     [
         (conf.SAMPLE_FILES, "7", 7),
         (conf.SAMPLE_FILES, "All", None),
-        (conf.PARTITION_COLUMNS, "Declared", PartitionMode.DECLARED),
+        (conf.PARTITION_COLUMNS, "declared", PartitionMode.DECLARED),
         (conf.LISTING_THREADS, " 32 ", 32),
         (conf.METASTORE_TIMEOUT, "500ms", 0.5),
         (conf.METASTORE_TIMEOUT, "2m", 120.0),
@@ -46,7 +48,7 @@ def test_values(setting: Setting[object], text: str, value: object) -> None:
     [
         (conf.SAMPLE_FILES, "0", "whole number from 1 to 1000000, or 'all'"),
         (conf.SAMPLE_FILES, "some", "whole number"),
-        (conf.PARTITION_COLUMNS, "hidden", "'virtual' or 'declared'"),
+        (conf.PARTITION_COLUMNS, "Declared", "'virtual' or 'declared'"),
         (conf.MISSING_FILES, "ignore", "'error' or 'skip'"),
         (conf.LISTING_THREADS, "-1", "whole number"),
         (conf.LISTING_THREADS, "٣", "whole number"),
@@ -127,3 +129,22 @@ def test_every_environment_variable_is_a_setting() -> None:
     variables = found - {c for pair in codes for c in pair}
     assert {"CATALOG_EXT_INDEX", "CATALOG_EXT_TOKEN"} <= variables
     assert variables - {"CATALOG_EXT_"} <= {s.variable for s in SETTINGS}
+
+
+def test_settings_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_LISTING_THREADS", "3")
+    monkeypatch.setenv("CATALOG_EXT_LISTING_TARGET_PREFIXES", "5")
+    with connect(index=str(tmp_path / "index.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        assert (catalog.storage.listing_threads, catalog.storage.target_prefixes) == (3, 5)
+
+
+def test_a_setting_that_does_not_fit_is_heard_of_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_METASTORE_CALL_TIMEOUT", "soon")
+    with pytest.raises(InvalidConfigurationError, match=r"metastore\.call-timeout"):
+        connect(index=str(tmp_path / "index.db"), metastore="thrift://127.0.0.1:1", warehouse=str(tmp_path))
+
+
+def test_sparks_conf_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_LISTING_THREADS", "3")
+    settings = Settings.resolve(spark={"spark.sql.catalog.lake.listing.threads": "4"})
+    assert settings.open_storage().listing_threads == 4
