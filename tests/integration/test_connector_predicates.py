@@ -1,0 +1,109 @@
+"""Filters on typed keys through the real service and the connector, against Spark's own answer on the same values."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+import catalog_ext
+from catalog_ext import session as catalog_session
+from tests.integration.connector_session import stop_session
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+DEFAULT = "__HIVE_DEFAULT_PARTITION__"
+CASES: dict[str, tuple[list[str], list[str]]] = {
+    "int": (["01", "1", "-2", DEFAULT, "", "+3", "10", "2147483647"], ["1", "-2", "3", "0"]),
+    "bigint": (["9", "10", "-0", "0"], ["9", "0", "10"]),
+    "tinyint": (["1", "-5"], ["-5"]),
+    "decimal(5,2)": (["1.5", "1.50", "10", "-3"], ["1.5", "1.50", "10", "0"]),
+    "boolean": (["true", "false", DEFAULT], ["true", "false"]),
+    "date": (["2025-01-02", "2024-12-31", DEFAULT, "0001-01-01"], ["'2025-01-02'", "'2024-12-31'", "'1900-01-01'"]),
+    "string": (
+        ["B", "a", "", DEFAULT, "a%20b", "a b", "%zz", "été", "Z", "_x", "a%25", "100"],
+        ["'a'", "''", "'B'", "'a b'", "'a%'", "'é'", "'%zz'"],
+    ),
+    "varchar(5)": (["a", "abc", ""], ["'a'", "'ab'"]),
+    "char(3)": (["a", "abc"], ["'a'", "'abc'"]),
+    "double": (["-0.0", "0.0", "2.5", "NaN", "1e3", "-Infinity"], ["0", "2.5", "double('NaN')", "1000"]),
+    "float": (["1.1", "2"], ["1.1", "float('1.1')"]),
+    "timestamp": (
+        ["2025-03-09 01%3A30%3A00", "2025-03-09 02%3A45%3A00", "2025-03-09 03%3A30%3A00", "2025-11-02 01%3A30%3A00",
+         "2025-06-01 00%3A00%3A00", "2025-06-01 10%3A00%3A00.5", DEFAULT],
+        ["timestamp'2025-06-01 00:00:00'", "timestamp'2025-03-09 03:40:00'", "timestamp'2025-06-01 10:00:00.5'"],
+    ),
+    "timestamp_ntz": (["2025-03-09 02%3A45%3A00", "2025-06-01"], ["timestamp_ntz'2025-06-01 00:00:00'"]),
+}  # fmt: skip
+TEXT_CONDITIONS = (
+    "k LIKE 'a%'", "k LIKE '%b'", "k LIKE '%b%'", "k LIKE 'a_b'", r"k LIKE '%\\%%'", "startswith(k, '')",
+    "contains(k, '%')", "lower(k) = 'b'", "k NOT LIKE 'a%'", "upper(k) IN ('A', 'B')",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """A session in a zone with clock changes, with the real service on a SQLite index and no metastore."""
+    folder = tmp_path_factory.mktemp("real")
+    builder = (
+        SparkSession.builder.master("local[2]")
+        .config("spark.ui.enabled", "false")
+        .config("spark.driver.host", "127.0.0.1")
+        .config("spark.driver.memory", "1g")
+        .config("spark.sql.session.timeZone", "America/New_York")
+    )
+    session = catalog_ext.configure(
+        builder, warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
+    ).getOrCreate()
+    session.sparkContext.setLogLevel("OFF")
+    session.sql("CREATE NAMESPACE lake.typed")
+    yield session
+    stop_session(session)
+    catalog_session.stop("lake")
+
+
+def conditions(kind: str, literals: list[str]) -> list[str]:
+    compared = [f"k {op} {literal}" for op in ("=", "!=", "<", "<=", ">", ">=", "<=>") for literal in literals]
+    first = literals[0]
+    others = [
+        f"k IN ({', '.join(literals)})", f"k NOT IN ({first})", f"k IN ({first}, NULL)", f"NOT (k > {first})",
+        f"NOT (k = {first} OR k IS NULL)", "k IS NULL", "k IS NOT NULL",
+    ]  # fmt: skip
+    return compared + others + (list(TEXT_CONDITIONS) if kind.startswith(("string", "varchar", "char")) else [])
+
+
+def answer(spark: SparkSession, query: str) -> object:
+    """The query's number, or the condition of its error: an error must be the same error."""
+    try:
+        return spark.sql(query).collect()[0][0]
+    except PySparkException as error:
+        return error.getCondition()
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    texts, literals = CASES[kind]
+    spark.range(1).coalesce(1).write.parquet(str(tmp_path / "one"))
+    content = next((tmp_path / "one").glob("*.parquet")).read_bytes()
+    for text in texts:
+        (tmp_path / "t" / f"k={text}").mkdir(parents=True)
+        (tmp_path / "t" / f"k={text}" / "f.parquet").write_bytes(content)
+    table = "typed.t_" + "".join(filter(str.isalnum, kind))
+    spark.sql(
+        f"CALL lake.system.register_table(table => '{table}', location => '{tmp_path}/t', "
+        f"partition_columns => map('k', '{kind}'))"
+    )
+    report = spark.sql(f"CALL lake.system.repair_partitions(table => '{table}')").collect()
+    assert [row.action for row in report] == ["add"] * len(texts)
+    # The same values with nothing left to push a filter to.
+    spark.sql(f"SELECT k FROM lake.{table}").localCheckpoint().createOrReplaceTempView("truth")
+    found = {c: answer(spark, f"SELECT count(*) FROM lake.{table} WHERE {c}") for c in conditions(kind, literals)}
+    assert found == {c: answer(spark, f"SELECT count(*) FROM truth WHERE {c}") for c in conditions(kind, literals)}
+    shown = [row[0] for row in spark.sql(f"SHOW PARTITIONS lake.{table}").collect()]
+    assert sorted(shown) == sorted(f"k={text}" for text in texts)
