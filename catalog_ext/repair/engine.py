@@ -8,6 +8,7 @@ from __future__ import annotations
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.repair.difference import Difference, Line, Proposed
@@ -123,13 +124,18 @@ class Repair:
     def _observe(self, spool: Spool) -> None:
         mode, predicate = self._options.mode, self._options.predicate
         observer = StoreObserver(self._storage, self._table, self._layout, spool, self._progress)
-        # The store and the database wait for different things, so that waiting for both at once costs nothing.
-        with ThreadPoolExecutor(1, thread_name_prefix="catalog-ext-repair") as pool:
-            indexed = pool.submit(
-                observe_index, self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC
-            )
+        observe_registered = partial(
+            observe_index, self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC
+        )
+        if self._storage.store_has_directories(self._table.definition.location):
+            # A local listing does not wait for anything: side by side the two would take longer.
             observer.observe(selective=predicate is not None)
-            indexed.result()
+            observe_registered()
+        else:
+            with ThreadPoolExecutor(1, thread_name_prefix="catalog-ext-repair") as pool:
+                registered = pool.submit(observe_registered)
+                observer.observe(selective=predicate is not None)
+                registered.result()
         report_elsewhere(spool)
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, spool)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
@@ -75,7 +74,7 @@ class StoreObserver:
         self._layout = layout
         self._spool = spool
         self._progress = progress
-        self._judge = lru_cache(maxsize=65536)(layout.judge)
+        self._judge = layout.judge
         self._has_directories = storage.store_has_directories(table.definition.location)
         self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
         self._partitions: list[tuple[str]] = []

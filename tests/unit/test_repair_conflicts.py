@@ -218,7 +218,7 @@ def test_a_listing_is_closed_when_the_repair_fails(catalog: Catalog, monkeypatch
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda _: fake)
+    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: fake)
     return fake
 
 
