@@ -118,7 +118,7 @@ class Registration:
 
 
 def _column(f: Field) -> Column:
-    return Column(validate_column_name(f.name), str(f.type), f.nullable, f.comment)
+    return Column(f.name, str(f.type), f.nullable, f.comment)
 
 
 def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
