@@ -354,6 +354,13 @@ class TestFailures:
             spark.sql(f"SHOW TABLES IN {catalog}.sales")
         assert caught.value.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
 
+    def test_the_token_may_lie_in_a_file(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+        (tmp_path / "token").write_text(f"{service.token}\n")
+        spark.conf.set("spark.sql.catalog.filed", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.filed.uri", f"{service.uri}/")
+        spark.conf.set("spark.sql.catalog.filed.token-file", str(tmp_path / "token"))
+        assert ("sales", "trips", False) in rows(spark, "SHOW TABLES IN filed.sales")
+
     def test_a_slow_answer_ends_at_the_timeout(self, spark: SparkSession, service: FakeService) -> None:
         import time
 
