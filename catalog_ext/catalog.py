@@ -438,7 +438,8 @@ class Catalog:
         """Give the metastore what it has not taken yet, for at most so many seconds (``repair.metastore-timeout``)."""
         if not self.metastore.enabled:
             return DeliveryReport(0, 0, None)
-        return self._deliverer.deliver(timeout_s=timeout_s or self._metastore_timeout_s)
+        report = self._last_delivery = self._deliverer.deliver(timeout_s=timeout_s or self._metastore_timeout_s)
+        return report
 
     def metastore_state(self) -> str:
         """Whether the metastore has everything: ``none``, ``in step`` or how much is pending and why."""
@@ -448,8 +449,7 @@ class Catalog:
         return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
 
     def _deliver_again(self) -> DeliveryReport:
-        report = self._last_delivery = self.deliver()
-        return report
+        return self.deliver()
 
     def _follow(self) -> DeliveryReport | None:
         if not self.metastore.enabled:

@@ -131,7 +131,8 @@ def _ask(uris: str) -> str:
         milliseconds = (time.monotonic() - begun) * 1000
     finally:
         client.close()
-    return f"{uris} answers in {milliseconds:.0f} ms, with {len(databases):,} databases"
+    noun = "database" if len(databases) == 1 else "databases"
+    return f"{uris} answers in {milliseconds:.0f} ms and has {len(databases):,} {noun}"
 
 
 def _ask_embedded(settings: Settings) -> str:

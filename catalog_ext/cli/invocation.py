@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,9 @@ from metastore.hive.conf import configured_uris
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metastore.hive.delivery import DeliveryReport
+
+_SETTLE_TIMEOUT_S = 30.0
 _PLAIN_WIDTH = 200
 """Characters of a line where the output is no terminal: tables in files and pipes are not cut to a screen."""
 
@@ -62,6 +66,23 @@ class Invocation:
             storage=self.storage,
             configured_metastore=configured_uris() if self.metastore is UNSET else None,
         )
+
+
+def settle(catalog: Catalog) -> DeliveryReport | None:
+    """Wait until the embedded metastore, which starts and ends with this process, has what it is to have.
+
+    Returns:
+        What is left, after a refusal or half a minute; None where the metastore is not the embedded one.
+    """
+    if not catalog.metastore.embedded:
+        return None
+    deadline = time.monotonic() + _SETTLE_TIMEOUT_S
+    while True:
+        report = catalog.deliver()
+        # Pending without an error is what another thread is delivering, or what waits for its next attempt.
+        if not report.pending or report.error is not None or time.monotonic() > deadline:
+            return report
+        time.sleep(0.1)
 
 
 def output_console() -> Console:

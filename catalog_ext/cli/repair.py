@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.invocation import Invocation, message_console, output_console
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.options import json_option, where_of, where_options
 from catalog_ext.cli.output import add_row, make_table, note, size
 from catalog_ext.cli.progress import progress_bar
@@ -77,6 +77,8 @@ def repair(
                 strict=strict and not check,
                 progress=progress,
             )
+            if report.pending_deliveries and (delivery := settle(catalog)) is not None:
+                report.pending_deliveries, report.delivery_error = delivery.pending, delivery.error
         if as_json:
             click.echo(report.to_json())
         else:
@@ -150,7 +152,7 @@ def _print_end(report: RepairReport, console: Console) -> None:
     if report.pending_deliveries:
         note(
             console,
-            f"The metastore has not taken {report.pending_deliveries:,} changes yet ({report.delivery_error}). "
-            "They are kept and delivered later, in order.",
+            f"The metastore has not taken everything yet ({report.pending_deliveries:,} pending: "
+            f"{report.delivery_error}). It is kept and delivered later, in order.",
             "yellow",
         )

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, pairs, settle
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
 from catalog_ext.cli.progress import progress_bar, spinner
@@ -91,6 +91,7 @@ def register(
             )
         except NamespaceNotFoundError as error:
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
+        settle(catalog)
         state = catalog.metastore_state()
     _show(registered, "Registered", state, as_json=as_json)
     if not as_json:

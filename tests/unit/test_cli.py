@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
 from pyarrow import parquet as pq
+from rich.console import Console
 
+from catalog_ext.catalog import Catalog
 from catalog_ext.cli.main import cli, exit_code, main
 from catalog_ext.cli.output import shown
+from catalog_ext.cli.progress import progress_bar
+from catalog_ext.repair.observe import RepairProgress
 from metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -285,3 +290,39 @@ def test_names_from_a_store_do_not_steer_the_terminal() -> None:
     assert shown("a\x1b[31mb\r\n\u202e") == "a\\x1b[31mb\\r\\n\\u202e"
     assert shown("naïve €😀") == "naïve €😀"
     assert len(shown("x" * 10_000)) < 500
+
+
+def test_an_interrupt_is_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(catalog: Catalog) -> list[str]:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Catalog, "list_namespaces", interrupted)
+    code, out, err = run("tables", "--json")
+    assert (code, out) == (130, "")
+    assert err.lstrip("\n") == "interrupted: what was committed stays, nothing else was changed\n"
+
+
+def test_what_nobody_expected_is_one_line_too(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(catalog: Catalog) -> list[str]:
+        raise RuntimeError("oops")
+
+    monkeypatch.setattr(Catalog, "list_namespaces", broken)
+    code, _, err = run("tables")
+    assert code == 1
+    assert (
+        err
+        == "error [CATALOG_EXT_ERROR]: Unexpected RuntimeError: oops. Run it again with --debug for the traceback.\n"
+    )
+
+
+def test_progress_is_for_terminals_only() -> None:
+    written = io.StringIO()
+    with progress_bar(Console(file=written), "Repairing") as report:
+        assert report is None
+    assert written.getvalue() == ""
+    with progress_bar(Console(file=written, force_terminal=True, width=120), "Repairing") as report:
+        assert report is not None
+        report(RepairProgress("listing", 1200, 3400))
+        report(RepairProgress("applying", 1000, 3000, 1200))
+    assert "Applying changes" in written.getvalue()
+    assert "1,000 of 1,200 partitions, 3,000 files" in written.getvalue()
