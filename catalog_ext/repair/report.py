@@ -191,7 +191,7 @@ class RepairReport:
 
     def _notes(self) -> Iterator[str]:
         if not len(self):
-            yield "nothing to do: the index agrees with the store"
+            yield "nothing to do: the index agrees with the store" if self.mode == "sync" else f"nothing to {self.mode}"
         if self.pending_deliveries:
             changes = _count(self.pending_deliveries, "change")
             reason = f" ({_one_line(self.delivery_error)})" if self.delivery_error else ""
