@@ -1,6 +1,6 @@
 """A process of its own that registers and repairs tables: ``python -m tests.integration.repairing_process JSON``.
 
-It prints one JSON line for each table: what it added and skipped. With ``batch`` it commits so many partitions at a time
+It prints one JSON line for each table: what it added and skipped. With ``batch`` it commits so many partitions a time
 and prints a line after each batch, so that a test can kill it between two of them.
 """
 
