@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
-Configure = Callable[[SparkSession.Builder], SparkSession.Builder]
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 
 def small_builder(master: str = "local[2]") -> SparkSession.Builder:
     """A builder with what keeps a test's session small and quiet."""
-    SparkSession.builder._options.clear()
     settings = {
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
@@ -33,7 +33,8 @@ def fresh_session(builder: SparkSession.Builder) -> Iterator[SparkSession]:
     """The session that the builder makes, in a new JVM that ends with it."""
     end_jvm()
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
+    # What a test expects to fail is not to fill its output.
+    session.sparkContext.setLogLevel("OFF")
     try:
         yield session
     finally:
@@ -55,4 +56,3 @@ def end_jvm() -> None:
     SparkContext._jvm = None
     SparkSession._instantiatedSession = None
     SparkContext._active_spark_context = None
-    SparkSession.builder._options.clear()

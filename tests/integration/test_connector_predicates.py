@@ -6,15 +6,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import PySparkException
-from pyspark.sql import SparkSession
 
 import catalog_ext
 from catalog_ext import session as catalog_session
-from tests.integration.connector_session import stop_session
+from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
+
+    from pyspark.sql import SparkSession
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -51,20 +52,12 @@ TEXT_CONDITIONS = (
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in a zone with clock changes, with the real service on a SQLite index and no metastore."""
     folder = tmp_path_factory.mktemp("real")
-    builder = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.ui.enabled", "false")
-        .config("spark.driver.host", "127.0.0.1")
-        .config("spark.driver.memory", "1g")
-        .config("spark.sql.session.timeZone", "America/New_York")
+    builder = catalog_ext.configure(
+        small_builder(), warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
     )
-    session = catalog_ext.configure(
-        builder, warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
-    ).getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    session.sql("CREATE NAMESPACE lake.typed")
-    yield session
-    stop_session(session)
+    with fresh_session(builder) as session:
+        session.sql("CREATE NAMESPACE lake.typed")
+        yield session
     catalog_session.stop("lake")
 
 

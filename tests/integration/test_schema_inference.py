@@ -18,7 +18,7 @@ from metastore.errors import InvalidInputError, InvalidTypeError
 from metastore.storage.locations import Location
 from metastore.storage.store import Storage
 from metastore.types import parse_fields
-from tests.integration.spark_sessions import small_builder
+from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -31,10 +31,8 @@ pytestmark = pytest.mark.spark
 
 @pytest.fixture(scope="module")
 def spark() -> Iterator[SparkSession]:
-    session = small_builder().getOrCreate()
-    session.sparkContext.setLogLevel("OFF")
-    yield session
-    session.stop()
+    with fresh_session(small_builder()) as session:
+        yield session
 
 
 def _ours(paths: list[Path], kind: str, options: Mapping[str, str]) -> list[tuple[str, str]]:
