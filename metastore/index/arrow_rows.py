@@ -37,7 +37,7 @@ def stream(database: Database, statement: Query, schema: pa.Schema, step: Step, 
 
     Args:
         database: Where to ask.
-        statement: A query whose columns are those of the schema.
+        statement: A query whose first columns are those of the schema; more may follow, for the order.
         schema: Of the rows.
         step: Applied to each batch.
         at_end: Called when every batch has been read; may raise.
@@ -77,7 +77,7 @@ def _read(database: Database, statement: Query, schema: pa.Schema) -> Iterator[p
         database.count_statement()
         text = adbc.with_values(statement, database.engine.dialect)
         for batch in database.arrow.read(text):
-            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=True)]
+            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=False)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         return
     with database.reading() as connection:
@@ -99,7 +99,7 @@ def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch
     """A batch of the driver's rows; text may come as bytes, from binary columns."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return pa.RecordBatch.from_arrays(
-        [_array(column, field.type) for column, field in zip(columns, schema, strict=True)], schema=schema
+        [_array(column, field.type) for column, field in zip(columns, schema, strict=False)], schema=schema
     )
 
 

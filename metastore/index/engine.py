@@ -28,7 +28,7 @@ BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
 _ATTEMPTS = 6
-_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384", "temp_store = MEMORY")
+_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
 class Database:

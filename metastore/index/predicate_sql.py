@@ -132,7 +132,7 @@ class _Visitor:
     def _any(self, args: Sequence[Predicate], rows: sa.FromClause) -> Condition:
         # An index serves one key: SQLite and MariaDB are quick when each key's rows are found apart.
         apart = self._dialect != "postgresql" and len({c for a in args for c in columns_of(a)}) > 1
-        if not apart or not all(_is_bounded(a) for a in args):
+        if not apart or not all(is_bounded(a) for a in args):
             return _some([self.holds(a, rows) for a in args], rows)
         queries, exact = [], True
         for arg in args:
@@ -307,7 +307,7 @@ def _literal_prefix(kind: Match, pattern: str) -> tuple[str, bool, bool]:
     return "".join(literal), set(rest) == {"%"}, rest == ""
 
 
-def _is_bounded(predicate: Predicate) -> bool:
+def is_bounded(predicate: Predicate) -> bool:
     """Whether an index on a key can find the rows, roughly: ranges of one key count, inequalities do not."""
     match predicate:
         case Comparison(op, _, _):
@@ -317,8 +317,8 @@ def _is_bounded(predicate: Predicate) -> bool:
         case StringMatch(kind, _, pattern):
             return _literal_prefix(kind, pattern)[0] != ""
         case And(args):
-            return any(_is_bounded(a) for a in args)
+            return any(is_bounded(a) for a in args)
         case Or(args):
-            return all(_is_bounded(a) for a in args)
+            return all(is_bounded(a) for a in args)
         case _:
             return False

@@ -17,8 +17,8 @@ from metastore.evaluation import Evaluator
 from metastore.index import arrow_rows
 from metastore.index.column_types import ExactText
 from metastore.index.keys import sort_key, typed_values
-from metastore.index.predicate_sql import Condition, predicate_sql
-from metastore.index.schema import KEY_COLUMNS, files, partitions, tables
+from metastore.index.predicate_sql import Condition, is_bounded, predicate_sql
+from metastore.index.schema import KEY_COLUMNS, PARTITION_NUMBER_BITS, files, partitions, tables
 from metastore.index.serialization import name_hash
 from metastore.predicates import TRUE, Predicate
 
@@ -51,6 +51,7 @@ PARTITION_SCHEMA = pa.schema([
 """One row a partition: ``partitions/list`` of the service contract."""
 
 _MARK = -1
+_ZERO = sa.literal(0)
 _NAMES_AT_ONCE = 500
 
 
@@ -77,12 +78,12 @@ def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> t
             _raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows,
         )
         .select_from(_source(condition).join(files, files.c.partition_id == partition_id))
-        .where(*_at_version(partitions, table), condition.clause)
+        .where(*(_at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
         .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = _mark(table, _text(""), sa.null(), _text(""), sa.literal(0), sa.literal(0), sa.null())
+    mark = _mark(table, name=_text(""), at=sa.null(), path=_text(""), size=_ZERO, modified_ms=_ZERO, n_rows=sa.null())
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
@@ -104,20 +105,26 @@ def list_partitions(database: Database, table: Table, predicate: Predicate | Non
 def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
     """The query of a list of partitions, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
-    keys = [partitions.c[f"k{i + 1}"] for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
+    names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
     p = partitions.c
-    rows = sa.select(
-        p.partition_id, _raw(p.name).label("partition"), _raw(p.location).label("location"), p.n_files, p.n_bytes,
-        p.n_rows, p.created_at_ms, sa.literal_column("1").label("marked"), *keys,
-    ).select_from(_source(condition)).where(*_at_version(partitions, table), condition.clause)  # fmt: skip
-    mark = _mark(
-        table, _text(""), sa.null(), sa.cast(tables.c.has_long_keys, sa.BigInteger), sa.literal(0), sa.null(),
-        sa.literal(0), sa.literal_column("0"), *(_text("") for _ in keys),
+    rows = (
+        sa.select(
+            p.partition_id, _raw(p.name), _raw(p.location), p.n_files, p.n_bytes, p.n_rows, p.created_at_ms,
+            *(_raw(p[name]) for name in names),
+        )
+        .select_from(_source(condition))
+        .where(*_at_version(partitions, table), condition.clause)
     )  # fmt: skip
-    union = sa.union_all(rows, mark).subquery()
-    order = [union.c.marked, *(union.c[key.name] for key in keys), union.c.partition]
-    columns = list(union.c)[: len(PARTITION_SCHEMA)]
-    return sa.select(*columns).order_by(*order), condition.exact
+    long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
+    # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
+    # its halves in the order of the index, in constant memory.
+    mark = _mark(
+        table, name=_text(""), at=sa.null(), n_files=long_keys, n_bytes=_ZERO, n_rows=sa.null(), created_at_ms=_ZERO,
+        **dict.fromkeys(names, sa.null()),
+    )  # fmt: skip
+    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    order = [union.selected_columns[name] for name in (*names, "name")]
+    return union.order_by(*((c.nulls_first() for c in order) if dialect == "postgresql" else order)), condition.exact
 
 
 def partition_exists(database: Database, table: Table, names: Sequence[str]) -> set[str]:
@@ -143,6 +150,17 @@ def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[boo
     )
 
 
+def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """``_at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
+    first = table.table_id << PARTITION_NUMBER_BITS
+    return (
+        rows.c.partition_id >= first,
+        rows.c.partition_id < first + (1 << PARTITION_NUMBER_BITS),
+        rows.c.end_version > table.version,
+        rows.c.begin_version <= table.version,
+    )
+
+
 def _condition(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
     return predicate_sql(
         predicate or TRUE, table.definition.keys, dialect, lambda rows: _at_version(rows, table), partitions
@@ -156,8 +174,9 @@ def _source(condition: Condition) -> sa.FromClause:
     return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
 
 
-def _mark(table: Table, *columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
-    return sa.select(sa.literal(_MARK).label("partition_id"), *columns).where(tables.c.table_id == table.table_id)
+def _mark(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    named = (column.label(name) for name, column in columns.items())
+    return sa.select(sa.literal(_MARK).label("partition_id"), *named).where(tables.c.table_id == table.table_id)
 
 
 def _raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:

@@ -75,7 +75,10 @@ class Explained:
     def steps(self, statement: sa.Executable) -> list[tuple[str, str, str]]:
         """For each use of ``partitions`` or ``files``: the table, how it is read, and what bounds the search."""
         with self.database.reading() as connection:
-            rows = [dict(row) for row in connection.execute(Explain(statement)).mappings()]
+            result = connection.execute(Explain(statement))
+            # By the driver's names: SQLAlchemy takes the columns for those of the query that is explained.
+            names = [column[0] for column in result.cursor.description]
+            rows = [dict(zip(names, row, strict=True)) for row in result]
         reads = {"sqlite": _sqlite, "postgresql": _postgresql, "mysql": _mysql}[self.dialect]
         return [step for step in reads(rows) if step[0] in ("partitions", "files")]
 
