@@ -441,6 +441,11 @@ class Catalog:
         report = self._last_delivery = self._deliverer.deliver(timeout_s=timeout_s or self._metastore_timeout_s)
         return report
 
+    def keep_delivering(self) -> None:
+        """Deliver now and then, until the catalog is closed, what this and other processes left pending."""
+        if self.metastore.enabled:
+            self._redelivery.look_always()
+
     def metastore_state(self) -> str:
         """Whether the metastore has everything: ``none``, ``in step`` or how much is pending and why."""
         if not self.metastore.enabled:

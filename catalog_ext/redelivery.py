@@ -17,13 +17,14 @@ logger = logging.getLogger(__name__)
 
 FIRST_PAUSE_S = 5.0
 LONGEST_PAUSE_S = 60.0
+IDLE_PAUSE_S = 30.0
 
 
 class Redelivery:
     """Delivers again, at growing intervals, until nothing is pending.
 
-    Nothing runs while nothing is pending. What is still pending when the process ends stays in the index, and the next
-    change by any process delivers it.
+    Nothing runs while nothing is pending, unless it was told to look all the time. What is still pending when the
+    process ends stays in the index, and the next change by any process delivers it.
 
     Args:
         deliver: Delivers what is due.
@@ -34,6 +35,12 @@ class Redelivery:
         self._lock = threading.Lock()
         self._timer: threading.Timer | None = None
         self._closed = False
+        self._always = False
+
+    def look_always(self) -> None:
+        """From now on look for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
+        self._always = True
+        self.schedule(IDLE_PAUSE_S)
 
     def schedule(self, pause_s: float = FIRST_PAUSE_S) -> None:
         """Deliver again after a pause, unless that is arranged already."""
@@ -64,5 +71,7 @@ class Redelivery:
             self._timer = None
         if pending:
             self.schedule(min(2 * pause_s, LONGEST_PAUSE_S))
+        elif self._always:
+            self.schedule(IDLE_PAUSE_S)
         else:
             logger.info("The metastore has taken everything that was pending.")

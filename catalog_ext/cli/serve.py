@@ -5,10 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
-import threading
-from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -18,14 +15,8 @@ from catalog_ext.cli.output import echo_json, note
 from catalog_ext.connector.build import connector_jar
 from catalog_ext.service.server import LOOPBACK, Service, new_token
 from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS
-from metastore.errors import CatalogExtError, EnvironmentSetupError, InvalidConfigurationError
+from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from catalog_ext.catalog import Catalog
-
-_DELIVERY_PAUSE_S = 30.0
 _SHORTEST_TOKEN = 32
 
 
@@ -59,7 +50,8 @@ def serve(invocation: Invocation, host: str, port: int, token_file: Path | None,
             note(
                 message_console(), f"warning: {host} can be reached from other machines; the token travels unencrypted."
             )
-        with _delivering(catalog), contextlib.suppress(KeyboardInterrupt):
+        catalog.keep_delivering()
+        with contextlib.suppress(KeyboardInterrupt):
             # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
             signal.signal(signal.SIGTERM, signal.default_int_handler)
             service.run()
@@ -108,24 +100,3 @@ def _token(file: Path | None) -> str:
             f"Remove the file to get a new one."
         )
     return token
-
-
-@contextmanager
-def _delivering(catalog: Catalog) -> Iterator[None]:
-    """Give the metastore what it has not taken yet, every now and then, while the service runs."""
-    stopping = threading.Event()
-
-    def deliver() -> None:
-        while not stopping.wait(_DELIVERY_PAUSE_S):
-            try:
-                catalog.deliver()
-            except CatalogExtError as error:
-                note(message_console(), f"warning: delivery to the metastore failed: {error.message}")
-
-    thread = threading.Thread(target=deliver, name="catalog-ext-delivery", daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        stopping.set()
-        thread.join()
