@@ -22,6 +22,10 @@ if TYPE_CHECKING:
 
 _KEPT = 5
 _BATCH_BYTES = str(2 << 20)
+PREFER_INDEXES = "SET random_page_cost = 1.1"
+"""Said on each connection to PostgreSQL, which by default takes a jump for four times a sequential read, as on a disk
+with heads, and would rather hash all files than look up those of a thousand partitions."""
+
 _UNREACHABLE_STATES = ("08", "57P", "28", "3D", "53")
 """SQLSTATE classes: connection, shutdown, credentials, no such database, out of resources."""
 
@@ -87,8 +91,10 @@ class ArrowConnections:
             except queue.Empty:
                 connection, fresh = self._driver.connect(self._uri, autocommit=True), True
             cursor = connection.cursor()
-            cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
             try:
+                if fresh:
+                    cursor.execute(PREFER_INDEXES)
+                cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": _BATCH_BYTES})
                 cursor.execute(statement)
             except self._driver.Error:
                 cursor.close()

@@ -114,10 +114,19 @@ def _make_engine(url: URL) -> sa.Engine:
         arguments["connect_args"]["prepare_threshold"] = None
     else:
         arguments["connect_args"]["charset"] = "utf8mb4"
-    return sa.create_engine(
+    engine = sa.create_engine(
         url, isolation_level="READ COMMITTED", pool_pre_ping=True, pool_size=5, max_overflow=25, pool_timeout=30,
         pool_recycle=1800, **arguments,
     )  # fmt: skip
+    if url.get_backend_name() == "postgresql":
+        sa.event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_postgresql(connection: Any, _: object) -> None:  # noqa: ANN401 -- the driver is not always installed
+    before, connection.autocommit = connection.autocommit, True
+    connection.execute(adbc.PREFER_INDEXES)
+    connection.autocommit = before
 
 
 def _sqlite_engine(url: URL) -> sa.Engine:

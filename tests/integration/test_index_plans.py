@@ -66,10 +66,7 @@ class Explained:
     def __init__(self, url: str) -> None:
         with Index.open(url, migrate=True) as index:
             self.old, self.table = _fill(index)
-        # As is advised for disks without heads: by default the server takes a jump for four times a sequential read,
-        # and would rather hash the whole of so small a table of files.
-        settings = "?options=-crandom_page_cost%3D1.1" if url.startswith("postgresql") else ""
-        self.database = Database(parse_url(url + settings))
+        self.database = Database(parse_url(url))
         self.dialect = self.database.dialect
 
     def steps(self, statement: sa.Executable) -> list[tuple[str, str, str]]:
