@@ -33,12 +33,17 @@ def main(arguments: list[str]) -> int:
         screen.say("Interrupted: everything has been stopped.")
         return _INTERRUPTED
     except CatalogExtError as error:
-        screen.error(f"{error.message}\n[{error.code}]")
-    except Exception as error:  # noqa: BLE001 - shown to the user in place of a traceback, and the status says that it failed
+        screen.error(f"{error.message}\n({error.code})")
+        _show_traceback(wanted=options.traceback)
+    except Exception as error:  # noqa: BLE001 - shown in place of a traceback; the status says that it failed
         screen.error(f"{type(error).__name__}: {str(error)[:1500]}\nRun it with --traceback to see where.")
-    if options.traceback:
-        traceback.print_exc()
+        _show_traceback(wanted=options.traceback)
     return 1
+
+
+def _show_traceback(*, wanted: bool) -> None:
+    if wanted:
+        traceback.print_exc()
 
 
 def _run(screen: Screen, *, keep: bool) -> int:

@@ -46,7 +46,7 @@ def _scans(plan: JavaObject) -> Iterator[JavaObject]:
 
 def _paths(scan: JavaObject) -> Iterator[str]:
     if scan.getClass().getSimpleName() == "BatchScanExec":
-        tasks = [part for task in scan.inputRDD().partitions() for part in _each(task.inputPartitions())]
+        tasks = [task.get() for task in _each(scan.filteredPartitions()) if task.isDefined()]
     else:
         tasks = [part for rdd in _each(scan.inputRDDs()) for part in rdd.partitions()]
     for task in tasks:

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.padding import Padding
 from rich.panel import Panel
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.progress import BarColumn, Progress, SpinnerColumn, TaskID, TextColumn, TimeElapsedColumn
 from rich.syntax import Syntax
 from rich.table import Table
 
@@ -46,7 +46,7 @@ class Screen:
 
     def say(self, text: str, style: str = "") -> None:
         """One line for people."""
-        self._console.print(f"   {escape(text)}", style=style)
+        self._console.print(Padding(escape(text), (0, 0, 0, 3)), style=style)
 
     def error(self, text: str) -> None:
         """What went wrong."""
@@ -84,19 +84,27 @@ class Screen:
             total: How many partitions there will be, where that is known before.
         """
         bar = Progress(
-            TextColumn("   {task.description:<12}"), SpinnerColumn(), BarColumn(40), MofNCompleteColumn(),
-            TextColumn("partitions"), TimeElapsedColumn(), console=self._console,
+            TextColumn("   {task.description:<12}"), SpinnerColumn(finished_text="✓"), BarColumn(40),
+            TextColumn("{task.fields[seen]}"), TimeElapsedColumn(), console=self._console,
         )  # fmt: skip
-        tasks = {}
+        phases: dict[str, TaskID] = {}
+
+        def finish() -> None:
+            for task in bar.tasks:
+                bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)
+
+        def advance(progress: RepairProgress) -> None:
+            if progress.phase not in phases:
+                finish()
+                expected = progress.total or (total if progress.phase in ("listing", "applying") else None)
+                phases[progress.phase] = bar.add_task(progress.phase, total=expected, seen="")
+            if progress.partitions:
+                seen = f"{progress.partitions:,} partitions"
+                bar.update(phases[progress.phase], completed=progress.partitions, seen=seen)
+
         with bar:
-
-            def advance(progress: RepairProgress) -> None:
-                if progress.phase not in tasks:
-                    tasks[progress.phase] = bar.add_task(progress.phase, total=progress.total or total)
-                if progress.partitions:
-                    bar.update(tasks[progress.phase], completed=progress.partitions)
-
             yield advance
+            finish()
 
 
 def _is_number(value: object) -> bool:

@@ -99,8 +99,7 @@ class Story:
             f"Each query runs twice on both sides, after a warm-up; the faster run is shown. spark.read lists with "
             f"{sessions.LISTING_PARALLELISM} tasks, and lists anew for each query, as a new DataFrame does."
         )
-        for query in queries.QUERIES:
-            screen.say(f"{query.title}: {query.sql.format(t=TABLE)}", "dim")
+        screen.table(["query", "SQL"], [[query.title, query.sql.format(t=TABLE)] for query in queries.QUERIES])
         queries.through_index(stage, queries.QUERIES[0], TABLE, LOCATION)
         queries.through_files(stage, queries.QUERIES[0], LOCATION)
         rows: list[list[object]] = []
