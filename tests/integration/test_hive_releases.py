@@ -1,0 +1,91 @@
+"""The messages of a table's life, delivered to metastores of releases 3 and 4."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.changes import AddPartition, DropPartition
+from metastore.errors import (
+    MetastoreRefusedError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+)
+from metastore.hive.connect import connect
+from metastore.hive.conversion import from_hive, from_hive_partition, to_hive
+from metastore.hive.delivery import Deliverer
+from metastore.identifiers import TableIdentifier
+from metastore.index import Index
+from metastore.model import Column, Namespace, TableDefinition, TableType
+from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from metastore.hive.counting import CountingMetastore
+
+REGIONS = ["a b", "x%2Fy", "ä€", "__HIVE_DEFAULT_PARTITION__", *(f"r{i}" for i in range(300))]
+
+
+@pytest.fixture(scope="module", params=[RELEASE_3, RELEASE_4], ids=lambda release: release.version)
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountingMetastore]:
+    release: Release = request.param
+    server = ReleaseMetastore(release, tmp_path_factory.mktemp(f"metastore-{release.version}"))
+    client = connect(server.uri)
+    yield client
+    client.close()
+    server.stop()
+
+
+@pytest.mark.slow
+def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
+    index = Index.open(f"sqlite:///{tmp_path}/index.db")
+    deliverer = Deliverer(index, lambda: client)
+    definition = TableDefinition(
+        TableIdentifier("sales", "trips"),
+        TableType.EXTERNAL,
+        "parquet",
+        f"file:{tmp_path}/trips",
+        (Column("Id", "bigint"), Column("at", "timestamp_ntz")),
+        (Column("ds", "date"), Column("Region", "string"), Column("hour", "int")),
+        properties={"team": "größe €", "gone": "1"},
+        comment="what a day costs",
+        owner="ada",
+    )
+    names = [f"ds=2025-01-01/Region={region}/hour=1" for region in REGIONS]
+    index.create_namespace(Namespace("sales", comment="all"), deliver=True)
+    table = index.create_table(definition, deliver=True)
+    index.commit(table.table_id, [AddPartition(name, ()) for name in names], operation="repair", deliver=True)
+    index.alter_table_properties(definition.identifier, {"new": "2"}, ["gone"], deliver=True)
+    report = deliverer.deliver(timeout_s=120)
+    assert (report.pending, report.error) == (0, None)
+
+    found = client.get_table("sales", "trips")
+    assert from_hive(found) == replace(definition, properties={"team": "größe €", "new": "2"})
+    assert {from_hive_partition(found, p) for p in client.partitions("sales", "trips", batch=100)} == {
+        (name, None) for name in names
+    }
+    assert len(client.partitions_by_filter("sales", "trips", '(region = "a b") or (region = "r5")')) == 2
+    assert len(client.partitions_by_filter("sales", "trips", "hour = 1")) == len(names)
+    with pytest.raises(MetastoreRefusedError, match="partition filter"):
+        client.partitions_by_filter("sales", "trips", "nonsense (")
+    with pytest.raises(NamespaceNotEmptyError):
+        client.drop_database("sales")
+    with pytest.raises(TableNotFoundError):
+        client.partition_names("sales", "missing")
+    with pytest.raises(NamespaceNotFoundError):
+        client.create_table(replace(to_hive(definition), database="nowhere"))
+    assert client.list_tables("nowhere") == []
+
+    index.commit(table.table_id, [DropPartition(name) for name in names[1:]], operation="repair", deliver=True)
+    assert deliverer.deliver(timeout_s=120).error is None
+    assert list(client.partition_names("sales", "trips")) == ["ds=2025-01-01/region=a b/hour=1"]
+    index.drop_table(definition.identifier, deliver=True)
+    index.drop_namespace("sales", deliver=True)
+    assert deliverer.deliver(timeout_s=120).pending == 0
+    assert client.list_databases() == ["default"]
+    index.close()

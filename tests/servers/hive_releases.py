@@ -1,0 +1,187 @@
+"""Hive Metastores of releases 3 and 4, from Maven's artifacts (about 80 MB each, kept in the user's cache)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+import filelock
+
+from metastore.errors import MetastoreUnavailableError
+from metastore.hive.connect import connect
+from metastore.hive.uris import Address
+from metastore.jars import cache_folder
+from metastore.java import find_java, jar_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+_FETCH_TIMEOUT_SECONDS = 900
+_START_TIMEOUT_SECONDS = 120
+_OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
+_LOGGING = ("log4j-api-*.jar", "log4j-core-*.jar", "log4j-1.2-api-*.jar")
+
+
+@dataclass(frozen=True)
+class Release:
+    """What a release is made of.
+
+    Attributes:
+        dependencies: ``group:name:version``, with all that they need; ``!`` in front: alone.
+        excluded: ``group:name`` of what they name and must not have.
+        from_pyspark: Patterns of PySpark's jars that stand in.
+    """
+
+    version: str
+    dependencies: tuple[str, ...]
+    excluded: tuple[str, ...] = ()
+    from_pyspark: tuple[str, ...] = _LOGGING
+
+
+RELEASE_3 = Release(
+    "3.1.3",
+    ("org.apache.hive:hive-standalone-metastore:3.1.3", "org.apache.hadoop:hadoop-client:3.3.6"),
+    ("org.apache.logging.log4j:*", "org.slf4j:slf4j-reload4j", "log4j:log4j"),
+)
+RELEASE_4 = Release(
+    "4.0.1",
+    ("org.apache.hive:hive-standalone-metastore-server:4.0.1", "!org.apache.hadoop:hadoop-hdfs:3.3.6"),
+    (
+        "org.apache.logging.log4j:*",
+        "org.slf4j:slf4j-reload4j",
+        "jdk.tools:*",
+        *(
+            f"org.apache.hadoop:{name}"
+            for name in (
+                "hadoop-common",
+                "hadoop-hdfs-client",
+                "hadoop-mapreduce-client-core",
+                "hadoop-client-api",
+                "hadoop-client-runtime",
+            )
+        ),
+    ),
+    (*_LOGGING, "hadoop-client-*.jar", "commons-c*.jar", "commons-io-*.jar", "commons-lang*.jar", "slf4j-api-*.jar"),
+)
+
+
+class ReleaseMetastore:
+    """A running metastore of a release, on Derby.
+
+    Attributes:
+        uri: Its thrift URI.
+    """
+
+    def __init__(self, release: Release, directory: Path) -> None:
+        jars = _fetch(release)
+        _write_configuration(directory)
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port = probe.getsockname()[1]
+        self.uri = str(Address("127.0.0.1", port))
+        class_path = [str(directory), *_pyspark_jars(release.from_pyspark), f"{jars}/*"]
+        command = [
+            str(find_java()),
+            "-Xmx512m",
+            "-XX:TieredStopAtLevel=1",
+            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+            "-cp",
+            os.pathsep.join(class_path),
+            "org.apache.hadoop.hive.metastore.HiveMetaStore",
+            "-p",
+            str(port),
+        ]
+        self._log = directory / "metastore.log"
+        with self._log.open("wb") as log:
+            self._process = subprocess.Popen(
+                command, cwd=directory, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT
+            )
+        try:
+            self._await_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """It is gone when this returns."""
+        self._process.kill()
+        self._process.wait()
+
+    def _await_ready(self) -> None:
+        client = connect(self.uri)
+        deadline = time.monotonic() + _START_TIMEOUT_SECONDS
+        while self._process.poll() is None and time.monotonic() < deadline:
+            try:
+                client.list_databases()
+            except MetastoreUnavailableError:
+                continue  # the client has waited already
+            client.close()
+            return
+        raise AssertionError(f"the metastore did not start:\n{self._log.read_text(errors='replace')[-3000:]}")
+
+
+def _write_configuration(directory: Path) -> None:
+    directory.mkdir(parents=True, exist_ok=True)
+    settings = {
+        "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={directory / 'db'};create=true",
+        "metastore.warehouse.dir": (directory / "warehouse").as_uri(),
+        "hive.metastore.schema.verification": "false",
+        "datanucleus.schema.autoCreateAll": "true",
+        "metastore.expression.proxy": "org.apache.hadoop.hive.metastore.DefaultPartitionExpressionProxy",
+        "metastore.task.threads.always": "org.apache.hadoop.hive.metastore.events.EventCleanerTask",
+        "metastore.try.direct.sql.ddl": "false",  # on Derby release 4 fails with 1,000 partitions otherwise
+    }
+    properties = "".join(
+        f"<property><name>{k}</name><value>{escape(v)}</value></property>" for k, v in settings.items()
+    )
+    (directory / "hive-site.xml").write_text(f"<configuration>{properties}</configuration>")
+
+
+def _pyspark_jars(patterns: Iterable[str]) -> list[str]:
+    return [str(jar) for pattern in patterns for jar in sorted(jar_folder().glob(pattern))]
+
+
+def _fetch(release: Release) -> Path:
+    target = cache_folder() / f"hive-metastore-{release.version}"
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with filelock.FileLock(target.with_suffix(".lock"), timeout=_FETCH_TIMEOUT_SECONDS):
+        if not target.is_dir():
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=".fetch-") as work:
+                shutil.move(_run_ivy(release, Path(work)), target)
+    return target
+
+
+def _run_ivy(release: Release, work: Path) -> Path:
+    dependencies = "".join(
+        f'<dependency org="{group.removeprefix("!")}" name="{name}" rev="{version}" conf="default->default" '
+        f'transitive="{"false" if group.startswith("!") else "true"}"/>'
+        for group, name, version in (text.split(":") for text in release.dependencies)
+    )
+    excluded = "".join(
+        f'<exclude org="{group}" module="{name}"/>' for group, name in (text.split(":") for text in release.excluded)
+    )
+    (work / "ivy.xml").write_text(
+        '<ivy-module version="2.0"><info organisation="catalog-ext" module="metastore"/>'
+        '<configurations><conf name="default"/></configurations>'
+        f"<dependencies>{dependencies}{excluded}</dependencies></ivy-module>"
+    )
+    jars = work / "jars"
+    command = [
+        str(find_java()), "-cp", f"{jar_folder()}/*", "org.apache.ivy.Main", "-m2compatible",
+        "-cache", str(work / "cache"), "-ivy", str(work / "ivy.xml"), "-types", "jar", "bundle",
+        "-retrieve", f"{jars}/[artifact]-[revision].[ext]",
+    ]  # fmt: skip
+    answer = subprocess.run(
+        command, cwd=work, capture_output=True, text=True, errors="replace", check=False,
+        stdin=subprocess.DEVNULL, timeout=_FETCH_TIMEOUT_SECONDS,
+    )  # fmt: skip
+    assert answer.returncode == 0, f"{release.version} could not be fetched:\n{answer.stdout[-3000:]}"
+    return jars
