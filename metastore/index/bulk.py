@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     import sqlalchemy as sa
 
@@ -46,9 +46,3 @@ def chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
     """The items in their order, at most ``size`` at a time."""
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-def in_chunks(items: Sequence[_Item], size: int, work: Callable[[Sequence[_Item]], object]) -> None:
-    """Calls ``work`` with the items, at most ``size`` at a time."""
-    for chunk in chunks(items, size):
-        work(chunk)
