@@ -8,6 +8,7 @@ import threading
 import time
 from typing import TYPE_CHECKING, Self
 
+import pyarrow as pa
 import uvicorn
 
 from catalog_ext.service.application import build_application
@@ -25,6 +26,11 @@ _START_TIMEOUT_S = 10.0
 def new_token() -> str:
     """A random token of 32 bytes."""
     return secrets.token_urlsafe(32)
+
+
+def _warm_up() -> None:
+    """Let Arrow load pandas, where it is installed, before the first query has to wait half a second for that."""
+    pa.array([0])
 
 
 class Service:
@@ -74,6 +80,7 @@ class Service:
             target=self._server.run, args=([self._socket],), name="catalog-ext-service", daemon=True
         )
         self._thread.start()
+        threading.Thread(target=_warm_up, name="catalog-ext-warm-up", daemon=True).start()
         deadline = time.monotonic() + _START_TIMEOUT_S
         while not self._server.started:
             if not self._thread.is_alive() or time.monotonic() > deadline:
