@@ -80,6 +80,15 @@ def enqueue_partitions(
     return count
 
 
+def forget_table(connection: sa.Connection, table_id: int) -> None:
+    """Removes what was still to be said about a table that is being dropped, but what is being delivered right now.
+
+    A message that the metastore refuses for good would otherwise hold up the table's end for ever.
+    """
+    waiting = sa.or_(outbox.c.last_error.is_not(None), outbox.c.next_attempt_at_ms <= now_ms())
+    connection.execute(sa.delete(outbox).where(outbox.c.table_id == table_id, waiting))
+
+
 def _row(
     table_id: int | None, namespace: str, table: str | None, operation: str, payload: Mapping[str, Any]
 ) -> dict[str, Any]:
@@ -122,7 +131,7 @@ def claim_delivery(database: Database, outbox_id: int, now: int, until_ms: int) 
     statement = (
         sa.update(outbox)
         .where(outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
-        .values(next_attempt_at_ms=until_ms)
+        .values(next_attempt_at_ms=until_ms, last_error=None)
     )
     return database.write(lambda connection: connection.execute(statement).rowcount == 1)
 

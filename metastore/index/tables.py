@@ -13,7 +13,7 @@ from metastore.identifiers import TableIdentifier
 from metastore.index.clock import now_ms
 from metastore.index.failures import is_duplicate
 from metastore.index.namespaces import namespace_not_found
-from metastore.index.outbox import enqueue_for_table
+from metastore.index.outbox import enqueue_for_table, forget_table
 from metastore.index.schema import (
     PARTITION_NUMBER_BITS,
     dropped_tables,
@@ -205,6 +205,7 @@ def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool
         if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
             raise _not_found(str(identifier))
         connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
+        forget_table(connection, table.table_id)
         if deliver:
             payload = {**definition_to_dict(table.definition), "purge": purge}
             enqueue_for_table(connection, table.table_id, identifier, "drop_table", payload)

@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from metastore.changes import AddPartition
 from metastore.errors import EnvironmentSetupError, TableNotFoundError
 from metastore.hive.conversion import to_hive
 from metastore.hive.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
 from metastore.hive.model import HiveDatabase
 from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
+from metastore.index import Index
+from metastore.model import Column, Namespace, TableDefinition, TableType
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
 
 @dataclass(frozen=True)
@@ -393,3 +396,26 @@ def test_a_killed_carriers_message_is_taken_up_again(
     assert deliverer.deliver(timeout_s=60).pending == 1
     clock.now += int(CLAIM_SECONDS * 1000)
     assert deliverer.deliver(timeout_s=60) == done(1)
+
+
+def test_a_dropped_tables_messages_are_forgotten(metastore: FakeMetastore, tmp_path: Path) -> None:
+    """With the index itself: what was refused for good does not outlive its table."""
+    index = Index.open(f"sqlite:///{tmp_path}/index.db")
+    deliverer = Deliverer(index, lambda: metastore)
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition(location="file:///other")))
+    index.create_namespace(Namespace("sales"), deliver=True)
+    for deliver in (True, False):
+        table = index.create_table(definition(), deliver=True)
+        index.commit(table.table_id, [AddPartition("ds=a/n=1", ())], operation="repair", deliver=True)
+        assert deliverer.deliver(timeout_s=60).pending == 2
+        index.drop_table(table.identifier, deliver=deliver)
+        assert deliverer.deliver(timeout_s=60).pending == 0
+    assert metastore.get_table("sales", "trips").location == "file:///other"
+    table = index.create_table(definition("orders"), deliver=True)
+    message = index.pending_deliveries()[0]
+    now = time.time_ns() // 1_000_000
+    assert index.claim_delivery(message.outbox_id, now, now + 60_000)
+    index.drop_table(table.identifier, deliver=True)
+    assert [m.operation for m in index.pending_deliveries()] == ["create_table", "drop_table"]
+    index.close()
