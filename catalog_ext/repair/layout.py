@@ -40,7 +40,7 @@ _ABOVE = Verdict(Place.ABOVE)
 _PARTITION = Verdict(Place.PARTITION)
 _HIDDEN = Verdict(Place.HIDDEN)
 _PRUNED = Verdict(Place.PRUNED)
-_REMEMBERED = 65_536
+_REMEMBERED = 16_384
 
 
 @dataclass(frozen=True, slots=True)
