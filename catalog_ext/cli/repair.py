@@ -59,13 +59,13 @@ def repair(
     limit: int,
     as_json: bool,
 ) -> None:
-    r"""Bring the index, and after it the metastore, in step with the files of TABLE.
+    """Bring the index, and after it the metastore, in step with the files of TABLE.
 
     \b
     catalog-ext repair sales.trips --dry-run
     catalog-ext repair sales.trips --where "ds >= '2025-01-01'"
     catalog-ext repair sales.trips --mode add -p region=eu --strict
-    """
+    """  # noqa: D301 -- click wants the character, not a raw backslash
     preview = dry_run or check
     with invocation.catalog(follow=not preview) as catalog:
         with progress_bar(message_console(), f"Repairing {table}") as progress:
