@@ -1,0 +1,90 @@
+"""``python -m tests.benchmarks [NAME …]``: measures, prints the tables, and keeps them in docs/benchmarks.md.
+
+Single benchmarks are printed and not kept, unless ``--keep`` says so.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+import warnings
+from pathlib import Path
+
+from rich.console import Console
+from rich.table import Table
+
+from tests.benchmarks import planning, repairing, scan
+from tests.benchmarks.measure import Outcome, machine
+from tests.benchmarks.stand import open_stand
+
+PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+BENCHMARKS = {
+    "planning": planning.run,
+    "scan": scan.run,
+    "unchanged": repairing.unchanged,
+    "first": repairing.first,
+    "memory": repairing.memory,
+}
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
+    parser.add_argument("--keep", action="store_true", help="write docs/benchmarks.md even after single benchmarks")
+    options = parser.parse_args(arguments)
+    unknown = set(options.names) - set(BENCHMARKS)
+    if unknown:
+        parser.error(f"unknown: {', '.join(sorted(unknown))}")
+    warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    console = Console(width=120, highlight=False)
+    measured_on = machine()
+    console.print(measured_on)
+    outcomes = []
+    with open_stand() as stand:
+        for name in options.names or BENCHMARKS:
+            started = time.monotonic()
+            outcome = BENCHMARKS[name](stand)
+            outcomes.append(outcome)
+            _show(console, outcome)
+            console.print(f"({name} took {time.monotonic() - started:.0f} s)", style="dim")
+    if options.keep or not options.names:
+        PAGE.write_text(_page(outcomes, measured_on), encoding="utf-8")
+        console.print(f"kept in {PAGE.name}")
+    return 0
+
+
+def _show(console: Console, outcome: Outcome) -> None:
+    table = Table(title=outcome.title, caption=outcome.how, title_justify="left", caption_justify="left")
+    for position, column in enumerate(outcome.columns):
+        table.add_column(column, justify="right" if position else "left")
+    for row in outcome.rows:
+        table.add_row(*row)
+    console.print(table)
+    for aim, reached, figure in outcome.aims:
+        console.print(f"{'reached' if reached else 'MISSED '}  {aim}: {figure}", style="green" if reached else "red")
+
+
+def _page(outcomes: list[Outcome], measured_on: str) -> str:
+    lines = [
+        "# Benchmarks",
+        "",
+        "<!-- Made by `make bench`; do not edit. -->",
+        "",
+        f"Measured on {time.strftime('%Y-%m-%d', time.gmtime())}: {measured_on}. Medians of warm runs that take turns. "
+        "`make bench` measures again; `python -m tests.benchmarks NAME` measures one.",
+        "",
+        "| aim | | measured |",
+        "|---|---|---|",
+    ]
+    for outcome in outcomes:
+        lines += [f"| {aim} | {'reached' if ok else '**missed**'} | {figure} |" for aim, ok, figure in outcome.aims]
+    for outcome in outcomes:
+        lines += ["", f"## {outcome.title}", "", outcome.how, "", f"| {' | '.join(outcome.columns)} |"]
+        lines.append("|---" + "|--:" * (len(outcome.columns) - 1) + "|")
+        lines += [f"| {' | '.join(row)} |" for row in outcome.rows]
+    return "\n".join(lines) + "\n"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,32 @@
+"""One repair in a process of its own: ``python -m tests.benchmarks.repair_process LOCATION INDEX`` prints its cost."""
+
+from __future__ import annotations
+
+import json
+import resource
+import sys
+import time
+
+from catalog_ext.catalog import connect
+from tests.benchmarks import trees
+
+
+def main(location: str, index: str) -> None:
+    with connect(index=index, metastore=None) as catalog:
+        if not catalog.list_namespaces():
+            catalog.create_namespace("bench")
+            catalog.register_table("bench.t", location=location, schema=trees.SCHEMA, partition_columns=trees.KEYS)
+        before = _peak_mb()
+        started = time.perf_counter()
+        catalog.repair_partitions("bench.t")
+        seconds = time.perf_counter() - started
+    print(json.dumps({"peak_mb": _peak_mb(), "imports_mb": before, "seconds": seconds}))
+
+
+def _peak_mb() -> float:
+    # Linux counts in KiB.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / 1e6
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], sys.argv[2])
