@@ -104,7 +104,11 @@ def _is_unreachable(error: Exception) -> bool:
     if isinstance(error, sa.exc.TimeoutError):
         return True
     kinds = (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)
-    return isinstance(error, kinds) and not any(words in str(_origin(error)) for words in _SCHEMA_WORDS)
+    text = str(_origin(error))
+    if not isinstance(error, kinds):
+        return False
+    # What a connection fails for ("database … does not exist") is never a statement's fault.
+    return "connection failed" in text or not any(words in text for words in _SCHEMA_WORDS)
 
 
 def _first_line(origin: BaseException) -> str:

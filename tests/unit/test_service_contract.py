@@ -6,7 +6,6 @@ import http.client
 import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -19,6 +18,7 @@ from catalog_ext.service.server import Service
 from metastore import errors
 from metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
 from tests.repair_cases import local_catalog, register, write
+from tests.service_client import END_MARKER, Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,69 +26,12 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-END_MARKER = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
     "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
     "procedures/call",
 }  # fmt: skip
-
-
-@dataclass
-class Answer:
-    status: int
-    type: str
-    body: bytes
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.body)
-
-    @property
-    def error(self) -> dict[str, Any]:
-        assert self.type == "application/json"
-        assert set(self.json) == {"error"}
-        assert set(self.json["error"]) == {"code", "message", "retryable", "parameters"}
-        return self.json["error"]  # type: ignore[no-any-return]
-
-    @property
-    def rows(self) -> list[dict[str, Any]]:
-        assert self.status == 200, self.body
-        return self.table.to_pylist()
-
-    @property
-    def table(self) -> pa.Table:
-        assert self.type == application.ARROW_STREAM
-        assert self.body.endswith(END_MARKER)
-        return pa.ipc.open_stream(self.body).read_all()
-
-
-class Client:
-    def __init__(self, service: Service) -> None:
-        self.service = service
-
-    def send(
-        self, path: str, body: bytes = b"{}", *, token: str | None = "", method: str = "POST", scheme: str = "Bearer"
-    ) -> Answer:
-        connection = http.client.HTTPConnection(self.service.host, self.service.port, timeout=30)
-        headers = {"Content-Type": "application/json"}
-        if token is not None:
-            headers["Authorization"] = f"{scheme} {token or self.service.token}"
-        try:
-            connection.request(method, path, body, headers)
-            answer = connection.getresponse()
-            return Answer(answer.status, answer.headers.get_content_type(), answer.read())
-        finally:
-            connection.close()
-
-    def call(self, operation: str, **fields: object) -> Answer:
-        return self.send(f"/v1/{operation}", json.dumps(fields).encode())
-
-    def load(self, name: str = "t") -> dict[str, Any]:
-        answer = self.call("tables/load", namespace="s", name=name)
-        assert answer.status == 200, answer.body
-        return answer.json  # type: ignore[no-any-return]
 
 
 @pytest.fixture(scope="module")
