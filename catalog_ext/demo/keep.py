@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from catalog_ext.demo.screen import Screen
     from catalog_ext.demo.stage import Stage
 
-_SCRIPT = '''"""A Spark session on what the demo left running."""
+SCRIPT = '''"""A Spark session on what the demo left running."""
 import catalog_ext
 from pyspark.sql import SparkSession
 
@@ -56,7 +56,7 @@ def write_script(stage: Stage) -> Path:
     script = stage.folder / "session.py"
     script.touch(mode=0o600)
     script.write_text(
-        _SCRIPT.format(catalog=CATALOG, index=stage.index, metastore=stage.metastore, storage=stage.storage),
+        SCRIPT.format(catalog=CATALOG, index=stage.index, metastore=stage.metastore, storage=stage.storage),
         encoding="utf-8",
     )
     return script

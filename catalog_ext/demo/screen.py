@@ -77,11 +77,14 @@ class Screen:
         self._console.print(f"   {escape(text)} [dim]({time.monotonic() - started:.1f} s)[/]")
 
     @contextmanager
-    def repairing(self, total: int | None = None) -> Iterator[Callable[[RepairProgress], None]]:
+    def repairing(
+        self, total: int | None = None, *, preview: bool = False
+    ) -> Iterator[Callable[[RepairProgress], None]]:
         """A progress bar that a repair moves.
 
         Args:
             total: How many partitions there will be, where that is known before.
+            preview: Whether it is one that applies nothing.
         """
         bar = Progress(
             TextColumn("   {task.description:<12}"), SpinnerColumn(finished_text="✓"), BarColumn(40),
@@ -94,6 +97,8 @@ class Screen:
                 bar.update(task.id, total=task.completed or 1, completed=task.completed or 1)
 
         def advance(progress: RepairProgress) -> None:
+            if preview and progress.phase in ("applying", "delivering"):
+                return
             if progress.phase not in phases:
                 finish()
                 expected = progress.total or (total if progress.phase in ("listing", "applying") else None)

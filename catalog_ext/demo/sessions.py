@@ -62,7 +62,7 @@ def s3_settings(storage: dict[str, str]) -> dict[str, str]:
 
 def start(builder: SparkSession.Builder, log_file: Path) -> SparkSession:
     """The session; its JVM prints to ``log_file``."""
-    with _printing_to(log_file):
+    with printing_to(log_file):
         return builder.getOrCreate()
 
 
@@ -81,7 +81,7 @@ def stop(session: SparkSession) -> None:
 
 
 @contextmanager
-def _printing_to(log_file: Path) -> Iterator[None]:
+def printing_to(log_file: Path) -> Iterator[None]:
     """Processes that are started meanwhile print to the file."""
     saved = os.dup(1), os.dup(2)
     with log_file.open("ab") as log:

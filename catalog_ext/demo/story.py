@@ -145,7 +145,7 @@ class Story:
         screen.say(f"spark.read.parquet now says: {self._plain_says()}")
         self._check("rows before the repair", self._count(), before)
         screen.code(f"catalog_ext.repair_partitions('{TABLE}', dry_run=True)", "python")
-        with screen.repairing() as progress:
+        with screen.repairing(preview=True) as progress:
             preview = repair_partitions(TABLE, dry_run=True, progress=progress)
         self._show(preview)
         self._check("rows after the preview", self._count(), before)
