@@ -107,18 +107,13 @@ class Catalog:
     def __init__(self, settings: Settings, storage: Callable[[], Storage]) -> None:
         self.settings = settings
         self._make_storage = storage
-        self._metastore_timeout_s = conf.METASTORE_TIMEOUT.read(settings.conf)
         self.index = Index.open(settings.index)
         try:
             self.metastore = MetastoreLink(settings)
         except BaseException:
             self.index.close()
             raise
-        self._deliverer = Deliverer(self.index, lambda: self.metastore.client(self._metastore_timeout_s))
-        # Whoever makes a change does not wait for an embedded metastore that is still starting.
-        self._impatient_deliverer = Deliverer(self.index, self.metastore.started_client)
-        self._last_delivery: DeliveryReport | None = None
-        self._redelivery = Redelivery(self._deliver_again)
+        self.following = Following(self.index, self.metastore, settings)
 
     @cached_property
     def storage(self) -> Storage:
@@ -138,10 +133,8 @@ class Catalog:
 
         What an embedded metastore could not take while it was starting is delivered before that.
         """
-        self._redelivery.close()
         try:
-            if self.metastore.embedded and self._last_delivery is not None and self._last_delivery.pending:
-                self.deliver()
+            self.following.close()
         finally:
             self._close_connections()
 
@@ -186,7 +179,7 @@ class Catalog:
             checked_map(properties or {}, "properties"),
         )
         created = self.index.create_namespace(namespace, deliver=self.metastore.enabled)
-        self._follow()
+        self.following.follow()
         return created
 
     def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Namespace:
@@ -195,7 +188,7 @@ class Catalog:
         altered = self.index.alter_namespace(
             validate_identifier(name, "namespace"), checked, remove, deliver=self.metastore.enabled
         )
-        self._follow()
+        self.following.follow()
         return altered
 
     def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
@@ -216,7 +209,7 @@ class Catalog:
         for table in tables:
             self.drop_table(f"{lower}.{table}")
         self.index.drop_namespace(lower, deliver=self.metastore.enabled)
-        self._follow()
+        self.following.follow()
 
     # Tables
 
@@ -277,7 +270,7 @@ class Catalog:
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
         )
         definition = registration.define(self.storage, conf.SAMPLE_FILES.read(properties or {}, self.settings.conf))
-        self._check_metastore(definition)
+        self.following.check_free(definition)
         return self._create(definition)
 
     def create_table(self, definition: TableDefinition, location: str | None = None) -> Table:
@@ -299,7 +292,7 @@ class Catalog:
         place = canonical_location(location) if location else self._default_location(identifier)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
         whole = replace(definition, format=file_format, location=place, properties=properties)
-        self._check_metastore(whole)
+        self.following.check_free(whole)
         return self._create(whole)
 
     def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
@@ -312,7 +305,7 @@ class Catalog:
         altered = self.index.alter_table_properties(
             self.identify(table), checked_properties(set_), remove, deliver=self.metastore.enabled
         )
-        self._follow()
+        self.following.follow()
         return altered
 
     def import_table(
@@ -350,7 +343,7 @@ class Catalog:
             StorageError: The table is gone, and its files could not all be deleted.
         """
         dropped = self.index.drop_table(self.identify(table), deliver=self.metastore.enabled, purge=purge)
-        self._follow()
+        self.following.follow()
         if dropped.definition.table_type is TableType.MANAGED:
             self.storage.delete_tree(dropped.definition.location)
         return dropped
@@ -403,7 +396,7 @@ class Catalog:
             words,
             dry_run,
             strict,
-            self.metastore.enabled,
+            self.following.takes(target.definition),
             conf.BATCH_PARTITIONS.read(target.definition.properties, self.settings.conf),
         )
         spool = Spool()
@@ -416,7 +409,7 @@ class Catalog:
             spool.close()
             raise
         report_progress(RepairProgress("delivering", 0, 0))
-        delivery = self._follow() if not dry_run else None
+        delivery = self.following.follow() if not dry_run else None
         return RepairReport(
             spool, table=str(target.identifier), mode=str(options.mode), where=words, dry_run=dry_run, version=version,
             pending_deliveries=delivery.pending if delivery else 0, delivery_error=delivery.error if delivery else None,
@@ -436,41 +429,15 @@ class Catalog:
 
     def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
         """Give the metastore what it has not taken yet, for at most so many seconds (``repair.metastore-timeout``)."""
-        if not self.metastore.enabled:
-            return DeliveryReport(0, 0, None)
-        report = self._last_delivery = self._deliverer.deliver(timeout_s=timeout_s or self._metastore_timeout_s)
-        return report
+        return self.following.deliver(timeout_s)
 
     def keep_delivering(self) -> None:
         """Deliver now and then, until the catalog is closed, what this and other processes left pending."""
-        if self.metastore.enabled:
-            self._redelivery.look_always()
+        self.following.keep_delivering()
 
-    def metastore_state(self) -> str:
-        """Whether the metastore has everything: ``none``, ``in step`` or how much is pending and why."""
-        if not self.metastore.enabled:
-            return "none"
-        last = self._last_delivery
-        return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
-
-    def _deliver_again(self) -> DeliveryReport:
-        return self.deliver()
-
-    def _follow(self) -> DeliveryReport | None:
-        if not self.metastore.enabled:
-            return None
-        report = self._last_delivery = self._impatient_deliverer.deliver(timeout_s=self._metastore_timeout_s)
-        if report.pending and self.metastore.starting:
-            self._redelivery.schedule(STARTING_PAUSE_S)
-        elif report.pending:
-            self._redelivery.schedule()
-            logger.warning(
-                "The metastore has not taken %d changes yet (%s). They are kept in the index and delivered later, in "
-                "order.",
-                report.pending,
-                report.error,
-            )
-        return report
+    def metastore_state(self, table: Table | None = None) -> str:
+        """Whether the metastore has everything: ``none``, ``in step``, what is pending and why, or why it has not."""
+        return self.following.state(table.definition if table is not None else None)
 
     # Registration's checks
 
@@ -487,33 +454,12 @@ class Catalog:
             {"table": str(identifier)},
         )
 
-    def _check_metastore(self, definition: TableDefinition) -> None:
-        """Refuse a name that another table has in the metastore; for one that is down, the outbox waits."""
-        if not self.metastore.enabled or self.metastore.starting:
-            return
-        identifier = definition.identifier
-        try:
-            there = self.metastore.client().get_table(identifier.namespace, identifier.name)
-        except TableNotFoundError:
-            return
-        except MetastoreUnavailableError as error:
-            logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
-            return
-        location = _canonical_or_none(there.location)
-        if location != definition.location:
-            raise TableAlreadyExistsError(
-                f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it "
-                "with import_table, "
-                "or choose another name.",
-                {"table": str(identifier), "location": there.location},
-            )
-
     def _create(self, definition: TableDefinition) -> Table:
         warn_of_overlap(definition, self.index.overlapping_tables(definition.location))
         if definition.table_type is TableType.MANAGED:
             self._prepare_directory(definition)
-        created = self.index.create_table(definition, deliver=self.metastore.enabled)
-        self._follow()
+        created = self.index.create_table(definition, deliver=self.following.takes(definition))
+        self.following.follow()
         return created
 
     def _default_location(self, identifier: TableIdentifier) -> str:
@@ -531,11 +477,3 @@ class Catalog:
             )
         if self.storage.store_has_directories(definition.location):
             self.storage.create_directory(definition.location)
-
-
-def _canonical_or_none(location: str) -> str | None:
-    try:
-        return canonical_location(location)
-    except CatalogExtError:
-        # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
-        return None
