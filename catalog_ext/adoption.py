@@ -6,11 +6,12 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypeVar
 
+from catalog_ext.registration import check_location
 from catalog_ext.repair.layout import Layout
 from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, list_locations
 from catalog_ext.repair.spool import Spool
 from metastore.changes import AddPartition
-from metastore.errors import CatalogExtError, NamespaceNotFoundError
+from metastore.errors import IncompleteListingError, LocationNotFoundError, NamespaceNotFoundError, StorageError
 from metastore.hive.conversion import from_hive, from_hive_database, from_hive_partition
 from metastore.model import DataFile, Table
 from metastore.storage.locations import canonical_location
@@ -37,7 +38,10 @@ def adopt_table(
     definition = replace(
         found, location=canonical_location(found.location), properties={**found.properties, **properties}
     )
-    catalog.storage.check_directory(definition.location)
+    try:
+        check_location(catalog.storage, definition.location, may_be_empty=True)
+    except (LocationNotFoundError, StorageError) as error:
+        raise error.about(f"Table {identifier} was not imported", {"table": str(identifier)}) from error
     _ensure_namespace(catalog, client, identifier.namespace)
     table = catalog.index.create_table(definition, deliver=False)
     spool = Spool()
@@ -64,12 +68,7 @@ def _adopt_partitions(
 ) -> None:
     layout = Layout(table.definition)
     StoreObserver(catalog.storage, table, layout, spool, progress).observe(selective=False)
-    failure = next(spool.rows("SELECT directory, reason FROM failures LIMIT 1"), None)
-    if failure is not None:
-        raise CatalogExtError(
-            f"Table {table.identifier} was not imported: {failure[0]!r} cannot be listed: {failure[1]}",
-            {"table": str(table.identifier)},
-        )
+    _check_complete(table, spool)
     for chunk in _chunks(partitions):
         spool.insert("indexed_partitions", [(name, location, 0, 0) for name, location in chunk], columns=4, ignore=True)
     elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
@@ -77,11 +76,21 @@ def _adopt_partitions(
     list_locations(
         catalog.storage, spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL"), spool
     )
+    _check_complete(table, spool)
     done = 0
     for changes in _chunks(_additions(spool)):
         catalog.index.commit(table.table_id, changes, operation="import", deliver=False)
         done += len(changes)
         progress(RepairProgress("applying", done, 0))
+
+
+def _check_complete(table: Table, spool: Spool) -> None:
+    failure = next(spool.rows("SELECT directory, reason FROM failures LIMIT 1"), None)
+    if failure is not None:
+        raise IncompleteListingError(
+            f"Table {table.identifier} was not imported: {failure[0]!r} cannot be listed: {failure[1]}",
+            {"table": str(table.identifier)},
+        )
 
 
 def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> Iterator[tuple[str, str | None]]:

@@ -63,7 +63,8 @@ class Registration:
         table = str(self.identifier)
         try:
             bare = self._bare()
-            self._check_location(storage, bare)
+            empty_is_fine = self.partition_columns is not None and self.schema is not None
+            check_location(storage, bare.location, may_be_empty=empty_is_fine)
             survey = self._survey(bare, Surveyor(storage, sample_files))
             columns = bare.columns or self._infer(bare, survey, storage)
         except CatalogExtError as error:
@@ -86,19 +87,6 @@ class Registration:
             self.comment,
         )
 
-    def _check_location(self, storage: Storage, bare: TableDefinition) -> None:
-        try:
-            storage.check_directory(bare.location)
-        except LocationNotFoundError:
-            # On S3 a prefix without keys is no different from one that is not there: fine where an empty table is.
-            may_be_empty = self.partition_columns is not None and self.schema is not None
-            if (
-                not may_be_empty
-                or storage.store_has_directories(bare.location)
-                or storage.stat(bare.location) is not None
-            ):
-                raise
-
     def _survey(self, bare: TableDefinition, surveyor: Surveyor) -> Survey:
         if self.partition_columns is not None:
             return surveyor.with_keys(bare, sample=self.schema is None)
@@ -115,6 +103,21 @@ class Registration:
             )
         columns = infer_columns(storage, survey.sample, bare.format, bare.options)
         return without_keys(columns, survey.partition_columns)
+
+
+def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> None:
+    """Return if a table can lie at the location.
+
+    Raises:
+        LocationNotFoundError: Nothing lies there, or a file.
+        StorageError: It cannot be read.
+    """
+    try:
+        storage.check_directory(location)
+    except LocationNotFoundError:
+        # On S3 a prefix without keys is no different from one that is not there: fine where an empty table is.
+        if not may_be_empty or storage.store_has_directories(location) or storage.stat(location) is not None:
+            raise
 
 
 def _column(f: Field) -> Column:

@@ -1,0 +1,124 @@
+"""Importing a table of the metastore: what is taken over, and that a failed import leaves nothing behind."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import catalog_ext
+from metastore.errors import (
+    CatalogExtError,
+    IncompleteListingError,
+    LocationNotFoundError,
+    StorageAccessDeniedError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from metastore.hive.conversion import to_hive, to_hive_database, to_hive_partition
+from metastore.identifiers import TableIdentifier
+from metastore.model import Column, Namespace, TableDefinition, TableType
+from tests.fakes_metastore import FakeMetastore
+from tests.repair_cases import indexed, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+
+@pytest.fixture
+def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+    fake = FakeMetastore()
+    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: fake)
+    return fake
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
+    with catalog_ext.connect(
+        index=str(tmp_path / "index.db"), metastore="thrift://fake:9083", warehouse=str(tmp_path / "warehouse")
+    ) as catalog:
+        yield catalog
+
+
+def fill(metastore: FakeMetastore, root: Path, *names: str, **elsewhere: str) -> None:
+    """A table ``s.t`` in the metastore with these partitions, some (``k`` → location) not at their default place."""
+    definition = TableDefinition(
+        TableIdentifier.of("s", "t"), TableType.EXTERNAL, "csv", f"file://{root}", (Column("x", "int"),),
+        (Column("k", "int"),), properties={"owner-team": "data"},
+    )  # fmt: skip
+    table = to_hive(definition)
+    metastore.create_database(to_hive_database(Namespace("s", comment="c")))
+    metastore.create_table(table)
+    metastore.add_partitions("s", "t", [to_hive_partition(table, name) for name in names])
+    metastore.add_partitions(
+        "s", "t", [to_hive_partition(table, f"k={k[1:]}", place) for k, place in elsewhere.items()]
+    )
+
+
+def test_the_metastores_partitions_come_with_their_files_and_no_others(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    root, away = tmp_path / "t", tmp_path / "away"
+    write(root, "k=1/1.csv", "k=1/_hidden", "k=2/1.csv", "k=3/not-mine.csv", "k=9/unregistered.csv", "stray.csv")
+    write(away, "there.csv")
+    fill(metastore, root, "k=1", "k=2", "k=4", k3=f"file://{away}")
+    before = metastore.calls.copy()
+    table = catalog.import_table("s.t", {"p": "1"})
+    assert indexed(catalog) == {"k=1": {"1.csv": 1}, "k=2": {"1.csv": 1}, "k=3": {"there.csv": 1}, "k=4": {}}
+    assert table.totals.partitions == 4
+    assert table.definition.properties["p"] == "1"
+    assert table.definition.properties["owner-team"] == "data"
+    assert catalog.load_namespace("s").comment == "c"
+    assert not {call for call in metastore.calls - before if call.startswith(("create", "alter", "drop", "add"))}
+    assert catalog.index.pending_deliveries() == []
+
+
+def test_what_cannot_be_imported_leaves_nothing_behind(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "t"
+    write(root, "k=1/1.csv", "k=2/1.csv")
+    fill(metastore, root, "k=1", "k=2", k3=f"file://{tmp_path}/away")
+
+    def refused(error: type[CatalogExtError], message: str) -> None:
+        with pytest.raises(error, match=message):
+            catalog.import_table("s.t")
+        assert "s" not in catalog.list_namespaces() or catalog.list_tables("s") == []
+
+    scandir = os.scandir
+
+    def denied(path: str) -> object:
+        if str(path).endswith("k=2"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", denied)
+    refused(IncompleteListingError, r"s\.t was not imported: 'k=2' cannot be listed")
+    monkeypatch.undo()
+
+    def no_entry(_: object) -> object:
+        raise StorageAccessDeniedError("no entry")
+
+    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: metastore)
+    listing = catalog.storage.list_directory
+    monkeypatch.setattr(catalog.storage, "list_directory", no_entry)
+    refused(IncompleteListingError, r"s\.t was not imported: 'k=3' cannot be listed: no entry")
+    monkeypatch.setattr(catalog.storage, "list_directory", listing)
+
+    table = metastore.get_table("s", "t")
+    metastore.alter_table(replace(table, location=f"file://{tmp_path}/nowhere"))
+    refused(LocationNotFoundError, r"s\.t was not imported")
+    metastore.alter_table(table)
+    metastore.down = True
+    refused(CatalogExtError, "no connection")
+    metastore.down = False
+    catalog.import_table("s.t")
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.import_table("s.t")
+    with pytest.raises(TableNotFoundError):
+        catalog.import_table("s.nosuch")
