@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from catalog_ext import conf
 from catalog_ext.adoption import adopt_table
+from catalog_ext.following import Following
 from catalog_ext.metastore_link import MetastoreLink
-from catalog_ext.redelivery import Redelivery
 from catalog_ext.registration import (
     Registration,
     check_columns,
@@ -27,16 +27,13 @@ from catalog_ext.repair.report import RepairReport
 from catalog_ext.repair.spool import Spool
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from metastore.errors import (
-    CatalogExtError,
     InvalidInputError,
     LocationNotFoundError,
-    MetastoreUnavailableError,
     NamespaceNotEmptyError,
     StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.delivery import Deliverer, DeliveryReport
 from metastore.identifiers import TableIdentifier, validate_identifier
 from metastore.index import Index
 from metastore.model import PARTITION_MODE_PROPERTY, Namespace, PartitionMode, Table, TableDefinition, TableType
@@ -49,15 +46,13 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from metastore.hive.delivery import DeliveryReport
     from metastore.storage.store import Storage
 
 logger = logging.getLogger(__name__)
 
 Where = str | Mapping[str, str | None] | None
 """A condition in SQL, or a (maybe partial) partition spec; None for everything."""
-
-STARTING_PAUSE_S = 0.5
-"""How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
 
 
 def connect(
@@ -302,8 +297,9 @@ class Catalog:
             TableNotFoundError: There is none of that name.
             InvalidConfigurationError: A value is none that its key may have.
         """
+        there = self.load_table(table)
         altered = self.index.alter_table_properties(
-            self.identify(table), checked_properties(set_), remove, deliver=self.metastore.enabled
+            there.identifier, checked_properties(set_), remove, deliver=self.following.takes(there.definition)
         )
         self.following.follow()
         return altered
@@ -342,7 +338,8 @@ class Catalog:
             TableNotFoundError: There is none of that name.
             StorageError: The table is gone, and its files could not all be deleted.
         """
-        dropped = self.index.drop_table(self.identify(table), deliver=self.metastore.enabled, purge=purge)
+        there = self.load_table(table)
+        dropped = self.index.drop_table(there.identifier, deliver=self.following.takes(there.definition), purge=purge)
         self.following.follow()
         if dropped.definition.table_type is TableType.MANAGED:
             self.storage.delete_tree(dropped.definition.location)

@@ -117,7 +117,7 @@ def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
         "format": definition.format,
         "partition_columns": ", ".join(f"{c.name} {c.type.upper()}" for c in definition.partition_columns),
         "columns": len(definition.columns),
-        "metastore": catalog.metastore_state(),
+        "metastore": catalog.metastore_state(table),
     }
     yield pa.RecordBatch.from_pylist([row], schema=_TABLE_SCHEMA)
 

@@ -92,7 +92,7 @@ def register(
         except NamespaceNotFoundError as error:
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
         settle(catalog)
-        state = catalog.metastore_state()
+        state = catalog.metastore_state(registered)
     _show(registered, "Registered", state, as_json=as_json)
     if not as_json:
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.catalog import Catalog
+from catalog_ext.settings import Settings
 from metastore.errors import (
     InvalidConfigurationError,
     InvalidIdentifierError,
@@ -21,13 +23,12 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
+from metastore.model import Column, Namespace, TableDefinition, TableType
+from metastore.storage.store import Storage
 from tests.repair_cases import local_catalog, register, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-
-    from catalog_ext.catalog import Catalog
 
 
 @pytest.fixture
@@ -183,3 +184,16 @@ def test_a_catalog_that_cannot_be_made_holds_nothing_open(tmp_path: Path) -> Non
     with pytest.raises(InvalidInputError):
         catalog_ext.connect(index=str(tmp_path / "index.db"), metastore="http://host:1", warehouse=str(tmp_path / "w"))
     assert open_databases(tmp_path) == set()
+
+
+def test_a_table_that_hive_cannot_hold_stays_in_the_index_alone(tmp_path: Path) -> None:
+    (tmp_path / "t").mkdir()
+    settings = Settings.resolve(index=str(tmp_path / "i.db"), metastore="thrift://127.0.0.1:1", warehouse=str(tmp_path))
+    with Catalog(settings, Storage) as catalog:
+        catalog.index.create_namespace(Namespace("sales"), deliver=False)
+        location = str(tmp_path / "t")
+        table = catalog.register_table("sales.t", location=location, partition_columns={}, schema="at TIME")
+        assert "Hive has no type for column 'at' TIME" in catalog.metastore_state(table)
+        (tmp_path / "t" / "f.parquet").write_bytes(b"PAR1")
+        assert len(catalog.repair_partitions("sales.t").added) == 1
+        assert catalog.index.pending_deliveries() == []
