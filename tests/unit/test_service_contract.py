@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import re
 import threading
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -22,9 +24,9 @@ from tests.service_client import END_MARKER, Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.procedures import Procedure
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
@@ -609,3 +611,31 @@ def test_calls_that_are_wrong_say_so(client: Client, procedure: str, arguments: 
     answer = call(client, procedure, **arguments)
     assert answer.status == status, answer.body
     assert answer.error["message"]
+
+
+# The page
+
+
+@pytest.fixture(scope="module")
+def page() -> str:
+    return (Path(__file__).parents[2] / "docs" / "spec" / "service.md").read_text(encoding="utf-8")
+
+
+def test_the_page_names_every_operation_and_no_other(page: str) -> None:
+    table = page.partition("## Operations")[2].partition("**A table**")[0]
+    assert set(re.findall(r"^\| `([a-z/]+)` \|", table, re.MULTILINE)) == OPERATIONS
+
+
+def test_the_page_names_the_columns_of_every_stream(page: str) -> None:
+    for schema in (PLAN_SCHEMA, PARTITION_SCHEMA):
+        assert all(f"`{field.name}`" in page for field in schema)
+
+
+@pytest.mark.parametrize("procedure", PROCEDURES, ids=lambda p: p.name)
+def test_the_page_describes_every_procedure(page: str, procedure: Procedure) -> None:
+    row = next(line for line in page.splitlines() if line.startswith(f"| `{procedure.name}` |"))
+    _, _, parameters, columns, _ = row.split("|")
+    assert set(re.findall(r"`(\w+)`", parameters)) >= {p.name for p in procedure.parameters}
+    described = procedure.describe()["columns"]
+    if "as above" not in columns:
+        assert columns.strip(" `") == ", ".join(f"{c['name']} {c['type']}" for c in described)
