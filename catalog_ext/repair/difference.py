@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.repair.spellings import Spellings
 from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
 _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 
-@dataclass(frozen=True, slots=True)
-class Line:
+class Line(NamedTuple):
     """One line of the report that a change explains itself with."""
 
     action: str
@@ -56,6 +55,7 @@ class Difference:
         keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
         self._is_gone = f"(NOT {_IS_LISTED} AND (i.files > 0 OR {keeps}))"
         self._has_directories = has_directories
+        self._drops = drops
         stays = f"NOT {self._is_gone}" if drops else "1"
         self._staying = f"SELECT i.name FROM indexed_partitions i WHERE {stays}"
         self._spellings = Spellings(keys, self._staying_names, self._holds)
@@ -115,19 +115,32 @@ class Difference:
             line = Line("add", name, name, len(files), sum(f.size for f in files), obstacle or "new on the store")
             yield Proposed(AddPartition(name, files, in_metastore=not obstacle), (line,))
 
-    def changed(self) -> Iterator[Proposed]:
-        """Known partitions whose files differ."""
+    def compare_files(self) -> None:
+        """Find the files of known partitions that differ; ``changed`` reads them."""
         # One sort of both sides: at 200,000 files five times as fast as EXCEPT in both directions.
-        query = (
-            "SELECT name, path, size, modified_ms, side FROM ("
+        self._spool.execute(
+            "INSERT INTO differing_files SELECT name, path, size, modified_ms, side FROM ("
             " SELECT name, path, size, modified_ms, max(side) AS side FROM ("
             "  SELECT name, path, size, modified_ms, 1 AS side FROM listed_files"
             "  UNION ALL SELECT name, path, size, modified_ms, 0 FROM indexed_files)"
             " GROUP BY name, path, size, modified_ms HAVING min(side) = max(side)) d"
             " WHERE EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = d.name)"
             " AND (side = 1 OR EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = d.name))"
-            " ORDER BY name, path, side"
         )
+
+    def count(self, *, adds: bool) -> int:
+        """How many partitions differ, as far as it was compared: gone, new (where ``adds``), and with other files."""
+        total: int = self._spool.value("SELECT count(DISTINCT name) FROM differing_files")
+        if self._drops:
+            total += self._spool.value(f"SELECT count(*) FROM indexed_partitions i WHERE {self._is_gone}")
+        if adds:
+            is_new = "NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name)"
+            total += self._spool.value(f"SELECT count(*) FROM listed_partitions l WHERE {is_new}")
+        return total
+
+    def changed(self) -> Iterator[Proposed]:
+        """Known partitions whose files differ."""
+        query = "SELECT name, path, size, modified_ms, side FROM differing_files ORDER BY name, path, side"
         for name, rows in groupby(self._spool.rows(query), key=lambda row: row[0]):
             added: list[DataFile] = []
             removed: list[str] = []

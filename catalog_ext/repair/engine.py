@@ -11,7 +11,7 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.repair.difference import Difference, Line, Proposed
+from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.layout import Layout
 from catalog_ext.repair.observe import (
     Progress,
@@ -92,6 +92,7 @@ class Repair:
         self._progress = progress
         self._layout = Layout(table.definition, options.predicate)
         self._version = table.version
+        self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
 
@@ -118,6 +119,9 @@ class Repair:
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
         )
         self._refuse_if_strict(spool)
+        if mode is RepairMode.SYNC:
+            difference.compare_files()
+        self._total = difference.count(adds=mode is not RepairMode.DROP)
         self._apply(self._proposals(difference), spool)
         return self._version
 
@@ -177,14 +181,12 @@ class Repair:
             self._apply_batch(batch, spool)
 
     def _apply_batch(self, batch: list[Proposed], spool: Spool) -> None:
+        self._applied_partitions += len(batch)
         if not self._options.dry_run:
             batch = self._commit(batch, spool)
-        for proposed in batch:
-            for line in proposed.lines:
-                _record(spool, line)
-        self._applied_partitions += len(batch)
+        spool.add_entries(line for proposed in batch for line in proposed.lines)
         self._applied_files += sum(_file_count(p) for p in batch)
-        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files))
+        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total))
 
     def _commit(self, batch: list[Proposed], spool: Spool) -> list[Proposed]:
         try:
@@ -224,11 +226,7 @@ class Repair:
 
 def _skip(spool: Spool, proposed: Proposed, what: str) -> None:
     name = proposed.change.name
-    _record(spool, Line("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {what}"))
-
-
-def _record(spool: Spool, line: Line) -> None:
-    spool.add_entry(line.action, line.partition, line.path, line.files, line.bytes, line.reason)
+    spool.add_entries([("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {what}")])
 
 
 def _file_count(proposed: Proposed) -> int:

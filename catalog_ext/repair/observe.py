@@ -35,9 +35,9 @@ class RepairProgress:
 
     Attributes:
         phase: ``listing``, ``comparing``, ``applying`` or ``delivering``.
-        partitions: Partitions seen (listing) or applied (applying) so far.
+        partitions: Partitions seen (listing) or dealt with (applying) so far.
         files: Files, likewise.
-        total: How many partitions there will be, where known.
+        total: How many partitions there will be, where known (applying).
     """
 
     phase: str

@@ -22,6 +22,7 @@ CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
 CREATE TABLE indexed_partitions (name TEXT PRIMARY KEY, location TEXT, files INTEGER, bytes INTEGER) WITHOUT ROWID;
 CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
+CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, side INTEGER);
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
@@ -87,9 +88,6 @@ class Spool:
             while rows := _translated(cursor.fetchmany)(1000):
                 yield from rows
 
-    def add_entry(self, action: str, partition: str, path: str, files: int, size: int, reason: str) -> None:
-        """Append one entry to the report."""
-        self.execute(
-            "INSERT INTO entries (action, partition, path, files, bytes, reason) VALUES (?,?,?,?,?,?)",
-            (action, partition, path, files, size, reason),
-        )
+    def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
+        """Append entries to the report: action, partition, path, files, bytes and reason."""
+        self.insert("entries", ((None, *entry) for entry in entries), columns=7)

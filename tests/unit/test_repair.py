@@ -425,8 +425,22 @@ def test_progress_goes_through_the_phases_and_never_back(catalog: Catalog, root:
     repair(catalog, told, batch_partitions=10)
     phases = [p.phase for p in told]
     assert phases == sorted(phases, key=["listing", "comparing", "applying"].index)
-    assert [p.partitions for p in told if p.phase == "applying"] == [10, 20, 25]
+    assert [(p.partitions, p.total) for p in told if p.phase == "applying"] == [(10, 25), (20, 25), (25, 25)]
     assert (told[0].partitions, told[0].files) == (25, 25)
+
+
+@pytest.mark.parametrize("mode", list(RepairMode))
+def test_the_total_of_the_progress_is_what_there_is_to_do(catalog: Catalog, root: Path, mode: RepairMode) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv", "ds=2025-01-09/region=eu/1.csv")
+    catalog.repair_partitions("s.t")
+    (root / B / "1.csv").unlink()
+    (root / B).rmdir()
+    write(root, f"{A}/2.csv", f"{A}/3.csv", f"{C}/1.csv", "ds=2025-01-03/region=eu/1.csv")
+    told: list[RepairProgress] = []
+    repair(catalog, told, mode=mode, batch_partitions=1)
+    expected = {RepairMode.ADD: 2, RepairMode.DROP: 1, RepairMode.SYNC: 4}[mode]
+    applying = [(p.partitions, p.total) for p in told if p.phase == "applying"]
+    assert applying == [(i + 1, expected) for i in range(expected)]
 
 
 def test_a_repair_that_died_goes_on_where_it_stopped(

@@ -21,8 +21,7 @@ HOSTILE = "ds=<script>alert('1')</script>&\"\n\x1b[31mé"
 
 def report(*rows: Row, **arguments: object) -> RepairReport:
     spool = Spool()
-    for row in rows:
-        spool.add_entry(*row)
+    spool.add_entries(rows)
     given = {"table": "s.t", "mode": "sync", "where": None, "dry_run": False, "version": 7, **arguments}
     return RepairReport(spool, **given)  # type: ignore[arg-type]
 
