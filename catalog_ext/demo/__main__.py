@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import logging
 import os
 import signal
 import sys
@@ -25,6 +26,9 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     # PySpark warns about the newest pandas, which it is not used with here.
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
+    # What it would say is shown otherwise: an interrupted call as such, a slow metastore in the repair's report.
+    logging.getLogger("py4j").setLevel(logging.CRITICAL)
+    logging.getLogger("catalog_ext").setLevel(logging.ERROR)
     signal.signal(signal.SIGTERM, _interrupt)
     screen = Screen()
     try:

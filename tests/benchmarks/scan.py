@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from tests.benchmarks.stand import Stand
 
 PARTITIONS = 20
-ROWS = 5_000_000
+ROWS = 8_000_000
 ROUNDS = 9
 QUERIES = {
     "sum of 2 columns": "SELECT sum(a), sum(b) FROM {t}",
