@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
+from catalog_ext.repair.report import NEW
 from catalog_ext.repair.spellings import Spellings
 from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from metastore.model import DataFile
@@ -112,7 +113,7 @@ class Difference:
             by_path = {path: DataFile(path, size, modified) for _, path, size, modified in rows if path is not None}
             files = tuple(by_path.values())
             obstacle = self._spellings.obstacle(name)
-            line = Line("add", name, name, len(files), sum(f.size for f in files), obstacle or "new on the store")
+            line = Line("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
             yield Proposed(AddPartition(name, files, in_metastore=not obstacle), (line,))
 
     def compare_files(self) -> None:

@@ -20,6 +20,9 @@ SCHEMA = pa.schema([
 ])  # fmt: skip
 """The columns of a report as rows, as ``CALL system.repair_partitions`` returns them."""
 
+NEW = "new on the store"
+"""The reason of an addition of which there is nothing else to say."""
+
 _SHOWN = 20
 _SHOWN_IN_NOTEBOOK = 100
 _COLUMNS = "action, partition, path, files, bytes, reason"
@@ -50,16 +53,18 @@ class ReportEntry:
 class ReportEntries(Sequence[ReportEntry]):
     """The entries of one action, read from the scratch database as they are asked for: a report needs no memory."""
 
-    def __init__(self, spool: Spool, action: str) -> None:
+    def __init__(self, spool: Spool, action: str, *, but: str = "") -> None:
         self._spool = spool
-        self._action = action
-        self._length: int = spool.value("SELECT count(*) FROM entries WHERE action = ?", (action,))
+        # ``but`` leaves out the entries that give this reason.
+        self._where = "action = ? AND reason <> ?"
+        self._which = (action, but)
+        self._length: int = spool.value(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        rows = self._spool.rows(f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq", (self._action,))
+        rows = self._spool.rows(f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq", self._which)
         return (ReportEntry(*row) for row in rows)
 
     @overload
@@ -80,8 +85,8 @@ class ReportEntries(Sequence[ReportEntry]):
         return self._between(position, position + 1)[0]
 
     def _between(self, start: int, stop: int) -> list[ReportEntry]:
-        query = f"SELECT {_COLUMNS} FROM entries WHERE action = ? ORDER BY seq LIMIT ? OFFSET ?"
-        return [ReportEntry(*row) for row in self._spool.rows(query, (self._action, stop - start, start))]
+        query = f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq LIMIT ? OFFSET ?"
+        return [ReportEntry(*row) for row in self._spool.rows(query, (*self._which, stop - start, start))]
 
     def __repr__(self) -> str:
         return f"<{_count(self._length, 'entry', 'entries')}>"
@@ -190,16 +195,18 @@ class RepairReport:
                 yield word, f"{text}, {format_bytes(counts.bytes)}"
 
     def _notes(self) -> Iterator[str]:
-        if not len(self):
-            yield "nothing to do: the index agrees with the store" if self.mode == "sync" else f"nothing to {self.mode}"
+        if len(self) == len(self.skipped):
+            what = "the index agrees with the store" if self.mode == "sync" else f"there is nothing to {self.mode}"
+            yield f"otherwise {what}" if self.skipped else what
         if self.pending_deliveries:
             changes = _count(self.pending_deliveries, "change")
             reason = f" ({_one_line(self.delivery_error)})" if self.delivery_error else ""
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """The first entries of every action that is worth a line for each."""
-        for entries in (self.dropped, self.changed, self.skipped):
+        """The first entries of what is worth a line for each: all but what was simply added."""
+        not_plain = ReportEntries(self._spool, "add", but=NEW)
+        for entries in (not_plain, self.dropped, self.changed, self.skipped):
             yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:

@@ -55,9 +55,25 @@ def test_the_text_says_what_was_done_and_nothing_of_what_was_not() -> None:
 
 def test_the_text_of_a_preview_and_of_nothing() -> None:
     assert str(report(dry_run=True, mode="add")) == (
-        "Preview of repair of s.t (mode add): nothing was changed\n  nothing to add"
+        "Preview of repair of s.t (mode add): nothing was changed\n  there is nothing to add"
     )
-    assert str(report()).endswith("  nothing to do: the index agrees with the store")
+    assert str(report()).endswith("version 7\n  the index agrees with the store")
+
+
+def test_the_text_where_there_is_nothing_but_skipped_paths() -> None:
+    assert str(report(ROWS[-1])).splitlines()[1:] == [
+        "  skipped  1 path",
+        "  skip     stray.csv: the file lies above the partition directories",
+        "  otherwise the index agrees with the store",
+    ]
+
+
+def test_the_text_names_what_was_added_and_the_metastore_cannot_hold() -> None:
+    text = str(report(*ROWS[:2], ("add", "ds=", "ds=", 1, 1, "not representable in the metastore: the value is empty")))
+    assert text.splitlines()[1:] == [
+        "  added    3 partitions, 4 files, 3.0 KiB",
+        "  add      ds=: not representable in the metastore: the value is empty",
+    ]
 
 
 def test_the_text_of_deliveries_that_wait() -> None:
@@ -79,7 +95,7 @@ def test_the_text_of_many_entries_names_the_first_of_each_kind_and_counts_the_ot
 
 def test_what_a_name_holds_does_not_reach_the_terminal() -> None:
     text = str(report(("skip", "", HOSTILE, 1, 1, f"bad {HOSTILE}"), ("skip", "", "x" * 5000, 1, 1, "long")))
-    assert len(text.splitlines()) == 4
+    assert len(text.splitlines()) == 5
     assert "\x1b" not in text
     assert "\\x1b[31mé" in text
     assert max(map(len, text.splitlines())) < 400
