@@ -24,7 +24,8 @@ NEW = "new on the store"
 """The reason of an addition of which there is nothing else to say."""
 
 _SHOWN = 20
-_SHOWN_IN_NOTEBOOK = 100
+_SHOWN_IN_NOTEBOOK = 25
+_LEFT = 'style="text-align:left"'
 _COLUMNS = "action, partition, path, files, bytes, reason"
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 
@@ -226,14 +227,16 @@ class RepairReport:
         return f"<RepairReport of {self.table}, mode {self.mode}{', dry run' if self.dry_run else ''}: {counts}>"
 
     def _repr_html_(self) -> str:
-        counts = "".join(f"<tr><th>{word}</th><td>{text}</td></tr>" for word, text in self._lines())
+        counts = "".join(f"<tr><th {_LEFT}>{word}</th><td {_LEFT}>{text}</td></tr>" for word, text in self._lines())
         notes = "".join(f"<p>{html.escape(note)}</p>" for note in self._notes())
         head = f"<p><b>{html.escape(self._headline())}</b></p>{f'<table>{counts}</table>' if counts else ''}{notes}"
         if not len(self):
             return head
-        rows = "".join(_html_row(entry) for entry in islice(self, _SHOWN_IN_NOTEBOOK))
-        names = "".join(f"<th>{name}</th>" for name in SCHEMA.names)
-        hidden = len(self) - _SHOWN_IN_NOTEBOOK
+        # The first of each kind: a thousand additions must not hide what was skipped.
+        shown = [entry for _, entries in self._by_word() for entry in entries[:_SHOWN_IN_NOTEBOOK]]
+        rows = "".join(map(_html_row, shown))
+        names = "".join(f"<th {_LEFT}>{name}</th>" for name in SCHEMA.names)
+        hidden = len(self) - len(shown)
         more = f"<p>… and {hidden:,} more</p>" if hidden > 0 else ""
         return f"{head}<table><thead><tr>{names}</tr></thead><tbody>{rows}</tbody></table>{more}"
 
@@ -243,7 +246,8 @@ def _text_line(entry: ReportEntry) -> str:
 
 
 def _html_row(entry: ReportEntry) -> str:
-    return "<tr>" + "".join(f"<td>{html.escape(_one_line(str(v), 500))}</td>" for v in asdict(entry).values()) + "</tr>"
+    cells = "".join(f"<td {_LEFT}>{html.escape(_one_line(str(v), 500))}</td>" for v in asdict(entry).values())
+    return f"<tr>{cells}</tr>"
 
 
 def _count(number: int, one: str, many: str | None = None) -> str:

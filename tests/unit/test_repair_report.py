@@ -149,9 +149,11 @@ def test_the_notebooks_table_escapes_what_names_hold() -> None:
 
 
 def test_the_notebooks_table_is_bounded() -> None:
-    tags = parsed(report(*(("skip", "", f"x{i}", 0, 0, "no key") for i in range(150))))
-    assert tags.seen.count("tr") == 1 + 1 + 100
-    assert "… and 50 more" in tags.text
+    rows: list[Row] = [("skip", "", f"x{i}", 0, 0, "no key") for i in range(150)]
+    tags = parsed(report(*rows, *(("add", f"k={i}", f"k={i}", 0, 0, "new on the store") for i in range(150))))
+    assert tags.seen.count("tr") == 2 + 1 + 25 + 25
+    assert {"x0", "k=0"} <= set(tags.text)
+    assert "… and 250 more" in tags.text
     assert "table" not in parsed(report()).seen
 
 
