@@ -3,21 +3,35 @@
 from __future__ import annotations
 
 import os
+import tempfile
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import catalog_ext
+from metastore.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 KEYS = {"ds": "DATE", "region": "STRING"}
 
 
+@cache
+def _empty_index() -> bytes:
+    """A SQLite index at head, made once: migrating takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index.db"
+        Index.open(str(path)).close()
+        return path.read_bytes()
+
+
 def local_catalog(folder: Path, *, index: str | None = None, metastore: str | None = None) -> Catalog:
     """A catalog on the index alone, whose namespace ``s`` is there."""
+    if index is None and not (folder / "index.db").exists():
+        (folder / "index.db").write_bytes(_empty_index())
     catalog = catalog_ext.connect(
         index=index or str(folder / "index.db"), metastore=metastore, warehouse=str(folder / "warehouse")
     )
