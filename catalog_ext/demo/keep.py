@@ -53,7 +53,9 @@ def instructions(screen: Screen, stage: Stage) -> None:
 
 def write_script(stage: Stage) -> Path:
     """The path of a Python script that starts a Spark session on the running servers; only its owner can read it."""
-    script = stage.folder / "session.py"
+    # Apart from the other folders: Python would take "metastore" beside the script for our package.
+    script = stage.folder / "use" / "session.py"
+    script.parent.mkdir(exist_ok=True)
     script.touch(mode=0o600)
     script.write_text(
         SCRIPT.format(catalog=CATALOG, index=stage.index, metastore=stage.metastore, storage=stage.storage),
