@@ -11,9 +11,13 @@ import threading
 import time
 import traceback
 import warnings
+from typing import TYPE_CHECKING
 
 from catalog_ext.demo.screen import Screen
 from metastore.errors import CatalogExtError
+
+if TYPE_CHECKING:
+    from catalog_ext.demo.stage import Stage
 
 _INTERRUPTED = 130
 
@@ -60,12 +64,12 @@ def _run(screen: Screen, *, keep: bool) -> int:
         ports = stage.ports()
         outcome = Story(stage, screen).tell()
         outcome.facts.append(("whole demo", f"{time.monotonic() - started:.0f} s"))
+        screen.step("Summary")
+        screen.table(["what", "result"], outcome.facts)
+        for difference in outcome.differences:
+            screen.say(f"DIFFERENT: {difference}", "bold red")
         if keep:
             _keep(screen, stage)
-    screen.step("Summary")
-    screen.table(["what", "result"], outcome.facts)
-    for difference in outcome.differences:
-        screen.say(f"DIFFERENT: {difference}", "bold red")
     left = still_answering(ports)
     if left:
         screen.say(f"still answering on ports {left}", "bold red")
@@ -74,10 +78,10 @@ def _run(screen: Screen, *, keep: bool) -> int:
     return 1 if outcome.differences or left else 0
 
 
-def _keep(screen: Screen, stage: object) -> None:
+def _keep(screen: Screen, stage: Stage) -> None:
     from catalog_ext.demo.keep import instructions
 
-    instructions(screen, stage)  # type: ignore[arg-type]
+    instructions(screen, stage)
     try:
         threading.Event().wait()
     except KeyboardInterrupt:
