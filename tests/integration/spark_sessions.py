@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
@@ -15,9 +16,9 @@ if TYPE_CHECKING:
 
 def small_builder(master: str = "local[2]") -> SparkSession.Builder:
     """A builder with what keeps a test's session small and quiet."""
+    # Spark would start its workers with whatever python3 the PATH has; they need this one's packages.
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     settings = {
-        # Whatever python3 the PATH has: workers need this one's packages.
-        "spark.pyspark.python": sys.executable,
         "spark.ui.enabled": "false",
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.session.timeZone": "America/New_York",
