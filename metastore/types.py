@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from functools import lru_cache
 
 from metastore.errors import InvalidTypeError
 
@@ -81,6 +82,7 @@ def _field_text(f: Field) -> str:
     return text
 
 
+@lru_cache(maxsize=4096)
 def parse_type(text: str) -> DataType:
     """The type that a Spark or Hive type string names.
 
