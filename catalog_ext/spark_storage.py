@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.java import jar_folder
+from metastore.java import jar_version
 from metastore.storage.options import StorageOptions
 
 if TYPE_CHECKING:
@@ -33,7 +33,7 @@ def hadoop_version() -> str:
     Raises:
         EnvironmentSetupError: PySpark is not installed.
     """
-    return next(p.stem for p in sorted(jar_folder().glob("hadoop-client-api-*.jar"))).removeprefix("hadoop-client-api-")
+    return jar_version("hadoop-client-api")
 
 
 def s3a_packages() -> dict[str, str]:

@@ -5,6 +5,7 @@ Nothing but PySpark and a Java runtime is needed. What is in the cache is used a
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import tempfile
@@ -54,9 +55,14 @@ class Coordinate:
         return f"{self.group}:{self.name}:{self.version}"
 
 
+CACHE_VARIABLE = "CATALOG_EXT_CACHE"
+"""The environment variable that names another folder for what is fetched and compiled."""
+
+
 def cache_folder() -> Path:
-    """This project's folder in the user's cache; it may not exist yet."""
-    return Path(platformdirs.user_cache_dir("catalog-ext"))
+    """This project's folder in the user's cache, or the one that ``CATALOG_EXT_CACHE`` names; it may not exist yet."""
+    chosen = os.environ.get(CACHE_VARIABLE)
+    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catalog-ext"))
 
 
 def fetch_jars(coordinates: Iterable[str], cache: Path | None = None) -> list[Path]:

@@ -16,12 +16,11 @@ import zipfile
 from pathlib import Path
 
 from filelock import FileLock, Timeout
-from platformdirs import user_cache_path
 
 from metastore.errors import EnvironmentSetupError
+from metastore.jars import CACHE_VARIABLE, cache_folder
 from metastore.java import find_java, jar_folder, jar_version
 
-CACHE_VARIABLE = "CATALOG_EXT_CACHE"
 SOURCES = Path(__file__).parent / "src"
 SUPPORTED_SPARK = ("4.3",)
 _LOCK_TIMEOUT_SECONDS = 600
@@ -41,7 +40,7 @@ def connector_jar() -> Path:
     """
     spark = spark_version()
     sources = source_files(spark)
-    jar = _cache_folder() / f"catalog-ext-spark-{spark}-{_digest(spark, sources)[:16]}.jar"
+    jar = cache_folder() / f"catalog-ext-spark-{spark}-{_digest(spark, sources)[:16]}.jar"
     if jar.is_file():
         return jar
     java = find_java()
@@ -91,11 +90,6 @@ def source_files(spark: str) -> list[Path]:
 def _minor(version: str) -> str:
     match = re.match(r"\d+\.\d+", version)
     return match.group() if match else version
-
-
-def _cache_folder() -> Path:
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else user_cache_path("catalog-ext")
 
 
 def _digest(spark: str, sources: list[Path]) -> str:

@@ -14,6 +14,7 @@ import pytest
 from catalog_ext.connector import build
 from metastore import java
 from metastore.errors import EnvironmentSetupError
+from metastore.jars import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -52,7 +53,7 @@ class Machine:
         self.write("main/scala/One.scala", "object One")
         self.install_java("17.0.1")
         monkeypatch.setenv("JAVA_HOME", str(folder / "jdk"))
-        monkeypatch.setenv(build.CACHE_VARIABLE, str(self.cache))
+        monkeypatch.setenv(CACHE_VARIABLE, str(self.cache))
         monkeypatch.setattr(build, "SOURCES", self.sources)
         monkeypatch.setattr(build, "jar_folder", lambda: self.jars)
         monkeypatch.setattr(java, "jar_folder", lambda: self.jars)
@@ -152,7 +153,7 @@ def test_an_unsupported_spark_is_named(machine: Machine) -> None:
 
 def test_a_cache_that_cannot_be_written_is_named(machine: Machine) -> None:
     machine.cache.write_text("a file")
-    with pytest.raises(EnvironmentSetupError, match=f"Set {build.CACHE_VARIABLE} to a folder"):
+    with pytest.raises(EnvironmentSetupError, match=f"Set {CACHE_VARIABLE} to a folder"):
         build.connector_jar()
 
 
