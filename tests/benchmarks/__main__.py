@@ -1,5 +1,6 @@
 """``python -m tests.benchmarks [NAME …]``: measures, prints the tables, and keeps them in docs/benchmarks.md.
 
+What people have written there, below the tables, stays.
 Single benchmarks are printed and not kept, unless ``--keep`` says so.
 """
 
@@ -19,6 +20,9 @@ from tests.benchmarks.measure import Outcome, machine
 from tests.benchmarks.stand import open_stand
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
+NOTES = "## Where the time goes"
+"""The heading under which people write; everything above it is written anew."""
+
 BENCHMARKS = {
     "planning": planning.run,
     "scan": scan.run,
@@ -69,7 +73,7 @@ def _page(outcomes: list[Outcome], measured_on: str) -> str:
     lines = [
         "# Benchmarks",
         "",
-        "<!-- Made by `make bench`; do not edit. -->",
+        "<!-- Made by `make bench`, but for the last section. -->",
         "",
         f"Measured on {time.strftime('%Y-%m-%d', time.gmtime())}: {measured_on}. Medians of warm runs that take turns. "
         "`make bench` measures again; `python -m tests.benchmarks NAME` measures one.",
@@ -83,7 +87,13 @@ def _page(outcomes: list[Outcome], measured_on: str) -> str:
         lines += ["", f"## {outcome.title}", "", outcome.how, "", f"| {' | '.join(outcome.columns)} |"]
         lines.append("|---" + "|--:" * (len(outcome.columns) - 1) + "|")
         lines += [f"| {' | '.join(row)} |" for row in outcome.rows]
-    return "\n".join(lines) + "\n"
+    return "\n".join(lines) + "\n" + _notes()
+
+
+def _notes() -> str:
+    text = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    _, found, notes = text.partition(NOTES)
+    return f"\n{found}{notes}" if found else ""
 
 
 if __name__ == "__main__":
