@@ -127,10 +127,10 @@ class Story:
         )
 
     def _both(self, query: queries.Query) -> tuple[queries.Measured, queries.Measured]:
+        # S3A keeps small files in memory for a while, so that who comes second reads less: each side does once.
         ours = [queries.through_index(self._stage, query, TABLE, LOCATION)]
-        plain = [queries.through_files(self._stage, query, LOCATION)]
+        plain = [queries.through_files(self._stage, query, LOCATION) for _ in range(2)]
         ours.append(queries.through_index(self._stage, query, TABLE, LOCATION))
-        plain.append(queries.through_files(self._stage, query, LOCATION))
         return min(ours, key=lambda m: m.seconds), min(plain, key=lambda m: m.seconds)
 
     def change(self) -> None:
