@@ -77,7 +77,7 @@ class Following:
                 "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
                 "later, in order.",
                 report.pending,
-                report.error,
+                report.error or "it takes its time",
             )
         return report
 
