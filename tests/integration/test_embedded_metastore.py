@@ -33,10 +33,12 @@ if sys.argv[2] == "starting":
         time.sleep(0.01)
     print(server._process.pid, flush=True)
 else:
-    print(server.start(), flush=True)
-if sys.argv[2] == "forked" and os.fork() == 0:
-    time.sleep(60)
-    os._exit(0)
+    uri = server.start()
+    # The child is there before the test is told to go on.
+    if sys.argv[2] == "forked" and os.fork() == 0:
+        time.sleep(60)
+        os._exit(0)
+    print(uri, flush=True)
 sys.stdin.read()
 server.stop()
 """
