@@ -102,9 +102,9 @@ class Following:
             TableAlreadyExistsError: The metastore has a table of this name at another location.
         """
         identifier = definition.identifier
-        reason = unrepresentable_reason(definition)
         if not self._metastore.enabled or self._metastore.starting:
             return
+        reason = unrepresentable_reason(definition)
         if reason is not None:
             logger.warning("The metastore cannot hold table %s, which stays in the index alone: %s", identifier, reason)
             return

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import groupby
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
-from catalog_ext.repair.report import NEW
+from catalog_ext.repair.report import NEW, ReportEntry
 from catalog_ext.repair.spellings import Spellings
 from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from metastore.model import DataFile
@@ -20,23 +20,12 @@ if TYPE_CHECKING:
 _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
 
-class Line(NamedTuple):
-    """One line of the report that a change explains itself with."""
-
-    action: str
-    partition: str
-    path: str
-    files: int
-    bytes: int
-    reason: str
-
-
 @dataclass(frozen=True, slots=True)
 class Proposed:
     """A change and the lines that the report gets when it is applied."""
 
     change: Change
-    lines: tuple[Line, ...]
+    lines: tuple[ReportEntry, ...]
 
 
 class Difference:
@@ -98,7 +87,7 @@ class Difference:
         for name, path, files, size in self._spool.rows(query):
             keeps = path.startswith("file:") if "://" in path else self._has_directories
             reason = "the directory has gone" if keeps else "no file is left under the prefix"
-            yield Proposed(DropPartition(name), (Line("drop", name, path, files, size, reason),))
+            yield Proposed(DropPartition(name), (ReportEntry("drop", name, path, files, size, reason),))
 
     def added(self) -> Iterator[Proposed]:
         """Partitions that are on the store and not registered."""
@@ -113,7 +102,7 @@ class Difference:
             by_path = {path: DataFile(path, size, modified) for _, path, size, modified in rows if path is not None}
             files = tuple(by_path.values())
             obstacle = self._spellings.obstacle(name)
-            line = Line("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
+            line = ReportEntry("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
             yield Proposed(AddPartition(name, files, in_metastore=not obstacle), (line,))
 
     def compare_files(self) -> None:
@@ -145,7 +134,7 @@ class Difference:
         for name, rows in groupby(self._spool.rows(query), key=lambda row: row[0]):
             added: list[DataFile] = []
             removed: list[str] = []
-            lines: list[Line] = []
+            lines: list[ReportEntry] = []
             for path, sides in groupby(rows, key=lambda row: row[1]):
                 states = {row[4]: row for row in sides}
                 lines.append(_file_line(name, path, states))
@@ -156,7 +145,7 @@ class Difference:
             yield Proposed(ReplaceFiles(name, tuple(added), tuple(removed)), tuple(lines))
 
 
-def _file_line(name: str, path: str, states: dict[int, tuple[str, str, int, int, int]]) -> Line:
+def _file_line(name: str, path: str, states: dict[int, tuple[str, str, int, int, int]]) -> ReportEntry:
     shown = f"{name}/{path}" if name else path
     before, after = states.get(0), states.get(1)
     if before is None:
@@ -168,4 +157,4 @@ def _file_line(name: str, path: str, states: dict[int, tuple[str, str, int, int,
     else:
         reason = "file changed: written again with the same size"
     size = (after or before or (0, 0, 0))[2]
-    return Line("change", name, shown, 1, int(size), reason)
+    return ReportEntry("change", name, shown, 1, int(size), reason)

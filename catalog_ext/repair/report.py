@@ -5,9 +5,9 @@ from __future__ import annotations
 import html
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import islice
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import pyarrow as pa
 
@@ -30,8 +30,7 @@ _COLUMNS = "action, partition, path, files, bytes, reason"
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
 
 
-@dataclass(frozen=True, slots=True)
-class ReportEntry:
+class ReportEntry(NamedTuple):
     """One line of a report.
 
     Attributes:
@@ -151,7 +150,7 @@ class RepairReport:
         """The entries as Arrow batches of ``SCHEMA``."""
         entries = iter(self)
         while chunk := list(islice(entries, size)):
-            yield pa.RecordBatch.from_pylist([asdict(e) for e in chunk], schema=SCHEMA)
+            yield pa.RecordBatch.from_pylist([e._asdict() for e in chunk], schema=SCHEMA)
 
     def to_arrow(self) -> pa.Table:
         """The entries as one Arrow table of ``SCHEMA``."""
@@ -172,7 +171,7 @@ class RepairReport:
         for word, entries in self._by_word():
             yield f', "{word}": ['
             for number, entry in enumerate(entries):
-                yield (", " if number else "") + json.dumps(asdict(entry), ensure_ascii=False)
+                yield (", " if number else "") + json.dumps(entry._asdict(), ensure_ascii=False)
             yield "]"
         yield "}"
 
@@ -246,7 +245,7 @@ def _text_line(entry: ReportEntry) -> str:
 
 
 def _html_row(entry: ReportEntry) -> str:
-    cells = "".join(f"<td {_LEFT}>{html.escape(_one_line(str(v), 500))}</td>" for v in asdict(entry).values())
+    cells = "".join(f"<td {_LEFT}>{html.escape(_one_line(str(v), 500))}</td>" for v in entry._asdict().values())
     return f"<tr>{cells}</tr>"
 
 

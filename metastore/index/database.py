@@ -167,10 +167,6 @@ class Index:
         """The files that a bound predicate leaves, at the table's version, by one query (``reader.PLAN_SCHEMA``)."""
         return reader.plan_files(self._database, table, predicate)
 
-    def list_files(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-        """The same as ``plan_files``."""
-        return reader.plan_files(self._database, table, predicate)
-
     def list_partitions(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
         """The partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""
         return reader.list_partitions(self._database, table, predicate)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from metastore.errors import LocationNotFoundError
+from metastore.names import is_hidden
 from metastore.storage.failures import is_missing_bucket
 from metastore.storage.listed import ListedFile, ListingFailure
 from metastore.storage.listing import list_tree
@@ -16,11 +17,6 @@ from metastore.storage.store import Entry, EntryKind, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
-
-
-def is_hidden(name: str) -> bool:
-    """Return whether a component is hidden: it begins with ``_`` or ``.`` and holds no ``=``."""
-    return name.startswith(("_", ".")) and "=" not in name
 
 
 def glob(storage: Storage, pattern: str, *, base: str | None = None) -> list[str]:
