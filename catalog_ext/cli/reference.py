@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import click
 
 from catalog_ext import conf
-from catalog_ext.conf import Scope, Setting
+from catalog_ext.setting import Scope, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -59,7 +59,8 @@ def _configuration_lines() -> Iterator[str]:
     yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.\n"
     for setting in conf.SETTINGS:
         yield f"## `{setting.key}`\n"
-        yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}. Given as:\n"
+        alias = f" `{setting.alias}` means the same." if setting.alias else ""
+        yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}.{alias} Given as:\n"
         yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
         yield ""
 
@@ -75,6 +76,7 @@ def _anchor(key: str) -> str:
 def _place(setting: Setting[object], scope: Scope) -> str:
     texts = {
         Scope.READ: f"option of a read: `{setting.key}`",
+        Scope.WRITE: f"option of a write: `{setting.key}`",
         Scope.SESSION: f"Spark conf: `spark.sql.catalog.<catalog>.{setting.key}`",
         Scope.SQL: f"in the session: `SET {setting.key} = …`",
         Scope.TABLE: f"table property: `{setting.key}`",

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from catalog_ext import conf
+from catalog_ext import conf, write_conf
 from catalog_ext.catalog import connect
 from catalog_ext.cli import reference
-from catalog_ext.conf import SETTINGS, Scope, Setting, check_properties, process_settings
+from catalog_ext.conf import SETTINGS, check_properties, process_settings
+from catalog_ext.setting import Scope, Setting
 from catalog_ext.settings import Settings
 from metastore.errors import InvalidConfigurationError
 from metastore.model import PartitionMode
@@ -37,6 +38,15 @@ def test_the_nearest_source_wins() -> None:
         (conf.METASTORE_TIMEOUT, "15", 15.0),
         (conf.USE_HIVE_PARTITIONING, "TRUE", True),
         (conf.USE_HIVE_PARTITIONING, "0", False),
+        (write_conf.VACUUM_RETENTION, "0s", 0.0),
+        (write_conf.VACUUM_RETENTION, "7d", 604_800.0),
+        (write_conf.PARTITION_COMMIT_DELAY, "1 hours", 3600.0),
+        (write_conf.STAGING_DIR, ".staging", ".staging"),
+        (write_conf.OVERWRITE_MODE, "RELOCATE", "relocate"),
+        (write_conf.WRITE_MAX_FILE_SIZE, "1 GiB", 2**30),
+        (write_conf.WRITE_MAX_FILE_SIZE, "1048576", 2**20),
+        (write_conf.WRITE_MAX_OPEN_WRITERS, "0", 0),
+        (write_conf.TXN_VERSION, "9223372036854775807", 2**63 - 1),
     ],
 )
 def test_values(setting: Setting[object], text: str, value: object) -> None:
@@ -58,6 +68,16 @@ def test_values(setting: Setting[object], text: str, value: object) -> None:
         (conf.USE_HIVE_PARTITIONING, "yes", "1, 0, true or false"),
         (conf.URI, "", "empty"),
         (conf.MISSING_FILES, "x" * 10_000, "give"),
+        (write_conf.TRANSACTION_LEASE, "0s", "above zero"),
+        (write_conf.VACUUM_RETENTION, "never", "duration"),
+        (write_conf.STAGING_DIR, "staging", "begins with '_' or '.'"),
+        (write_conf.STAGING_DIR, "_a/b", "without '/'"),
+        (write_conf.STAGING_DIR, "_a=b", "and '='"),
+        (write_conf.STAGING_DIR, "..", "begins with"),
+        (write_conf.WRITE_MAX_FILE_SIZE, "0", "above zero"),
+        (write_conf.WRITE_MAX_FILE_SIZE, "1x", "a size"),
+        (write_conf.TXN_VERSION, "9223372036854775808", "whole number from 0"),
+        (write_conf.TXN_VERSION, "-1", "whole number from 0"),
     ],
 )
 def test_values_that_are_refused(setting: Setting[object], text: str, expected: str) -> None:
@@ -77,8 +97,25 @@ def test_every_default_can_be_read(setting: Setting[object]) -> None:
     assert setting.value_of(str(setting.default)) == setting.read()
 
 
+def test_an_alias_means_the_same_and_the_key_goes_first() -> None:
+    setting = write_conf.STAGING_DIR
+    assert setting.read({}, {"hive_staging_dir": "_a"}) == "_a"
+    assert setting.read({"hive_staging_dir": "_a", "staging-dir": "_b"}) == "_b"
+    assert setting.read({"hive_staging_dir": "_a"}, {"staging-dir": "_b"}) == "_a"
+    spark = {"spark.sql.catalog.lake.hive_sink_max_file_size": "5m"}
+    assert process_settings({}, spark, "lake") == {"write.max-file-size": "5m"}
+    with pytest.raises(InvalidConfigurationError, match="staging-dir"):
+        check_properties({"hive_staging_dir": "visible"})
+
+
+def test_a_setting_without_default_may_be_left_out() -> None:
+    assert write_conf.TXN_APP_ID.read_optional({}) is None
+    assert write_conf.TXN_VERSION.read_optional({"txn-version": "3"}) == 3
+
+
 def test_keys_and_variables_are_unique() -> None:
-    assert len({s.key for s in SETTINGS}) == len(SETTINGS)
+    names = [name for s in SETTINGS for name in s.names]
+    assert len(set(names)) == len(names)
     assert len({s.variable for s in SETTINGS}) == len(SETTINGS)
     assert conf.LISTING_THREADS.variable == "CATALOG_EXT_LISTING_THREADS"
 
@@ -113,7 +150,7 @@ def test_every_option_of_the_connector_is_a_setting() -> None:
     sources = "".join(p.read_text() for p in (PROJECT / "catalog_ext/connector/src").rglob("*Options.scala"))
     found = set(re.findall(r'val \w+ = "([a-z][a-z_-]+)"', sources))
     assert {"uri", "token-file", "missing-files", "use_hive_partitioning"} <= found
-    in_spark = {s.key for s in SETTINGS if {Scope.READ, Scope.SESSION, Scope.SQL} & set(s.scopes)}
+    in_spark = {s.key for s in SETTINGS if {Scope.READ, Scope.WRITE, Scope.SESSION, Scope.SQL} & set(s.scopes)}
     assert found <= in_spark
 
 

@@ -7,8 +7,9 @@ from pathlib import Path
 
 from catalog_ext import conf
 from catalog_ext.cli.main import cli
-from catalog_ext.conf import SETTINGS, Scope
+from catalog_ext.conf import SETTINGS
 from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS
+from catalog_ext.setting import Scope
 from catalog_ext.spark_storage import s3a_packages
 from metastore.hive.conf import configured_uris, read_site
 from metastore.hive.uris import parse_uris

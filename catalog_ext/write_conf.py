@@ -1,0 +1,208 @@
+"""The settings of writes; ``catalog_ext.conf`` has the others and says how all of them are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog_ext.setting import (
+    NUMBER,
+    SIZE,
+    TIME,
+    Scope,
+    Setting,
+    count,
+    duration,
+    flag,
+    hidden_name,
+    long_integer,
+    seconds,
+    size,
+    text_value,
+    word,
+)
+
+_FLAG = "`1`, `0`, `true` or `false`"
+_WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
+_OF_WRITE_ALONE = (Scope.WRITE,)
+_TABLE = (Scope.TABLE,)
+
+TRANSACTION_LEASE: Setting[float] = Setting(
+    "transaction.lease",
+    "10m",
+    "How long a write that gives no sign of life is left alone before anybody may finish or undo it.",
+    TIME,
+    seconds,
+    _WRITE,
+)
+COMMIT_UNKNOWN_TIMEOUT: Setting[float] = Setting(
+    "commit.unknown-timeout",
+    "2m",
+    "How long the index is asked what became of a commit whose connection was lost, before the outcome is unknown.",
+    TIME,
+    seconds,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
+COMMIT_THREADS: Setting[int] = Setting(
+    "commit.threads",
+    "16",
+    "Files that one commit renames, completes or deletes at the same time.",
+    NUMBER,
+    count,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
+VACUUM_RETENTION: Setting[float] = Setting(
+    "vacuum.retention",
+    "7d",
+    "Age from which `vacuum` removes files and versions that nothing needs any more.",
+    "a duration: `0s`, `12h`, `7d`; a bare number is seconds",
+    duration,
+    (Scope.TABLE, Scope.ENVIRONMENT),
+)
+STAGING_DIR: Setting[str] = Setting(
+    "staging-dir",
+    "_catalog_ext_staging",
+    "Name of the hidden directory, in the table's, where files of local disks and HDFS lie until their commit.",
+    "a name that begins with `_` or `.` and holds no `/`",
+    hidden_name,
+    _WRITE,
+    alias="hive_staging_dir",
+)
+OVERWRITE_MODE: Setting[str] = Setting(
+    "overwrite-mode",
+    "in-place",
+    "Where an overwrite puts new files: beside the old ones, which are deleted, or in a new directory to which the "
+    "partition moves by one change in the metastore.",
+    "`in-place` or `relocate`",
+    word("in-place", "relocate"),
+    _WRITE,
+)
+HIVE_COMPATIBLE: Setting[bool] = Setting(
+    "hive-compatible",
+    "true",
+    "Whether tables that the metastore knows are written in the form that Hive 2.3 to 4 can read.",
+    _FLAG,
+    flag,
+    _WRITE,
+)
+WRITE_DISTRIBUTION_MODE: Setting[str] = Setting(
+    "write.distribution-mode",
+    "auto",
+    "How rows are brought together before a write of several partitions: by what is cheapest, by a shuffle on the "
+    "partition columns, or not at all.",
+    "`auto`, `hash` or `none`",
+    word("auto", "hash", "none"),
+    _WRITE,
+)
+WRITE_MAX_OPEN_WRITERS: Setting[int] = Setting(
+    "write.max-open-writers",
+    None,
+    "Files that one task keeps open for different partitions before it sorts the rest of its rows; otherwise "
+    "`spark.sql.maxConcurrentOutputFileWriters`.",
+    "a whole number from 0",
+    long_integer,
+    _WRITE,
+)
+WRITE_MAX_FILE_SIZE: Setting[int] = Setting(
+    "write.max-file-size",
+    "1g",
+    "Size from which a task goes on in a new file.",
+    SIZE,
+    size,
+    _WRITE,
+    alias="hive_sink_max_file_size",
+)
+TXN_APP_ID: Setting[str] = Setting(
+    "txn-app-id",
+    None,
+    "Names the application whose numbered batches are each committed at most once; given with `txn-version`.",
+    "text",
+    text_value,
+    _OF_WRITE_ALONE,
+)
+TXN_VERSION: Setting[int] = Setting(
+    "txn-version",
+    None,
+    "Number of the batch: if this one or a higher one of the application is committed already, nothing is written.",
+    "a whole number from 0",
+    long_integer,
+    _OF_WRITE_ALONE,
+)
+PARTITION_COMMIT_TRIGGER: Setting[str] = Setting(
+    "sink.partition-commit.trigger",
+    "process-time",
+    "When a partition of a streaming write becomes visible: with its epoch, or when the watermark passes its time.",
+    "`process-time` or `partition-time`",
+    word("process-time", "partition-time"),
+    _TABLE,
+)
+PARTITION_COMMIT_DELAY: Setting[float] = Setting(
+    "sink.partition-commit.delay",
+    "0s",
+    "How far the watermark must be past a partition's time.",
+    "a duration: `0s`, `1 h`, `1 d`; a bare number is seconds",
+    duration,
+    _TABLE,
+)
+PARTITION_COMMIT_TIME_ZONE: Setting[str] = Setting(
+    "sink.partition-commit.watermark-time-zone",
+    "UTC",
+    "Zone in which a partition's time is local time.",
+    "a zone such as `UTC` or `Asia/Shanghai`",
+    text_value,
+    _TABLE,
+)
+PARTITION_COMMIT_POLICY: Setting[str] = Setting(
+    "sink.partition-commit.policy.kind",
+    "metastore",
+    "What is done for a committed partition of a streaming write.",
+    "one or more of `metastore`, `success-file`, `custom`, with commas between them",
+    text_value,
+    _TABLE,
+)
+PARTITION_COMMIT_CLASS: Setting[str] = Setting(
+    "sink.partition-commit.policy.class",
+    None,
+    "The callable of the policy `custom`: it gets the values and the location of a committed partition.",
+    "an importable Python callable: `package.module:name`",
+    text_value,
+    _TABLE,
+)
+PARTITION_COMMIT_SUCCESS_FILE: Setting[str] = Setting(
+    "sink.partition-commit.success-file.name",
+    "_SUCCESS",
+    "Name of the empty file that the policy `success-file` writes.",
+    "a file name",
+    text_value,
+    _TABLE,
+)
+PARTITION_TIME_PATTERN: Setting[str] = Setting(
+    "partition.time-extractor.timestamp-pattern",
+    None,
+    "How a partition's time is made of its keys: `$year-$month-$day $hour:00:00`.",
+    "text with `$key` in it",
+    text_value,
+    _TABLE,
+)
+
+WRITE_SETTINGS: tuple[Setting[Any], ...] = (
+    TRANSACTION_LEASE,
+    COMMIT_UNKNOWN_TIMEOUT,
+    COMMIT_THREADS,
+    VACUUM_RETENTION,
+    STAGING_DIR,
+    OVERWRITE_MODE,
+    HIVE_COMPATIBLE,
+    WRITE_DISTRIBUTION_MODE,
+    WRITE_MAX_OPEN_WRITERS,
+    WRITE_MAX_FILE_SIZE,
+    TXN_APP_ID,
+    TXN_VERSION,
+    PARTITION_COMMIT_TRIGGER,
+    PARTITION_COMMIT_DELAY,
+    PARTITION_COMMIT_TIME_ZONE,
+    PARTITION_COMMIT_POLICY,
+    PARTITION_COMMIT_CLASS,
+    PARTITION_COMMIT_SUCCESS_FILE,
+    PARTITION_TIME_PATTERN,
+)
+"""All of them, in the order of the reference page."""
