@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
+from metastore.durations import duration_s
 from metastore.errors import InvalidConfigurationError
 
 if TYPE_CHECKING:
@@ -15,11 +16,6 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENVIRONMENT_PREFIX = "CATALOG_EXT_"
-_SECONDS = {
-    "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0,
-    "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0,
-}  # fmt: skip
-_DURATION = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,6}})?) ?(?:({'|'.join(_SECONDS)})s?)?", re.ASCII)
 _BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
 _SIZE = re.compile(r"(\d{1,15}) ?([kmgt]?)i?b?", re.ASCII)
 
@@ -136,18 +132,18 @@ def long_integer(text: str) -> int:
 
 def duration(text: str) -> float:
     """A duration in seconds, zero among them."""
-    match = _DURATION.fullmatch(text.lower())
-    if match is None:
+    value = duration_s(text)
+    if value is None:
         raise ValueError("give a duration such as 0s, 500ms, 30s, 2m or 7d")
-    return float(match.group(1)) * _SECONDS[match.group(2) or "s"]
+    return value
 
 
 def seconds(text: str) -> float:
     """A duration above zero, in seconds."""
-    match = _DURATION.fullmatch(text.lower())
-    if match is None or float(match.group(1)) == 0:
+    value = duration_s(text)
+    if not value:
         raise ValueError("give a duration above zero such as 500ms, 30s or 2m")
-    return float(match.group(1)) * _SECONDS[match.group(2) or "s"]
+    return value
 
 
 def size(text: str) -> int:

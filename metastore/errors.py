@@ -38,6 +38,7 @@ raises the matching Spark exception.
     ├── MetastoreError
     │   ├── MetastoreUnavailableError                                            (retryable)
     │   └── MetastoreRefusedError         it answered, and said no
+    ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
     ├── RepairRefusedError                ``strict`` and something would be skipped
     ├── ServiceError
     │   └── UnauthorizedError
@@ -199,6 +200,10 @@ class MetastoreUnavailableError(MetastoreError):
 
 class MetastoreRefusedError(MetastoreError):
     code = "CATALOG_EXT_METASTORE_REFUSED"
+
+
+class PartitionPolicyError(CatalogExtError):
+    code = "CATALOG_EXT_PARTITION_POLICY"
 
 
 class RepairRefusedError(CatalogExtError):

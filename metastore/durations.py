@@ -1,0 +1,17 @@
+"""Durations as people write them: ``500ms``, ``30s``, ``1 h``, ``7 days``."""
+
+from __future__ import annotations
+
+import re
+
+_SECONDS = {
+    "us": 1e-6, "ms": 1e-3, "s": 1.0, "sec": 1.0, "second": 1.0, "m": 60.0, "min": 60.0, "minute": 60.0,
+    "h": 3600.0, "hour": 3600.0, "d": 86400.0, "day": 86400.0,
+}  # fmt: skip
+_DURATION = re.compile(rf"(\d{{1,9}}(?:\.\d{{1,6}})?) ?(?:({'|'.join(_SECONDS)})s?)?", re.ASCII)
+
+
+def duration_s(text: str) -> float | None:
+    """Seconds; a number without a unit is seconds, and text that is no duration gives None."""
+    match = _DURATION.fullmatch(text.lower())
+    return float(match.group(1)) * _SECONDS[match.group(2) or "s"] if match else None
