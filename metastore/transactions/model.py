@@ -110,9 +110,9 @@ class WritePlan:
         takes_in: Visible files found in the directories of new partitions, by partition, to be added by an append.
         removes: Visible files unknown to the index in overwritten directories, by partition, to be deleted.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
-        waits: From ``reserve`` on, the partitions whose staged files are kept back (``waiting_files``).
-        releases: From ``reserve`` on, the partitions whose files were kept back by earlier epochs of the same
-            application, and are committed with this transaction.
+        waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
+        due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
+            the commit.
     """
 
     kind: WriteKind
@@ -129,8 +129,8 @@ class WritePlan:
     takes_in: Mapping[str, tuple[tuple[str, int, int], ...]] = field(default_factory=dict)
     removes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partition_commit: Mapping[str, str] = field(default_factory=dict)
-    waits: tuple[str, ...] = ()
-    releases: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    due: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,8 +5,8 @@ How the engine uses it (``docs/design/streaming.md``):
 * ``begin`` keeps ``chosen_options`` of the table and the write in ``WritePlan.partition_commit``, and makes a
   ``PartitionCommit`` of them, so that an option that does not fit is heard of before anything is written.
 * ``commit`` of a streaming epoch (one with a watermark, or the end of a query) asks ``PartitionCommit.decide`` before
-  it reserves, and keeps the answer in ``WritePlan.waits`` and ``WritePlan.releases``. Files of waiting partitions are
-  not promoted; the files of released ones that earlier epochs left are promoted with those of this one.
+  it reserves, and keeps the answer in ``WritePlan.waiting`` and ``WritePlan.due``. Files of waiting partitions are
+  not promoted; the files of due ones that earlier epochs left are promoted with those of this one.
 * The index moves waiting files in and out in the transaction that commits.
 * Clean-up (``committed → finished``) calls ``run_policies`` for the partitions that received files. It fails as a
   whole if one of them does, so that recovery runs them again: each runs at least once a commit.
@@ -71,12 +71,12 @@ class Decision:
     """What becomes of partitions at an epoch's commit.
 
     Attributes:
-        waits: Staged partitions whose files are kept back.
-        releases: Partitions whose files were kept back by earlier epochs and are due now.
+        waiting: Staged partitions whose files are kept back.
+        due: Partitions whose files were kept back by earlier epochs and are due now.
     """
 
-    waits: tuple[str, ...] = ()
-    releases: tuple[str, ...] = ()
+    waiting: tuple[str, ...] = ()
+    due: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,12 +189,12 @@ class PartitionCommit:
             InvalidValueError: A partition's values give no time.
         """
         if final:
-            return Decision(releases=tuple(sorted(waiting)))
+            return Decision(due=tuple(sorted(waiting)))
         if watermark_ms is None:
             return Decision()
         names = set(staged)
         kept = {name for name in names | waiting.keys() if not self._is_due(name, waiting, watermark_ms, now_ms)}
-        return Decision(waits=tuple(sorted(names & kept)), releases=tuple(sorted(waiting.keys() - kept)))
+        return Decision(waiting=tuple(sorted(names & kept)), due=tuple(sorted(waiting.keys() - kept)))
 
     def _is_due(self, name: str, waiting: Mapping[str, int], watermark_ms: int, now_ms: int) -> bool:
         if self.trigger is Trigger.PARTITION_TIME:

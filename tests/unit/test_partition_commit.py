@@ -137,11 +137,11 @@ def test_partitions_wait_for_the_watermark() -> None:
     def decide(watermark_ms: int | None, *, final: bool = False) -> Decision:
         return commit.decide(staged, waiting, watermark_ms=watermark_ms, final=final, now_ms=0)
 
-    assert decide(0) == Decision(waits=(early, late))
-    assert decide(at_ms(2025, 1, 1, 10) - 1) == Decision(waits=(early, late))
-    assert decide(at_ms(2025, 1, 1, 10)) == Decision(waits=(late,), releases=(early,))
-    assert decide(at_ms(2025, 1, 1, 11)) == Decision(releases=(early,))
-    assert decide(0, final=True) == Decision(releases=(early,))
+    assert decide(0) == Decision(waiting=(early, late))
+    assert decide(at_ms(2025, 1, 1, 10) - 1) == Decision(waiting=(early, late))
+    assert decide(at_ms(2025, 1, 1, 10)) == Decision(waiting=(late,), due=(early,))
+    assert decide(at_ms(2025, 1, 1, 11)) == Decision(due=(early,))
+    assert decide(0, final=True) == Decision(due=(early,))
 
 
 def test_a_write_that_is_no_streams_neither_waits_nor_releases() -> None:
@@ -153,7 +153,7 @@ def test_a_write_that_is_no_streams_neither_waits_nor_releases() -> None:
 def test_with_a_delay_process_time_is_the_age_of_a_partition() -> None:
     commit = PartitionCommit.of({DELAY: "10s"}, KEYS)
     assert commit.decide(["a=1"], {"b=1": 1_000, "c=1": 2_000}, watermark_ms=0, final=False, now_ms=11_000) == Decision(
-        waits=("a=1",), releases=("b=1",)
+        waiting=("a=1",), due=("b=1",)
     )
 
 
@@ -174,8 +174,8 @@ def test_every_partition_is_decided_on(hours: list[int], kept: set[int], waterma
         now_ms=0,
     )
     due = {names[h] for h in range(24) if final or h <= watermark}
-    assert set(decision.waits) == {names[h] for h in hours} - due
-    assert set(decision.releases) == {names[h] for h in kept} & due
+    assert set(decision.waiting) == {names[h] for h in hours} - due
+    assert set(decision.due) == {names[h] for h in kept} & due
 
 
 def test_a_writes_options_go_before_the_tables() -> None:
