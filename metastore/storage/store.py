@@ -179,6 +179,21 @@ class Storage:
         place = _location(location)
         return self.attempt(place, "read", lambda filesystem: filesystem.open_input_file(place.path))
 
+    def write_file(self, location: str | Location, data: bytes = b"") -> None:
+        """Put a small file at ``location``, over one that is there; its directory exists already.
+
+        Raises:
+            LocationNotFoundError: The directory or the bucket does not exist.
+            StorageError: The store refuses or does not answer.
+        """
+        place = _location(location)
+
+        def write(filesystem: pafs.FileSystem) -> None:
+            with filesystem.open_output_stream(place.path) as stream:
+                stream.write(data)
+
+        self.attempt(place, "write", write)
+
     def create_directory(self, location: str | Location) -> None:
         """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none.
 

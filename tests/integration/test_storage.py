@@ -212,6 +212,16 @@ def test_hostile_names_are_not_there(store: Store, name: str) -> None:
     assert len(missing.value.message) < 1000
 
 
+def test_a_small_file_is_put_over_one_that_is_there(store: Store) -> None:
+    store.put(["k=1/a.parquet"])
+    place = f"{store.root}/k=1/_SUCCESS"
+    store.storage.write_file(place, b"old")
+    store.storage.write_file(place)
+    with store.storage.open_input_file(place) as file:
+        assert file.read() == b""
+    assert listed_files(store, 1) == ["k=1/_SUCCESS", "k=1/a.parquet"]
+
+
 def test_deleting_a_tree_leaves_its_neighbours(store: Store) -> None:
     store.put(["k=1/j=1/a", "k=1/b", "k=10/c", "k=1.parquet"])
     store.storage.delete_tree(f"{store.root}/k=1")
