@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.setting import (
     NUMBER,
@@ -20,11 +20,24 @@ from catalog_ext.setting import (
     text_value,
     word,
 )
+from metastore.transactions.partition_commit import (
+    PolicyKind,
+    Trigger,
+    parse_delay_ms,
+    parse_policies,
+    parse_policy_class,
+    parse_success_file,
+    parse_trigger,
+    parse_zone,
+)
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
 
 _FLAG = "`1`, `0`, `true` or `false`"
 _WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
 _OF_WRITE_ALONE = (Scope.WRITE,)
-_TABLE = (Scope.TABLE,)
+_WRITE_OR_TABLE = (Scope.WRITE, Scope.TABLE)
 
 TRANSACTION_LEASE: Setting[float] = Setting(
     "transaction.lease",
@@ -127,61 +140,61 @@ TXN_VERSION: Setting[int] = Setting(
     long_integer,
     _OF_WRITE_ALONE,
 )
-PARTITION_COMMIT_TRIGGER: Setting[str] = Setting(
+PARTITION_COMMIT_TRIGGER: Setting[Trigger] = Setting(
     "sink.partition-commit.trigger",
     "process-time",
-    "When a partition of a streaming write becomes visible: with its epoch, or when the watermark passes its time.",
+    "When a partition of a streaming write becomes visible: with its epoch, or when the watermark reaches its time.",
     "`process-time` or `partition-time`",
-    word("process-time", "partition-time"),
-    _TABLE,
+    parse_trigger,
+    _WRITE_OR_TABLE,
 )
-PARTITION_COMMIT_DELAY: Setting[float] = Setting(
+PARTITION_COMMIT_DELAY: Setting[int] = Setting(
     "sink.partition-commit.delay",
     "0s",
-    "How far the watermark must be past a partition's time.",
+    "How far the watermark must be past a partition's time; with `process-time`, how long a partition waits.",
     "a duration: `0s`, `1 h`, `1 d`; a bare number is seconds",
-    duration,
-    _TABLE,
+    parse_delay_ms,
+    _WRITE_OR_TABLE,
 )
-PARTITION_COMMIT_TIME_ZONE: Setting[str] = Setting(
+PARTITION_COMMIT_TIME_ZONE: Setting[tzinfo] = Setting(
     "sink.partition-commit.watermark-time-zone",
     "UTC",
     "Zone in which a partition's time is local time.",
     "a zone such as `UTC` or `Asia/Shanghai`",
-    text_value,
-    _TABLE,
+    parse_zone,
+    _WRITE_OR_TABLE,
 )
-PARTITION_COMMIT_POLICY: Setting[str] = Setting(
+PARTITION_COMMIT_POLICY: Setting[tuple[PolicyKind, ...]] = Setting(
     "sink.partition-commit.policy.kind",
     "metastore",
-    "What is done for a committed partition of a streaming write.",
+    "What is done for a partition when a write to it is committed; the metastore follows in any case.",
     "one or more of `metastore`, `success-file`, `custom`, with commas between them",
-    text_value,
-    _TABLE,
+    parse_policies,
+    _WRITE_OR_TABLE,
 )
-PARTITION_COMMIT_CLASS: Setting[str] = Setting(
+PARTITION_COMMIT_CLASS: Setting[str | None] = Setting(
     "sink.partition-commit.policy.class",
     None,
     "The callable of the policy `custom`: it gets the values and the location of a committed partition.",
     "an importable Python callable: `package.module:name`",
-    text_value,
-    _TABLE,
+    parse_policy_class,
+    _WRITE_OR_TABLE,
 )
 PARTITION_COMMIT_SUCCESS_FILE: Setting[str] = Setting(
     "sink.partition-commit.success-file.name",
     "_SUCCESS",
     "Name of the empty file that the policy `success-file` writes.",
-    "a file name",
-    text_value,
-    _TABLE,
+    "a file name that begins with `_` or `.`",
+    parse_success_file,
+    _WRITE_OR_TABLE,
 )
 PARTITION_TIME_PATTERN: Setting[str] = Setting(
     "partition.time-extractor.timestamp-pattern",
     None,
-    "How a partition's time is made of its keys: `$year-$month-$day $hour:00:00`.",
+    "How a partition's time is made of its keys: `$year-$month-$day $hour:00:00`; otherwise the first key is the time.",
     "text with `$key` in it",
     text_value,
-    _TABLE,
+    _WRITE_OR_TABLE,
 )
 
 WRITE_SETTINGS: tuple[Setting[Any], ...] = (

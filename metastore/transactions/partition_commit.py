@@ -111,13 +111,13 @@ class PartitionCommit:
         """
         result = cls(
             keys=tuple(keys),
-            trigger=_read(options, TRIGGER, _trigger, Trigger.PROCESS_TIME),
-            delay_ms=_read(options, DELAY, _delay_ms, 0),
-            zone=_read(options, TIME_ZONE, _zone, _UTC),
+            trigger=_read(options, TRIGGER, parse_trigger, Trigger.PROCESS_TIME),
+            delay_ms=_read(options, DELAY, parse_delay_ms, 0),
+            zone=_read(options, TIME_ZONE, parse_zone, _UTC),
             pattern=_read(options, TIME_PATTERN, str, f"${{{keys[0]}}}" if keys else ""),
-            policies=_read(options, POLICY_KIND, _policies, (PolicyKind.METASTORE,)),
-            policy_class=_read(options, POLICY_CLASS, _policy_class, None),
-            success_file=_read(options, SUCCESS_FILE, _success_file, "_SUCCESS"),
+            policies=_read(options, POLICY_KIND, parse_policies, (PolicyKind.METASTORE,)),
+            policy_class=_read(options, POLICY_CLASS, parse_policy_class, None),
+            success_file=_read(options, SUCCESS_FILE, parse_success_file, "_SUCCESS"),
         )
         result._check()
         return result
@@ -214,7 +214,7 @@ class PartitionCommit:
         """
         if PolicyKind.CUSTOM not in self.policies or self.policy_class is None:
             return None
-        module, name = _callable_parts(self.policy_class)
+        module, _, name = self.policy_class.replace(":", ".").rpartition(".")
         try:
             found: Callable[[Mapping[str, str | None], str], object] | None = getattr(
                 importlib.import_module(module), name, None
@@ -270,7 +270,13 @@ def run_policies(
 
 
 def _read(options: Mapping[str, str], option: str, parse: Callable[[str], T], default: T) -> T:
-    return parse(options[option].strip()) if option in options else default
+    if option not in options:
+        return default
+    text = options[option].strip()
+    try:
+        return parse(text)
+    except ValueError as error:
+        raise _refused(option, text, str(error)) from error
 
 
 def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
@@ -279,21 +285,23 @@ def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
     )
 
 
-def _trigger(text: str) -> Trigger:
-    try:
-        return Trigger(text.lower())
-    except ValueError:
-        raise _refused(TRIGGER, text, "give 'process-time' or 'partition-time'") from None
+def parse_trigger(text: str) -> Trigger:
+    """A trigger by its name; like every parser here it raises ``ValueError`` for what it does not take."""
+    if text.lower() not in tuple(Trigger):
+        raise ValueError("give 'process-time' or 'partition-time'")
+    return Trigger(text.lower())
 
 
-def _delay_ms(text: str) -> int:
+def parse_delay_ms(text: str) -> int:
+    """A duration in milliseconds; without a unit it is seconds."""
     value = duration_s(text)
     if value is None:
-        raise _refused(DELAY, text, "give a duration such as 0s, 30 min, 1 h or 1 d")
+        raise ValueError("give a duration such as 0s, 30 min, 1 h or 1 d")
     return round(value * 1000)
 
 
-def _zone(text: str) -> tzinfo:
+def parse_zone(text: str) -> tzinfo:
+    """A zone by its name or its offset."""
     offset = _OFFSET.fullmatch(text.upper())
     if offset is not None:
         sign, hours, minutes = offset.groups()
@@ -303,31 +311,26 @@ def _zone(text: str) -> tzinfo:
     try:
         return ZoneInfo(text)
     except (KeyError, ValueError, OSError):
-        raise _refused(TIME_ZONE, text, "give a zone such as UTC, Asia/Shanghai or +02:00") from None
+        raise ValueError("give a zone such as UTC, Asia/Shanghai or +02:00") from None
 
 
-def _policies(text: str) -> tuple[PolicyKind, ...]:
+def parse_policies(text: str) -> tuple[PolicyKind, ...]:
+    """Policies with commas between them, in their order."""
     words = [word.strip().lower() for word in text.split(",")]
     if any(word not in tuple(PolicyKind) for word in words):
-        raise _refused(POLICY_KIND, text, "give 'metastore', 'success-file' or 'custom', with commas between them")
+        raise ValueError("give 'metastore', 'success-file' or 'custom', with commas between them")
     return tuple(dict.fromkeys(PolicyKind(word) for word in words))
 
 
-def _callable_parts(text: str) -> tuple[str, str]:
-    match = _CALLABLE.fullmatch(text)
-    if match is None:
-        raise _refused(POLICY_CLASS, text, "give an importable Python callable such as package.module:name")
-    return match.group(1), match.group(2)
-
-
-def _policy_class(text: str) -> str | None:
-    _callable_parts(text)
+def parse_policy_class(text: str) -> str | None:
+    """The name of a callable, ``package.module:name``."""
+    if _CALLABLE.fullmatch(text) is None:
+        raise ValueError("give an importable Python callable such as package.module:name")
     return text
 
 
-def _success_file(text: str) -> str:
+def parse_success_file(text: str) -> str:
+    """The name of a file that readers skip."""
     if not is_hidden(text) or "/" in text or len(text) > 100 or text in (".", ".."):
-        raise _refused(
-            SUCCESS_FILE, text, "readers would take it for data: give a name without '/' that begins with '_' or '.'"
-        )
+        raise ValueError("readers would take it for data, give a name without '/' that begins with '_' or '.'")
     return text

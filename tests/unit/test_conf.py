@@ -40,7 +40,7 @@ def test_the_nearest_source_wins() -> None:
         (conf.USE_HIVE_PARTITIONING, "0", False),
         (write_conf.VACUUM_RETENTION, "0s", 0.0),
         (write_conf.VACUUM_RETENTION, "7d", 604_800.0),
-        (write_conf.PARTITION_COMMIT_DELAY, "1 hours", 3600.0),
+        (write_conf.PARTITION_COMMIT_DELAY, "1 hours", 3_600_000),
         (write_conf.STAGING_DIR, ".staging", ".staging"),
         (write_conf.OVERWRITE_MODE, "RELOCATE", "relocate"),
         (write_conf.WRITE_MAX_FILE_SIZE, "1 GiB", 2**30),
