@@ -34,6 +34,7 @@ raises the matching Spark exception.
     ├── StorageError
     │   ├── StorageAccessDeniedError
     │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
+    │   ├── StagedFileMissingError        a written file is gone before it had its final name
     │   └── IncompleteListingError
     ├── MetastoreError
     │   ├── MetastoreUnavailableError                                            (retryable)
@@ -183,6 +184,10 @@ class StorageAccessDeniedError(StorageError):
 class StorageUnavailableError(StorageError):
     code = "CATALOG_EXT_STORAGE_UNAVAILABLE"
     retryable = True
+
+
+class StagedFileMissingError(StorageError):
+    code = "CATALOG_EXT_STAGED_FILE_MISSING"
 
 
 class IncompleteListingError(StorageError):

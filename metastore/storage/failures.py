@@ -1,13 +1,15 @@
 """Translation of what a store answers into this project's errors.
 
 pyarrow gives S3's answers as an ``OSError`` with text alone (``AWS Error NO_SUCH_BUCKET during ...``), local ones
-with an ``errno``. Everything that reads that text is in this module.
+with an ``errno``; boto3 has an error's code as the store wrote it (``NoSuchBucket``). Everything that reads them is in
+this module.
 """
 
 from __future__ import annotations
 
 import errno
 import re
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from metastore.errors import (
     CatalogExtError,
@@ -17,6 +19,9 @@ from metastore.errors import (
     StorageUnavailableError,
 )
 from metastore.storage.locations import Location, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
 
 _AWS_ERROR = re.compile(r"AWS Error ([A-Z0-9_]+)")
 _HTTP_STATUS = re.compile(r"HTTP status (\d{3})")
@@ -38,7 +43,14 @@ _CREDENTIALS = frozenset(
 _DENIED = frozenset({"ACCESS_DENIED", "OPT_IN_REQUIRED"})
 _MISSING = frozenset({"NO_SUCH_KEY", "RESOURCE_NOT_FOUND"})
 _UNREACHABLE = frozenset({"NETWORK_CONNECTION", "CLIENT_SIGNING_FAILURE"})
-_BUSY = frozenset({"SLOW_DOWN", "THROTTLING", "SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "REQUEST_TIMEOUT"})
+_BUSY = frozenset(
+    {"SLOW_DOWN", "THROTTLING", "SERVICE_UNAVAILABLE", "INTERNAL_FAILURE", "INTERNAL_ERROR", "REQUEST_TIMEOUT"}
+)
+_BUSY_STATUSES = frozenset({"429", "500", "502", "503", "504"})
+# Names of boto3's exceptions, which takes a quarter of a second to import.
+_NO_ANSWER = frozenset({"HTTPClientError", "ConnectionError"})
+_NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"})
+_WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
 _LOCAL_DENIED = frozenset({errno.EACCES, errno.EPERM})
 _LOCAL_MISSING = frozenset({errno.ENOENT, errno.ENAMETOOLONG})
@@ -56,7 +68,7 @@ def translate(error: OSError, location: Location, action: str, *, endpoint: str 
     """
     if location.scheme == "file":
         return _translate_local(error, location, action)
-    return _translate_s3(error, location, action, endpoint or "Amazon S3")
+    return _translate_s3(_arrow_answer(error), location, action, endpoint or "Amazon S3")
 
 
 def location_not_found(location: Location) -> LocationNotFoundError:
@@ -74,27 +86,79 @@ def is_missing_bucket(error: LocationNotFoundError) -> bool:
 
 def is_throttled(error: OSError) -> bool:
     """Return whether the store said that it is too busy, so that the same call may succeed a little later."""
-    code, status = _aws_code(error)
-    return code in _BUSY or status in {"429", "500", "502", "503", "504"}
+    return _is_busy(_arrow_answer(error))
 
 
-def _aws_code(error: OSError) -> tuple[str, str]:
+def boto_code(error: BaseException | None) -> str:
+    """Return the code of what boto3 raised, as pyarrow writes it: ``NO_SUCH_UPLOAD``; empty where there is none."""
+    return _boto_answer(error).code if error is not None else ""
+
+
+def is_boto_throttled(error: Exception) -> bool:
+    """Return whether the store told boto3 that it is too busy, so that the same call may succeed a little later."""
+    return _is_busy(_boto_answer(error))
+
+
+def translate_boto(
+    error: Exception, location: Location, action: str, *, endpoint: str | None = None
+) -> CatalogExtError:
+    """Return the error to raise for ``error``, which boto3 raised at ``location``; see `translate`."""
+    return _translate_s3(_boto_answer(error), location, action, endpoint or "Amazon S3")
+
+
+class _Answer(NamedTuple):
+    """What S3 said: its error's code (``NO_SUCH_BUCKET``), the HTTP status and its words; empty where it gave none."""
+
+    code: str
+    status: str
+    words: str
+    missing: bool = False
+    unreachable: bool = False
+
+
+def _is_busy(answer: _Answer) -> bool:
+    return answer.code in _BUSY or answer.status in _BUSY_STATUSES
+
+
+def _arrow_answer(error: OSError) -> _Answer:
     text = str(error)
-    code, status = _AWS_ERROR.search(text), _HTTP_STATUS.search(text)
-    return (code[1] if code else "", status[1] if status else "")
+    found, status = _AWS_ERROR.search(text), _HTTP_STATUS.search(text)
+    code = found[1] if found else ""
+    return _Answer(
+        code,
+        status[1] if status else "",
+        _AROUND.sub("", text),
+        missing=isinstance(error, FileNotFoundError),
+        unreachable="curlCode" in text,
+    )
 
 
-def _translate_s3(error: OSError, location: Location, action: str, endpoint: str) -> CatalogExtError:
-    code, status = _aws_code(error)
+def _boto_answer(error: BaseException) -> _Answer:
+    response: Mapping[str, Any] | None = getattr(error, "response", None)
+    if response is None:
+        # Not an answer: the request never got one, or was never sent.
+        kinds = {kind.__name__ for kind in type(error).__mro__}
+        code = "INVALID_ACCESS_KEY_ID" if kinds & _NO_CREDENTIALS else ""
+        return _Answer(code, "", str(error), unreachable=bool(kinds & _NO_ANSWER))
+    said = response.get("Error", {})
+    code, status = str(said.get("Code", "")), str(response.get("ResponseMetadata", {}).get("HTTPStatusCode", ""))
+    if code.isdigit():
+        # The answer to a HEAD has no body; its status stands for the code.
+        return _Answer("UNKNOWN", code, str(error))
+    return _Answer(_WORD_START.sub("_", code).upper(), status, str(said.get("Message") or error))
+
+
+def _translate_s3(answer: _Answer, location: Location, action: str, endpoint: str) -> CatalogExtError:
+    code, status = answer.code, answer.status
     parameters = {"location": str(location), "endpoint": endpoint}
     where = f"Cannot {action} {shown(str(location))} at {endpoint}: "
-    said = shown(_AROUND.sub("", str(error)))
+    said = shown(answer.words)
     if code == "NO_SUCH_BUCKET":
         return LocationNotFoundError(
             f"{where}there is no bucket {location.bucket!r}. Check the bucket's name, the endpoint and the region.",
             {**parameters, "bucket": location.bucket},
         )
-    if isinstance(error, FileNotFoundError) or code in _MISSING or (code == "UNKNOWN" and status == "404"):
+    if answer.missing or code in _MISSING or (code == "UNKNOWN" and status == "404"):
         return location_not_found(location)
     if code in _CREDENTIALS:
         return StorageAccessDeniedError(
@@ -104,12 +168,12 @@ def _translate_s3(error: OSError, location: Location, action: str, endpoint: str
         )
     if code in _DENIED or status in {"401", "403"}:
         return StorageAccessDeniedError(
-            f"{where}access is denied. Check the credentials and that they may list and read this location.",
+            f"{where}access is denied. Check the credentials and what they may do at this location.",
             parameters,
         )
-    if is_throttled(error):
+    if _is_busy(answer):
         return StorageUnavailableError(f"{where}the store is too busy ({code}, {status}). Try again later.", parameters)
-    if code in _UNREACHABLE or "curlCode" in str(error):
+    if code in _UNREACHABLE or answer.unreachable:
         return StorageUnavailableError(
             f"{where}the store does not answer: {said}. Check the endpoint and the network.", parameters
         )

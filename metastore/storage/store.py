@@ -2,29 +2,45 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from metastore.errors import (
+    CatalogExtError,
+    LocationNotFoundError,
+    StagedFileMissingError,
+    StorageError,
+    StorageUnavailableError,
+)
 from metastore.storage.failures import is_throttled, location_not_found, translate
 from metastore.storage.locations import Location, shown
 from metastore.storage.options import S3Options, StorageOptions
+from metastore.storage.parallel import batched, in_parallel, raise_together
 from metastore.storage.retry import Backoff
-from metastore.storage.s3_client import Timeouts, connect, knows_region
+from metastore.storage.s3_client import Timeouts, connect, connect_boto, knows_region
+from metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload, Uploads
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from metastore.transactions.model import Upload
 
 T = TypeVar("T")
 
 DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
+
+_S3Key: TypeAlias = S3Options | tuple[S3Options, str]
+_RENAME_ATTEMPTS = 20
+_FILES_PER_TASK = 50
+_NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
 class EntryKind(Enum):
@@ -81,7 +97,8 @@ class Storage:
         self._timeouts = timeouts or Timeouts()
         self._lock = threading.Lock()
         self._local = pafs.LocalFileSystem()
-        self._s3: dict[S3Options | tuple[S3Options, str], pafs.FileSystem] = {}
+        self._s3: dict[_S3Key, pafs.FileSystem] = {}
+        self._uploads: dict[_S3Key, Uploads] = {}
 
     def filesystem(self, location: Location) -> pafs.FileSystem:
         """Return the pyarrow file system that ``location`` lies on; it takes ``location.path``.
@@ -92,8 +109,7 @@ class Storage:
         if location.scheme == "file":
             return self._local
         options = self.options.for_bucket(location.bucket)
-        # Without a region each bucket may lie in another one, so the client belongs to the bucket.
-        key = options if knows_region(options) else (options, location.bucket)
+        key = _s3_key(options, location)
         with self._lock:
             if key not in self._s3:
                 self._s3[key] = self._connect(options, location)
@@ -225,6 +241,109 @@ class Storage:
         else:
             self.attempt(place, "delete", lambda filesystem: filesystem.delete_dir(place.path))
 
+    def rename_file(self, source: Location, target: Location, size: int) -> None:
+        """Move a file within a store that has directories, atomically, and never over another file; make its parents.
+
+        It may be called again, and by several processes at once: a target of that size is a file that was moved.
+
+        Args:
+            source: The file.
+            target: Where it goes, on the same store.
+            size: Its bytes.
+
+        Raises:
+            StagedFileMissingError: The source is gone and the target is not there.
+            StorageError: A file of another size is at the target, or the store refuses.
+        """
+        for _ in range(_RENAME_ATTEMPTS):
+            try:
+                self._rename_once(source, target)
+                return
+            except FileExistsError:
+                self._check_moved(target, size)
+                return
+            except FileNotFoundError:
+                if self.stat(source) is None:
+                    self._check_moved(target, size)
+                    return
+                # Its directory is not there yet, or somebody has just removed it as an empty one.
+                self.create_directory(target.parent)
+            except OSError as error:
+                raise self.translate(error, target, "move a file to") from error
+        raise StorageUnavailableError(
+            f"The directory of {shown(str(target))} is removed again and again while a file is moved to it. Try again.",
+            {"location": str(target)},
+        )
+
+    def delete_files(self, locations: Iterable[Location]) -> None:
+        """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
+
+        Raises:
+            StorageError: Some are still there; the message names how many, and the first with its reason.
+            LocationNotFoundError: A bucket does not exist.
+        """
+        together: dict[tuple[str, str], list[Location]] = {}
+        for location in locations:
+            together.setdefault((location.scheme, location.bucket), []).append(location)
+        batches = [
+            batch
+            for (scheme, _), places in together.items()
+            for batch in batched(places, KEYS_PER_DELETE if scheme == "s3a" else _FILES_PER_TASK)
+        ]
+        kept = [error for errors in in_parallel(self._delete_batch, batches, self.listing_threads) for error in errors]
+        raise_together(kept, "file could not be deleted", "files could not be deleted")
+
+    def remove_empty_directories(self, directories: Iterable[Location], upto: Location) -> None:
+        """Remove directories that are empty, and then their parents that are, up to but not including ``upto``.
+
+        Nothing happens on S3, which has none, and to what does not lie below ``upto``. A file that appears in between
+        keeps its directory.
+
+        Raises:
+            StorageError: The store refuses, or does not answer.
+        """
+        if not self.store_has_directories(upto):
+            return
+        left = {place for place in directories if place != upto and upto.contains(place)}
+        while left:
+            # A whole level at a time, the deepest first, so that a parent is asked once, when its children are gone.
+            deepest = max(place.key.count("/") for place in left)
+            level = sorted(place for place in left if place.key.count("/") == deepest)
+            removed = in_parallel(self._remove_if_empty, level, self.listing_threads)
+            parents = {place.parent for place, gone in zip(level, removed, strict=True) if gone}
+            left = left.difference(level) | (parents - {upto})
+
+    def complete_upload(self, location: Location, upload: Upload, size: int) -> None:
+        """Make ``location`` an object of an upload's parts: one request, and two where the upload is gone.
+
+        It may be called again, and by several processes at once: an object of that size is an upload that was
+        completed.
+
+        Raises:
+            StagedFileMissingError: The upload was aborted or its parts are gone, and the object is not there.
+            LocationNotFoundError: The bucket does not exist.
+            StorageError: The store refuses or does not answer.
+        """
+        self._uploads_to(location).complete(location, upload, size)
+
+    def abort_upload(self, location: Location, upload_id: str) -> None:
+        """Drop an upload and its parts; nothing happens where it is gone.
+
+        Raises:
+            LocationNotFoundError: The bucket does not exist.
+            StorageError: The store refuses or does not answer.
+        """
+        self._uploads_to(location).abort(location, upload_id)
+
+    def list_uploads(self, prefix: Location) -> Iterator[PendingUpload]:
+        """Yield the uploads to keys below ``prefix`` that are neither completed nor aborted; a thousand a request.
+
+        Raises:
+            LocationNotFoundError: The bucket does not exist.
+            StorageError: The store refuses or does not answer.
+        """
+        return self._uploads_to(prefix).pending(prefix)
+
     def attempt(
         self,
         location: Location,
@@ -261,6 +380,71 @@ class Storage:
         endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
         return translate(error, location, action, endpoint=endpoint)
 
+    def _rename_once(self, source: Location, target: Location) -> None:
+        if os.path.lexists(target.path):
+            # Names carry their transaction's id, so that nobody else makes this one in between.
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.path)
+        os.rename(source.path, target.path)
+
+    def _check_moved(self, target: Location, size: int) -> None:
+        found = self.stat(target)
+        if found is None:
+            raise StagedFileMissingError(
+                f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
+                "Somebody has deleted it. Write again.",
+                {"location": str(target)},
+            )
+        if found.kind is not EntryKind.FILE or found.size != size:
+            raise StorageError(
+                f"A {found.kind.value} of {found.size} bytes is at {shown(str(target))}, where a file of {size} bytes "
+                "was to be moved to. Remove it.",
+                {"location": str(target)},
+            )
+
+    def _delete_batch(self, batch: Sequence[Location]) -> list[CatalogExtError]:
+        if batch[0].scheme == "s3a":
+            return self._uploads_to(batch[0]).delete(batch)
+        return [error for location in batch if (error := self._delete_local(location)) is not None]
+
+    def _delete_local(self, location: Location) -> CatalogExtError | None:
+        # The checksum that Hadoop's local file system keeps beside a file.
+        for path in (location.path, f"{location.parent.path}/.{location.name}.crc"):
+            try:
+                os.unlink(path)
+            except (FileNotFoundError, NotADirectoryError):
+                continue
+            except OSError as error:
+                return self.translate(error, location, "delete")
+        return None
+
+    def _remove_if_empty(self, directory: Location) -> bool:
+        """Return whether ``directory`` is not there now."""
+        try:
+            os.rmdir(directory.path)
+        except FileNotFoundError:
+            return True
+        except NotADirectoryError:
+            return False
+        except OSError as error:
+            if error.errno in _NOT_EMPTY:
+                return False
+            raise self.translate(error, directory, "remove the empty directory") from error
+        return True
+
+    def _uploads_to(self, location: Location) -> Uploads:
+        if location.scheme != "s3a":
+            raise StorageError(f"{shown(str(location))} is not on S3, so that there are no uploads to it.")
+        options = self.options.for_bucket(location.bucket)
+        key = _s3_key(options, location)
+        with self._lock:
+            if key not in self._uploads:
+                try:
+                    client = connect_boto(options, location.bucket, self._timeouts, max(16, self.listing_threads))
+                except OSError as error:
+                    raise self.translate(error, location, "find the region of") from error
+                self._uploads[key] = Uploads(client, self.backoff, options.endpoint)
+            return self._uploads[key]
+
     def _stat_together(self, places: Sequence[Location]) -> list[Entry | None]:
         paths = [place.path for place in places]
         try:
@@ -291,6 +475,11 @@ class Storage:
                 return
         except OSError as error:
             raise self.translate(error, place, "list") from error
+
+
+def _s3_key(options: S3Options, location: Location) -> _S3Key:
+    # Without a region each bucket may lie in another one, so the client belongs to the bucket.
+    return options if knows_region(options) else (options, location.bucket)
 
 
 def _location(location: str | Location) -> Location:

@@ -1,0 +1,134 @@
+"""Promotion: staged files get their final names, and lose them again when a write is undone.
+
+On stores with directories a staged file is renamed; on S3 its multipart upload is completed, one request a file. Every
+step may be repeated and may be taken by several processes at once; ``docs/spec/commit-protocol.md`` says why.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING
+
+from metastore.errors import CatalogExtError, StagedFileMissingError, StorageError
+from metastore.storage.locations import shown
+from metastore.storage.parallel import in_parallel, raise_together
+from metastore.storage.store import EntryKind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from metastore.storage.locations import Location
+    from metastore.storage.store import Storage
+    from metastore.transactions.model import Upload
+
+DEFAULT_THREADS = 16
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPlace:
+    """Where a staged file is and where it goes; exactly one of ``source`` and ``upload`` is given.
+
+    Attributes:
+        target: Its final place.
+        size: Bytes.
+        source: The staged file, on a store where it is renamed.
+        upload: The upload to complete, on S3.
+    """
+
+    target: Location
+    size: int
+    source: Location | None = None
+    upload: Upload | None = None
+
+    def __post_init__(self) -> None:
+        if (self.source is None) == (self.upload is None):
+            raise ValueError(f"{self.target} needs either a staged file or an upload")
+
+
+def check_staged(storage: Storage, places: Sequence[StagedPlace]) -> None:
+    """Return if every staged file that is to be renamed is there with its size; uploads are not looked at.
+
+    Raises:
+        StagedFileMissingError: Some are gone or have another size; the message names how many and the first.
+        StorageError: The store refuses or does not answer.
+    """
+    renamed = [(place, place.source) for place in places if place.source is not None]
+    found = storage.stat_many([source for _, source in renamed])
+    wrong = [
+        (source, place.size, entry)
+        for (place, source), entry in zip(renamed, found, strict=True)
+        if entry is None or entry.kind is not EntryKind.FILE or entry.size != place.size
+    ]
+    if not wrong:
+        return
+    source, size, entry = wrong[0]
+    state = "is not there" if entry is None else f"is a {entry.kind.value} of {entry.size} bytes, not of {size}"
+    raise StagedFileMissingError(
+        f"{len(wrong)} of {len(places)} staged files are not as they were written; the first, {shown(str(source))}, "
+        f"{state}. Somebody has deleted or changed them. Write again.",
+        {"location": str(source), "count": str(len(wrong))},
+    )
+
+
+def promote(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFAULT_THREADS) -> None:
+    """Give every staged file its final name, in parallel; one that has it is done.
+
+    After the first error no further file is begun; those that have their names keep them.
+
+    Raises:
+        StagedFileMissingError: A staged file, or its upload, is gone for good, and its target is not there.
+        StorageError: The store refuses or does not answer, or another file has the name.
+        LocationNotFoundError: The bucket does not exist.
+    """
+    in_parallel(partial(_promote_one, storage), places, threads)
+
+
+def undo(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFAULT_THREADS) -> None:
+    """Remove every staged file and what was promoted of them; what is gone is fine.
+
+    All sources go first: an owner that is only slow can then promote nothing more, and what it promoted before is a
+    target, which goes second. What fails does not stop the rest; the same call may be made again. Directories stay.
+
+    Raises:
+        StorageError: Something is still there; the message names how many, and the first with its reason.
+        LocationNotFoundError: The bucket does not exist.
+    """
+    _collect(
+        partial(_abort_uploads, storage, places, threads),
+        partial(storage.delete_files, [place.source for place in places if place.source is not None]),
+        partial(storage.delete_files, [place.target for place in places]),
+    )
+
+
+def _promote_one(storage: Storage, place: StagedPlace) -> None:
+    if place.upload is not None:
+        storage.complete_upload(place.target, place.upload, place.size)
+    elif place.source is not None:
+        storage.rename_file(place.source, place.target, place.size)
+
+
+def _abort_uploads(storage: Storage, places: Sequence[StagedPlace], threads: int) -> None:
+    def abort(place: StagedPlace) -> CatalogExtError | None:
+        try:
+            if place.upload is not None:
+                storage.abort_upload(place.target, place.upload.upload_id)
+        except StorageError as error:
+            return error
+        return None
+
+    answers = in_parallel(abort, [place for place in places if place.upload is not None], threads)
+    kept = [error for error in answers if error is not None]
+    raise_together(kept, "upload could not be aborted", "uploads could not be aborted")
+
+
+def _collect(*steps: Callable[[], None]) -> None:
+    """Take every step, then raise what the first failing one raised."""
+    failures: list[CatalogExtError] = []
+    for step in steps:
+        try:
+            step()
+        except CatalogExtError as error:
+            failures.append(error)
+    if failures:
+        raise failures[0]

@@ -1,0 +1,173 @@
+"""Multipart uploads that somebody else has sent: completing, aborting and finding them; and deleting many objects.
+
+S3A's tasks send the parts, this process completes the uploads when the write commits: one request a file. Until then
+no listing shows anything. boto3 does it, because pyarrow offers no call for an upload that it has not begun itself.
+"""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
+
+from metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError
+from metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
+from metastore.storage.locations import Location, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from botocore.client import BaseClient
+
+    from metastore.storage.retry import Backoff
+    from metastore.transactions.model import Upload
+
+T = TypeVar("T")
+
+KEYS_PER_DELETE = 1000
+"""How many keys S3 deletes by one request."""
+
+# The store has no such upload, or its parts are not those that were sent: it will never be completed.
+_NO_SUCH_UPLOAD = "NO_SUCH_UPLOAD"
+_UNUSABLE = frozenset({_NO_SUCH_UPLOAD, "INVALID_PART", "INVALID_PART_ORDER", "ENTITY_TOO_SMALL"})
+
+
+@dataclass(frozen=True, slots=True)
+class PendingUpload:
+    """An upload that was begun and neither completed nor aborted.
+
+    Attributes:
+        location: Where the object will lie.
+        upload_id: The store's id of the upload.
+        initiated_ms: When it was begun, in milliseconds since 1970, by the store's clock.
+    """
+
+    location: Location
+    upload_id: str
+    initiated_ms: int
+
+
+class Uploads:
+    """The multipart uploads and deletions of one S3 bucket; safe to use from several threads.
+
+    Args:
+        client: boto3's client.
+        backoff: How often and how long a throttled request waits; the client's own retries come first.
+        endpoint: The S3 endpoint, for messages.
+    """
+
+    def __init__(self, client: BaseClient, backoff: Backoff, endpoint: str | None) -> None:
+        self._client = client
+        self._backoff = backoff
+        self._endpoint = endpoint
+
+    def complete(self, location: Location, upload: Upload, size: int) -> None:
+        """Make ``location`` an object of the parts of ``upload``; see `metastore.storage.store.Storage`."""
+        parts = [
+            {"PartNumber": part.number, "ETag": part.etag, **part.checksums}
+            for part in sorted(upload.parts, key=lambda part: part.number)
+        ]
+
+        def call() -> None:
+            self._client.complete_multipart_upload(
+                Bucket=location.bucket,
+                Key=location.key,
+                UploadId=upload.upload_id,
+                MultipartUpload={"Parts": parts},
+            )
+
+        try:
+            self._attempt(location, "complete the upload of", call)
+        except CatalogExtError as refused:
+            if boto_code(refused.__cause__) not in _UNUSABLE:
+                raise
+            self._settle(location, size, refused)
+
+    def abort(self, location: Location, upload_id: str) -> None:
+        """Drop an upload and its parts; nothing happens where it is gone."""
+        bucket, key = location.bucket, location.key
+        try:
+            self._attempt(
+                location,
+                "abort the upload of",
+                lambda: self._client.abort_multipart_upload(Bucket=bucket, Key=key, UploadId=upload_id),
+            )
+        except CatalogExtError as refused:
+            if boto_code(refused.__cause__) != _NO_SUCH_UPLOAD:
+                raise
+
+    def pending(self, prefix: Location) -> Iterator[PendingUpload]:
+        """Yield the uploads to keys below ``prefix`` (or to that very key) that are neither completed nor aborted."""
+        list_page = partial(self._client.list_multipart_uploads, Bucket=prefix.bucket, Prefix=prefix.key)
+        after: Mapping[str, str] = {}
+        while True:
+            page = self._attempt(prefix, "list the uploads below", partial(list_page, **after))
+            for found in page.get("Uploads", ()):
+                location = Location("s3a", prefix.bucket, found["Key"])
+                if prefix.contains(location):
+                    yield PendingUpload(location, found["UploadId"], int(found["Initiated"].timestamp() * 1000))
+            if not page.get("IsTruncated"):
+                return
+            after = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+
+    def delete(self, locations: Sequence[Location]) -> list[CatalogExtError]:
+        """Remove up to 1,000 objects by one request; return an error for each that the store kept.
+
+        Raises:
+            LocationNotFoundError: The bucket does not exist.
+            StorageError: The store refuses the request or does not answer.
+        """
+        first = locations[0]
+        objects = [{"Key": location.key} for location in locations]
+        answer = self._attempt(
+            first,
+            "delete",
+            lambda: self._client.delete_objects(Bucket=first.bucket, Delete={"Objects": objects, "Quiet": True}),
+        )
+        return [
+            self._kept(Location("s3a", first.bucket, kept.get("Key", "")), kept) for kept in answer.get("Errors", ())
+        ]
+
+    def _kept(self, location: Location, said: Mapping[str, str]) -> CatalogExtError:
+        from botocore.exceptions import ClientError
+
+        return self._translate(ClientError({"Error": said}, "DeleteObjects"), location, "delete")
+
+    def _settle(self, location: Location, size: int, refused: CatalogExtError) -> None:
+        """Return if the object is there: an earlier call, or another process, has completed the upload."""
+        found = self._size(location)
+        if found == size:
+            return
+        state = "and the file is not there" if found is None else f"and a file of {found} bytes, not {size}, is there"
+        raise StagedFileMissingError(
+            f"The upload of {shown(str(location))} cannot be completed ({boto_code(refused.__cause__)}), {state}. "
+            "Somebody has aborted it, perhaps a lifecycle rule of the bucket. Write again.",
+            {"location": str(location)},
+        ) from refused
+
+    def _size(self, location: Location) -> int | None:
+        try:
+            answer = self._attempt(
+                location, "look at", lambda: self._client.head_object(Bucket=location.bucket, Key=location.key)
+            )
+        except LocationNotFoundError:
+            return None
+        return int(answer["ContentLength"])
+
+    def _attempt(self, location: Location, action: str, call: Callable[[], T]) -> T:
+        """Return what ``call`` returns; a busy store is asked again."""
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        delays_s = self._backoff.delays_s()
+        while True:
+            try:
+                return call()
+            except (BotoCoreError, ClientError) as error:
+                delay_s = next(delays_s, None) if is_boto_throttled(error) else None
+                if delay_s is None:
+                    raise self._translate(error, location, action) from error
+            time.sleep(delay_s)
+
+    def _translate(self, error: Exception, location: Location, action: str) -> CatalogExtError:
+        return translate_boto(error, location, action, endpoint=self._endpoint)

@@ -1,0 +1,254 @@
+"""Promotion of staged files, and its undoing, on a local disk, on SeaweedFS and on moto."""
+
+from __future__ import annotations
+
+import contextlib
+import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.errors import (
+    LocationNotFoundError,
+    StagedFileMissingError,
+    StorageAccessDeniedError,
+    StorageUnavailableError,
+)
+from metastore.storage.locations import Location
+from metastore.storage.promotion import StagedPlace, check_staged, promote, undo
+from metastore.storage.retry import Backoff
+from metastore.storage.store import Storage
+from metastore.transactions.model import Upload, UploadedPart
+from tests.promotion_cases import CONTENT, RenameStore, UploadStore, s3_options
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from tests.servers.stores import S3Server
+
+MEGABYTE = 1 << 20
+# moto answers 500 where an upload that is gone is completed, S3 and SeaweedFS 404.
+KNOWS_UPLOADS = pytest.mark.parametrize("store", ["local", "seaweed"], indirect=True)
+
+
+def write_local(place: Location, content: bytes) -> None:
+    path = Path(place.path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content)
+
+
+@pytest.fixture(scope="module")
+def bucket_on() -> Callable[[S3Server], str]:
+    """The module's bucket on a server: making one takes a second."""
+    made: dict[str, str] = {}
+
+    def bucket(server: S3Server) -> str:
+        if server.endpoint not in made:
+            made[server.endpoint] = server.make_bucket(f"promotion-{secrets.token_hex(4)}")
+        return made[server.endpoint]
+
+    return bucket
+
+
+@pytest.fixture(params=["seaweed", "moto"])
+def uploads(request: pytest.FixtureRequest, bucket_on: Callable[[S3Server], str]) -> UploadStore:
+    server: S3Server = request.getfixturevalue("s3_server" if request.param == "seaweed" else "moto_server")
+    table = Location("s3a", bucket_on(server), f"table-{secrets.token_hex(4)}")
+    return UploadStore(Storage(s3_options(server)), table, server)
+
+
+@pytest.fixture(params=["local", "seaweed", "moto"])
+def store(
+    request: pytest.FixtureRequest, tmp_path: Path, bucket_on: Callable[[S3Server], str]
+) -> RenameStore | UploadStore:
+    if request.param == "local":
+        return RenameStore(Storage(), Location.parse(str(tmp_path / "table")), write_local)
+    server: S3Server = request.getfixturevalue("s3_server" if request.param == "seaweed" else "moto_server")
+    table = Location("s3a", bucket_on(server), f"table-{secrets.token_hex(4)}")
+    return UploadStore(Storage(s3_options(server)), table, server)
+
+
+def names(places: list[StagedPlace], table: Location) -> list[str]:
+    return sorted(place.target.relative_to(table) for place in places)
+
+
+def test_nothing_is_visible_before_and_everything_after(store: RenameStore | UploadStore) -> None:
+    places = store.stage(40)
+    assert store.visible() == []
+    check_staged(store.storage, places)
+    promote(store.storage, places)
+    assert store.visible() == names(places, store.table)
+    assert store.left_behind() == []
+    for place in places[:3]:
+        with store.storage.open_input_file(place.target) as file:
+            assert file.read() == CONTENT
+
+
+def test_promotion_may_be_repeated_after_any_part_of_it(store: RenameStore | UploadStore) -> None:
+    places = store.stage(6)
+    promote(store.storage, places[:3])
+    promote(store.storage, places)
+    promote(store.storage, places)
+    assert store.visible() == names(places, store.table)
+
+
+@KNOWS_UPLOADS
+def test_undoing_removes_what_is_staged_and_what_is_promoted(store: RenameStore | UploadStore) -> None:
+    places = store.stage(6)
+    promote(store.storage, places[:3])
+    undo(store.storage, places)
+    assert store.visible() == []
+    assert store.left_behind() == []
+    undo(store.storage, places)
+    with pytest.raises(StagedFileMissingError, match="Write again"):
+        promote(store.storage, places)
+    assert store.visible() == []
+
+
+def test_other_files_of_the_directories_stay(store: RenameStore | UploadStore) -> None:
+    others, places = store.stage(3, name="other"), store.stage(6)
+    promote(store.storage, [*others, *places[:2]])
+    undo(store.storage, places)
+    assert store.visible() == names(others, store.table)
+
+
+@KNOWS_UPLOADS
+def test_a_staged_file_that_vanished_is_named(store: RenameStore | UploadStore) -> None:
+    places = store.stage(4)
+    store.lose(places[1])
+    with pytest.raises(StagedFileMissingError, match="part-00001"):
+        promote(store.storage, places, threads=1)
+    assert store.visible() == names(places[:1], store.table)
+
+
+@KNOWS_UPLOADS
+@pytest.mark.parametrize("step", [1, -1])
+def test_a_slow_owner_cannot_promote_behind_an_undoing(store: RenameStore | UploadStore, step: int) -> None:
+    """Whatever the order of the two, nothing is visible at the end."""
+    places = store.stage(60)
+    start = threading.Barrier(2)
+
+    def slow_owner() -> None:
+        start.wait(10)
+        for place in places[::step]:
+            with contextlib.suppress(StagedFileMissingError):
+                promote(store.storage, [place])
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(slow_owner)
+        start.wait(10)
+        undo(store.storage, places, threads=2)
+        running.result(60)
+    assert store.visible() == []
+    assert store.left_behind() == []
+
+
+def test_two_processes_may_promote_at_once(store: RenameStore | UploadStore) -> None:
+    places = store.stage(20)
+    with ThreadPoolExecutor(3) as pool:
+        for running in [pool.submit(promote, store.storage, places, threads=4) for _ in range(3)]:
+            running.result(60)
+    assert store.visible() == names(places, store.table)
+    assert store.left_behind() == []
+
+
+def test_deleting_is_told_only_of_what_is_there(store: RenameStore | UploadStore) -> None:
+    places = store.stage(5)
+    promote(store.storage, places)
+    gone = store.table.join("ds=9/never.parquet")
+    store.storage.delete_files([gone, *(place.target for place in places[1:])])
+    assert store.visible() == names(places[:1], store.table)
+    store.storage.delete_files([])
+
+
+# --- S3 alone
+
+
+def test_completing_is_one_request_a_file(uploads: UploadStore) -> None:
+    places = uploads.stage(40)
+    uploads.storage.abort_upload(uploads.table.join("warm-up"), "no-such-upload")
+    before = uploads.server.counts()
+    promote(uploads.storage, places)
+    assert uploads.server.counts() - before == {"COMPLETE_UPLOAD": 40}
+    before = uploads.server.counts()
+    uploads.storage.delete_files([place.target for place in places])
+    assert uploads.server.counts() - before == {"DELETE_MANY": 1}
+
+
+def test_a_file_of_several_parts(uploads: UploadStore) -> None:
+    (place,) = uploads.stage(1, b"x" * (5 * MEGABYTE), parts=3)
+    assert place.upload is not None
+    shuffled = replace(place, upload=replace(place.upload, parts=place.upload.parts[::-1]))
+    promote(uploads.storage, [shuffled])
+    entry = uploads.storage.stat(place.target)
+    assert entry is not None
+    assert entry.size == 15 * MEGABYTE
+
+
+def test_pending_uploads_are_found_below_a_prefix_alone(uploads: UploadStore) -> None:
+    beside = UploadStore(
+        uploads.storage, Location("s3a", uploads.table.bucket, f"{uploads.table.key}-2"), uploads.server
+    )
+    places, others = uploads.stage(7), beside.stage(2)
+    promote(uploads.storage, places[:2])
+    found = list(uploads.storage.list_uploads(uploads.table))
+    assert sorted(upload.location for upload in found) == sorted(place.target for place in places[2:])
+    assert {upload.upload_id for upload in found} == {
+        place.upload.upload_id for place in places[2:] if place.upload is not None
+    }
+    assert all(upload.initiated_ms > 1_000_000_000_000 for upload in found)
+    for upload in found:
+        uploads.storage.abort_upload(upload.location, upload.upload_id)
+        uploads.storage.abort_upload(upload.location, upload.upload_id)
+    assert uploads.left_behind() == []
+    assert len(beside.left_behind()) == len(others)
+
+
+@pytest.mark.parametrize("uploads", ["seaweed"], indirect=True)
+def test_an_upload_that_never_was(uploads: UploadStore) -> None:
+    place = StagedPlace(uploads.table.join("a.parquet"), 3, upload=Upload("0" * 32, (UploadedPart(1, '"etag"'),)))
+    with pytest.raises(StagedFileMissingError, match=r"a\.parquet.*not there.*Write again") as caught:
+        promote(uploads.storage, [place])
+    assert not caught.value.retryable
+
+
+def test_a_bucket_that_is_not_there(uploads: UploadStore) -> None:
+    (place,) = uploads.stage(1)
+    elsewhere = replace(place, target=Location("s3a", f"no-such-{secrets.token_hex(4)}", place.target.key))
+    with pytest.raises(LocationNotFoundError, match="no bucket"):
+        promote(uploads.storage, [elsewhere])
+    with pytest.raises(LocationNotFoundError, match="no bucket"):
+        list(uploads.storage.list_uploads(elsewhere.target))
+
+
+def test_wrong_credentials(s3_server: S3Server, bucket_on: Callable[[S3Server], str]) -> None:
+    table = Location("s3a", bucket_on(s3_server), f"table-{secrets.token_hex(4)}")
+    uploads = UploadStore(Storage(s3_options(s3_server)), table, s3_server)
+    places = uploads.stage(3)
+    stranger = Storage({**s3_options(s3_server), "secret_key": "wrong"})
+    for call in (
+        lambda: promote(stranger, places),
+        lambda: undo(stranger, places),
+        lambda: stranger.delete_files([places[0].target]),
+        lambda: list(stranger.list_uploads(table)),
+    ):
+        with pytest.raises(StorageAccessDeniedError, match="credentials"):
+            call()
+    assert len(uploads.left_behind()) == 3
+    promote(uploads.storage, places)
+
+
+def test_no_store_at_the_endpoint(s3_server: S3Server) -> None:
+    from catalog_ext.demo.processes import free_ports
+
+    (port,) = free_ports(1)
+    storage = Storage(
+        {**s3_options(s3_server), "endpoint": f"http://127.0.0.1:{port}"}, backoff=Backoff(retries=1, first_s=0.01)
+    )
+    with pytest.raises(StorageUnavailableError, match="does not answer") as caught:
+        storage.abort_upload(Location("s3a", "bucket", "key"), "id")
+    assert caught.value.retryable

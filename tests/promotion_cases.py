@@ -1,0 +1,140 @@
+"""Staged files on the stores that promotion is tested on."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import boto3
+from botocore.config import Config
+
+from metastore.storage.listing import ListedFile, list_tree
+from metastore.storage.promotion import StagedPlace
+from metastore.transactions.model import Upload, UploadedPart
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from botocore.client import BaseClient
+
+    from metastore.storage.locations import Location
+    from metastore.storage.store import Storage
+    from tests.servers.stores import S3Server
+
+STAGING = "_catalog_ext_staging"
+TRANSACTION = "0123456789abcdef0123456789abcdef"
+CONTENT = b"some rows"
+
+
+@dataclass
+class RenameStore:
+    """A table's place on a store with directories; ``write`` makes a file and its directories."""
+
+    storage: Storage
+    table: Location
+    write: Callable[[Location, bytes], None]
+
+    def stage(self, count: int, content: bytes = CONTENT, name: str = "part") -> list[StagedPlace]:
+        """Staged files, three to a partition, in the staging directory."""
+        places = []
+        for number in range(count):
+            path = f"ds={number // 3}/{name}-{number:05d}-{TRANSACTION}.parquet"
+            source = self.table.join(f"{STAGING}/{TRANSACTION}/{path}")
+            self.write(source, content)
+            places.append(StagedPlace(self.table.join(path), len(content), source=source))
+        return places
+
+    def lose(self, place: StagedPlace) -> None:
+        assert place.source is not None
+        self.storage.delete_files([place.source])
+
+    def left_behind(self) -> list[str]:
+        """Files in the staging directory."""
+        return [str(entry) for entry in self.files() if STAGING in entry]
+
+    def visible(self) -> list[str]:
+        return [name for name in self.files() if STAGING not in name]
+
+    def files(self) -> list[str]:
+        return files_below(self.storage, self.table)
+
+
+@dataclass
+class UploadStore:
+    """A table's place on S3; staged files are uploads of one or two parts."""
+
+    storage: Storage
+    table: Location
+    server: S3Server
+
+    def stage(self, count: int, content: bytes = CONTENT, name: str = "part", parts: int = 1) -> list[StagedPlace]:
+        """Uploads that are not completed, three to a partition."""
+        keys = [f"ds={number // 3}/{name}-{number:05d}-{TRANSACTION}.parquet" for number in range(count)]
+        with self.client() as client, ThreadPoolExecutor(8) as pool:
+            return list(pool.map(lambda key: self._upload(client, self.table.join(key), [content] * parts), keys))
+
+    def lose(self, place: StagedPlace) -> None:
+        assert place.upload is not None
+        self.storage.abort_upload(place.target, place.upload.upload_id)
+
+    def left_behind(self) -> list[str]:
+        """Uploads that are neither completed nor aborted."""
+        return [str(upload.location) for upload in self.storage.list_uploads(self.table)]
+
+    def visible(self) -> list[str]:
+        return files_below(self.storage, self.table)
+
+    def client(self) -> _Client:
+        return _Client(self.server)
+
+    def _upload(self, client: BaseClient, target: Location, contents: list[bytes]) -> StagedPlace:
+        place = {"Bucket": target.bucket, "Key": target.key}
+        upload_id = client.create_multipart_upload(**place)["UploadId"]
+        parts = tuple(
+            UploadedPart(part, client.upload_part(**place, UploadId=upload_id, PartNumber=part, Body=content)["ETag"])
+            for part, content in enumerate(contents, start=1)
+        )
+        return StagedPlace(target, sum(map(len, contents)), upload=Upload(upload_id, parts))
+
+
+class _Client:
+    """boto3's client, past the counting proxy."""
+
+    def __init__(self, server: S3Server) -> None:
+        self._client = boto3.client(
+            "s3",
+            endpoint_url=server.direct_endpoint,
+            aws_access_key_id=server.access_key,
+            aws_secret_access_key=server.secret_key,
+            region_name=server.region,
+            # As S3A sends them: without a checksum of its own.
+            config=Config(s3={"addressing_style": "path"}, request_checksum_calculation="when_required"),
+        )
+
+    def __enter__(self) -> BaseClient:
+        return self._client
+
+    def __exit__(self, *_: object) -> None:
+        self._client.close()
+
+
+def s3_options(server: S3Server) -> dict[str, str]:
+    return {
+        "endpoint": server.endpoint,
+        "access_key": server.access_key,
+        "secret_key": server.secret_key,
+        "region": server.region,
+    }
+
+
+def files_below(storage: Storage, root: Location) -> list[str]:
+    return sorted(_paths(storage, root))
+
+
+def _paths(storage: Storage, root: Location) -> Iterator[str]:
+    if storage.store_has_directories(root) and storage.stat(root) is None:
+        return
+    for listed in list_tree(storage, root, descend=lambda _: True, depth_hint=1):
+        if isinstance(listed, ListedFile):
+            yield f"{listed.directory}/{listed.name}"
