@@ -52,7 +52,7 @@ _NO_ANSWER = frozenset({"HTTPClientError", "ConnectionError"})
 _NO_CREDENTIALS = frozenset({"NoCredentialsError", "PartialCredentialsError", "CredentialRetrievalError"})
 _WORD_START = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
-_LOCAL_DENIED = frozenset({errno.EACCES, errno.EPERM})
+_LOCAL_DENIED = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 _LOCAL_MISSING = frozenset({errno.ENOENT, errno.ENAMETOOLONG})
 _LOCAL_BUSY = frozenset({errno.ETIMEDOUT, errno.EIO, errno.ESTALE, errno.EMFILE, errno.ENFILE, errno.EAGAIN})
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from pathlib import Path
 
@@ -21,8 +22,6 @@ from metastore.storage.locations import Location
 from metastore.storage.parallel import in_parallel
 from metastore.storage.promotion import StagedPlace, check_staged, promote
 from metastore.storage.store import Storage
-
-ROOT = os.geteuid() == 0
 
 
 @pytest.fixture
@@ -76,18 +75,27 @@ def test_a_rename_past_a_directory_that_is_removed_meanwhile(table: Location, mo
     assert Path(target.path).read_bytes() == b"rows"
 
 
-@pytest.mark.skipif(ROOT, reason="root may write everywhere")
-def test_a_read_only_directory(table: Location) -> None:
-    source = write(table.join("_s/a"))
-    kept = write(table.join("x=1/old"))
-    os.chmod(kept.parent.path, 0o555)
-    try:
-        with pytest.raises(StorageAccessDeniedError, match="permission is denied"):
-            Storage().rename_file(source, table.join("x=1/a"), 4)
-        with pytest.raises(StorageAccessDeniedError, match="1 file could not be deleted"):
-            Storage().delete_files([kept])
-    finally:
-        os.chmod(kept.parent.path, 0o755)
+@pytest.mark.parametrize(
+    ("code", "expected", "words"),
+    [
+        (errno.EACCES, StorageAccessDeniedError, "permission is denied"),
+        (errno.EROFS, StorageAccessDeniedError, "permission is denied"),
+        (errno.ENOSPC, StorageError, "No space left on device"),
+    ],
+)
+def test_a_disk_that_refuses(
+    table: Location, monkeypatch: pytest.MonkeyPatch, code: int, expected: type[StorageError], words: str
+) -> None:
+    def refuse(*_: str) -> None:
+        raise OSError(code, os.strerror(code))
+
+    source, kept = write(table.join("_s/a")), write(table.join("x=1/old"))
+    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(os, "unlink", refuse)
+    with pytest.raises(expected, match=f"^Cannot move a file to .*{words}"):
+        Storage().rename_file(source, table.join("x=1/a"), 4)
+    with pytest.raises(expected, match=f"^1 file could not be deleted: .*x=1/old.*{words}"):
+        Storage().delete_files([kept])
 
 
 def test_deleting_goes_on_past_a_failure(table: Location) -> None:
