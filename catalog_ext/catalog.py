@@ -12,6 +12,7 @@ from catalog_ext import conf
 from catalog_ext.adoption import adopt_table
 from catalog_ext.following import Following
 from catalog_ext.metastore_link import MetastoreLink
+from catalog_ext.partition_strategy import check_alteration, check_reachable, check_registered, placed
 from catalog_ext.registration import (
     Registration,
     check_columns,
@@ -265,6 +266,7 @@ class Catalog:
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
         )
         definition = registration.define(self.storage, conf.SAMPLE_FILES.read(properties or {}, self.settings.conf))
+        definition = check_registered(definition)
         self.following.check_free(definition)
         return self._create(definition)
 
@@ -284,9 +286,10 @@ class Catalog:
         file_format = check_format(definition.format, str(identifier))
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
-        place = canonical_location(location) if location else self._default_location(identifier)
+        definition, place = placed(definition, location, lambda: self._default_location(identifier))
+        check_reachable(self.storage, definition, place)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
-        whole = replace(definition, format=file_format, location=place, properties=properties)
+        whole = replace(definition, format=file_format, location=str(place), properties=properties)
         self.following.check_free(whole)
         return self._create(whole)
 
@@ -298,6 +301,7 @@ class Catalog:
             InvalidConfigurationError: A value is none that its key may have.
         """
         there = self.load_table(table)
+        check_alteration(there.definition, set_, remove)
         altered = self.index.alter_table_properties(
             there.identifier, checked_properties(set_), remove, deliver=self.following.takes(there.definition)
         )

@@ -38,12 +38,18 @@ PARTITION_MODE_PROPERTY = "partition-columns"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; ``type`` is a canonical type string (``str(metastore.types.DataType)``)."""
+    """A column; ``type`` is a canonical type string (``str(metastore.types.DataType)``).
+
+    Attributes:
+        nullable: Whether a write may leave it NULL; a read finds whatever the files hold.
+        default: Spark's SQL text of the value that an INSERT without the column writes.
+    """
 
     name: str
     type: str
     nullable: bool = True
     comment: str | None = None
+    default: str | None = None
 
     @property
     def data_type(self) -> DataType:

@@ -7,6 +7,7 @@ from typing import Any
 
 from metastore.errors import InvalidInputError
 from metastore.identifiers import TableIdentifier
+from metastore.index.serialization import columns_to_list
 from metastore.model import Column, Namespace, Table, TableDefinition, TableType
 from metastore.types import parse_type
 
@@ -98,9 +99,9 @@ def _column(item: object) -> Column:
         raise InvalidInputError("A column of the request must be an object.")
     request = Request(item)
     name, data_type, comment = request.text("name"), parse_type(request.text("type")), request.optional_text("comment")
-    nullable = request.flag("nullable", default=True)
+    nullable, value = request.flag("nullable", default=True), request.optional_text("default")
     request.finish()
-    return Column(name, str(data_type), nullable, comment)
+    return Column(name, str(data_type), nullable, comment, value)
 
 
 def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
@@ -126,8 +127,8 @@ def table_json(table: Table) -> dict[str, Any]:
         "table_type": str(definition.table_type),
         "format": definition.format,
         "location": definition.location,
-        "columns": [_column_json(c) for c in definition.columns],
-        "partition_columns": [_column_json(c) for c in definition.partition_columns],
+        "columns": columns_to_list(definition.columns),
+        "partition_columns": columns_to_list(definition.partition_columns),
         "partition_mode": str(definition.partition_mode),
         "options": dict(definition.options),
         "properties": dict(definition.properties),
@@ -142,10 +143,6 @@ def table_json(table: Table) -> dict[str, Any]:
             "rows": table.totals.rows,
         },
     }
-
-
-def _column_json(column: Column) -> dict[str, Any]:
-    return {"name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment}
 
 
 def namespace_json(namespace: Namespace) -> dict[str, Any]:

@@ -21,12 +21,20 @@ def to_json(value: object) -> str:
 
 def columns_to_list(columns: Sequence[Column]) -> list[dict[str, Any]]:
     """The columns as the service contract writes them."""
-    return [{"name": c.name, "type": c.type, "nullable": c.nullable, "comment": c.comment} for c in columns]
+    return [column_to_dict(c) for c in columns]
+
+
+def column_to_dict(column: Column) -> dict[str, Any]:
+    """The column as the service contract writes it; ``default`` is left out where there is none."""
+    default = {} if column.default is None else {"default": column.default}
+    return {
+        "name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment, **default,
+    }  # fmt: skip
 
 
 def columns_from_list(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
     """The columns that ``columns_to_list`` wrote."""
-    return tuple(Column(i["name"], i["type"], i["nullable"], i["comment"]) for i in items)
+    return tuple(Column(i["name"], i["type"], i["nullable"], i["comment"], i.get("default")) for i in items)
 
 
 def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:

@@ -16,6 +16,7 @@ case class TableMetadata(
     location: String,
     columns: StructType,
     partitionColumns: StructType,
+    notNull: Set[String],
     declared: Boolean,
     options: Map[String, String],
     properties: Map[String, String],
@@ -25,6 +26,10 @@ case class TableMetadata(
     totals: TableTotals) {
 
   def qualifiedName: String = s"$namespace.$name"
+
+  /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
+  def writeSchema: StructType = StructType(
+    (columns ++ partitionColumns).map(field => field.copy(nullable = !notNull.contains(field.name))))
 }
 
 /** Sums over all files of a version; `rows` only where every file's count is known. */
@@ -42,6 +47,8 @@ object TableMetadata {
       location = node.string("location"),
       columns = schema(node.items("columns")),
       partitionColumns = schema(node.items("partition_columns")),
+      notNull = (node.items("columns") ++ node.items("partition_columns"))
+        .filterNot(_.field("nullable").asBoolean()).map(_.string("name")).toSet,
       declared = node.string("partition_mode") == "declared",
       options = node.stringMap("options"),
       properties = node.stringMap("properties"),
@@ -58,12 +65,17 @@ object TableMetadata {
 
   def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
     val field = StructField(column.string("name"), CatalystSqlParser.parseDataType(column.string("type")))
-    column.stringOption("comment").fold(field)(field.withComment)
+    val commented = column.stringOption("comment").fold(field)(field.withComment)
+    column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
   })
 
-  def columnJson(field: StructField): JsonNode = obj(
-    "name" -> text(field.name),
-    "type" -> text(field.dataType.catalogString),
-    "nullable" -> bool(field.nullable),
-    "comment" -> text(field.getComment()))
+  def columnJson(field: StructField): JsonNode = {
+    val column = obj(
+      "name" -> text(field.name),
+      "type" -> text(field.dataType.catalogString),
+      "nullable" -> bool(field.nullable),
+      "comment" -> text(field.getComment()))
+    field.getCurrentDefaultValue().foreach(column.put("default", _))
+    column
+  }
 }
