@@ -16,8 +16,8 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
+from metastore.hive.model import metastore_name
 from metastore.hive.uris import Address, unavailable
-from metastore.names import escape_path_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ class FakeMetastore:
         down: Calls fail as if no server accepted the connection.
         breaks_off: Calls are carried out, and fail as if the connection broke before the answer.
         calls: Calls so far, by method.
-        batches: The sizes of the batches of partitions added and dropped.
+        batches: The sizes of the batches of partitions added, altered and dropped.
     """
 
     def __init__(self, address: Address = _ADDRESS) -> None:
@@ -129,6 +129,16 @@ class FakeMetastore:
             held.setdefault(partition.values, partition)
         self._answer()
 
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        self._reachable("alter_partitions")
+        self._table(database, table)
+        held = self._partitions[database, table]
+        if any(p.values not in held for p in partitions):
+            raise PartitionNotFoundError("Not all partitions are there.")
+        self.batches.append(len(partitions))
+        held.update({p.values: p for p in partitions})
+        self._answer()
+
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
     ) -> None:
@@ -179,8 +189,8 @@ class FakeMetastore:
         return self._tables[database, name]
 
     def _by_name(self, database: str, table: str) -> dict[str, HivePartition]:
-        keys = [escape_path_name(c.name) for c in self._table(database, table).partition_columns]
+        keys = [c.name for c in self._table(database, table).partition_columns]
         return {
-            "/".join(f"{k}={escape_path_name(v)}" for k, v in zip(keys, partition.values, strict=True)): partition
+            metastore_name(keys, partition.values): partition
             for partition in self._partitions[database, table].values()
         }

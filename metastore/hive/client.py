@@ -108,6 +108,18 @@ class HiveMetastore(Protocol):
         """
         ...
 
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        """Set the location and the parameters of partitions that are there, of all of them or none.
+
+        Their storage is set where ``partitions`` name one; what ``HivePartition`` does not say stays. The metastore
+        computes no statistics.
+
+        Raises:
+            TableNotFoundError: The table is not there.
+            PartitionNotFoundError: A partition is not there.
+        """
+        ...
+
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
     ) -> None:

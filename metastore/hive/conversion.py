@@ -23,6 +23,7 @@ from metastore.hive.model import (
     HiveDatabase,
     HivePartition,
     HiveTable,
+    metastore_name,
 )
 from metastore.hive.spark_schema import PROVIDER, is_schema_parameter, read_schema, schema_parameters
 from metastore.identifiers import TableIdentifier
@@ -30,7 +31,6 @@ from metastore.model import FORMATS, Column, Namespace, TableDefinition, TableTy
 from metastore.names import (
     DEFAULT_PARTITION,
     MAX_VALUE_LENGTH,
-    escape_path_name,
     format_partition_name,
     parse_partition_name,
 )
@@ -220,9 +220,7 @@ def hive_partition_name(table: HiveTable, name: str) -> str:
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
     """
-    values = _hive_values(table, name)
-    keys = (c.name for c in table.partition_columns)
-    return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True))
+    return metastore_name((c.name for c in table.partition_columns), _hive_values(table, name))
 
 
 def _hive_values(table: HiveTable, name: str) -> tuple[str, ...]:

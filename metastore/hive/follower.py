@@ -22,25 +22,30 @@ from metastore.hive.conversion import (
     to_hive_partition,
     user_parameters,
 )
+from metastore.hive.formats import counts_rows_as_spark
 from metastore.hive.locations import same_location
-from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
+from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, metastore_name
 from metastore.hive.payloads import (
     ALTER_NAMESPACE,
     ALTER_TABLE,
+    ALTER_TABLE_STATISTICS,
     CREATE_NAMESPACE,
     CREATE_TABLE,
     DROP_NAMESPACE,
     DROP_TABLE,
     SYNC_PARTITIONS,
     Message,
+    PartitionState,
     read_definition,
     read_namespace,
+    read_parameters,
     read_partitions,
     unreadable,
 )
+from metastore.hive.statistics import with_statistics, without_sparks_statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
 Item = TypeVar("Item")
 
@@ -136,7 +141,7 @@ def _drop_table(metastore: HiveMetastore, message: Message) -> None:
 
 
 def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
-    added, dropped = read_partitions(message)
+    wanted, dropped = read_partitions(message)
     table = metastore.get_table(message.namespace, message.table or "")
     if not table.partition_columns:
         return
@@ -144,13 +149,52 @@ def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
     names = _convertible(table, dropped, lambda name: hive_partition_name(table, name))
     for batch in _batches(names, DROP_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
-    locations = dict(added)
-    partitions = _convertible(table, list(locations), lambda name: to_hive_partition(table, name, locations[name]))
+    states = {state.name: state for state in wanted}
+    partitions = _convertible(table, list(states), lambda name: _partition(table, states[name]))
     by_values: dict[tuple[str, ...], HivePartition] = {}
     for partition in partitions:
         by_values.setdefault(partition.values, partition)
     for chunk in _batches(list(by_values.values()), DEFAULT_BATCH):
-        metastore.add_partitions(table.database, table.name, chunk)
+        _put_partitions(metastore, table, chunk)
+    parameters = without_sparks_statistics(table.parameters)
+    if parameters != table.parameters:
+        metastore.alter_table(replace(table, parameters=parameters))
+
+
+def _partition(table: HiveTable, state: PartitionState) -> HivePartition:
+    return replace(to_hive_partition(table, state.name, state.location), parameters=state.parameters)
+
+
+def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence[HivePartition]) -> None:
+    """The partitions are there, at their places and with their statistics: one call each to look, add and alter."""
+    keys = [c.name for c in table.partition_columns]
+    names = [metastore_name(keys, partition.values) for partition in wanted]
+    found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
+    counted = counts_rows_as_spark(table.storage)
+
+    def with_parameters_of(present: Mapping[str, str], partition: HivePartition) -> HivePartition:
+        return replace(partition, parameters=with_statistics(present, partition.parameters, counted=counted))
+
+    missing = [with_parameters_of({}, p) for p in wanted if p.values not in found]
+    if missing:
+        metastore.add_partitions(table.database, table.name, missing)
+    there = [(found[p.values], with_parameters_of(found[p.values].parameters, p)) for p in wanted if p.values in found]
+    changed = [now for before, now in there if not _is_the_same(before, now)]
+    if changed:
+        metastore.alter_partitions(table.database, table.name, changed)
+
+
+def _is_the_same(left: HivePartition, right: HivePartition) -> bool:
+    return same_location(left.location, right.location) and left.parameters == right.parameters
+
+
+def _alter_table_statistics(metastore: HiveMetastore, message: Message) -> None:
+    statistics = read_parameters(message)
+    table = metastore.get_table(message.namespace, message.table or "")
+    counted = counts_rows_as_spark(table.storage)
+    parameters = with_statistics(table.parameters, statistics, counted=counted)
+    if parameters != table.parameters:
+        metastore.alter_table(replace(table, parameters=parameters))
 
 
 def _convertible(table: HiveTable, names: Sequence[str], convert: Callable[[str], Item]) -> list[Item]:
@@ -177,4 +221,5 @@ _ACTIONS: dict[str, Callable[[HiveMetastore, Message], None]] = {
     ALTER_TABLE: _alter_table,
     DROP_TABLE: _drop_table,
     SYNC_PARTITIONS: _sync_partitions,
+    ALTER_TABLE_STATISTICS: _alter_table_statistics,
 }

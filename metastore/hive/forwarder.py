@@ -76,6 +76,9 @@ class CallForwarder(ABC):
             repeatable=if_not_exists,
         )
 
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        self._call("alter_partitions", lambda m: m.alter_partitions(database, table, partitions))
+
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
     ) -> None:

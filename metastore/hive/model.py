@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from metastore.names import escape_path_name
+
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from metastore.model import Column
 
@@ -86,3 +88,8 @@ class HivePartition:
     location: str
     parameters: Mapping[str, str] = field(default_factory=dict)
     storage: Storage | None = None
+
+
+def metastore_name(keys: Iterable[str], values: Sequence[str]) -> str:
+    """The metastore's own name of a partition: keys as it has them (lower case), values in Hive's escaping."""
+    return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True))

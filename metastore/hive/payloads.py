@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
 from metastore.errors import MetastoreRefusedError
@@ -18,6 +19,22 @@ CREATE_TABLE = "create_table"
 ALTER_TABLE = "alter_table"
 DROP_TABLE = "drop_table"
 SYNC_PARTITIONS = "sync_partitions"
+ALTER_TABLE_STATISTICS = "alter_table_statistics"
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionState:
+    """How a partition is to be in the metastore.
+
+    Attributes:
+        name: The directory string.
+        location: Absolute URI; None: below the table's location.
+        parameters: Statistics; empty in messages of release 0.1.0, which say nothing of them.
+    """
+
+    name: str
+    location: str | None
+    parameters: Mapping[str, str] = field(default_factory=dict)
 
 
 class Message(Protocol):
@@ -103,16 +120,31 @@ def read_definition(message: Message) -> TableDefinition:
         raise unreadable(message, error) from error
 
 
-def read_partitions(message: Message) -> tuple[list[tuple[str, str | None]], list[str]]:
-    """The names and locations of the partitions to add, and the names of those to drop.
+def read_partitions(message: Message) -> tuple[list[PartitionState], list[str]]:
+    """The partitions that are to be there, whether they are new or changed, and the names of those to drop.
 
     Raises:
         MetastoreRefusedError: The payload does not hold them.
     """
     try:
-        added = [(item["name"], item.get("location")) for item in message.payload["add"]]
-        return added, list(message.payload["drop"])
-    except (KeyError, TypeError, AttributeError) as error:
+        wanted = [
+            PartitionState(item["name"], item.get("location"), dict(item.get("parameters") or {}))
+            for item in (*message.payload["add"], *message.payload.get("alter", ()))
+        ]
+        return wanted, list(message.payload["drop"])
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise unreadable(message, error) from error
+
+
+def read_parameters(message: Message) -> dict[str, str]:
+    """The table's parameters in the payload.
+
+    Raises:
+        MetastoreRefusedError: The payload does not hold them.
+    """
+    try:
+        return dict(message.payload["parameters"])
+    except (KeyError, TypeError, ValueError) as error:
         raise unreadable(message, error) from error
 
 

@@ -18,7 +18,7 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
-from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, Storage
+from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, Storage, metastore_name
 from metastore.hive.thrift_connection import ConnectionPool, is_unknown_method, server_message
 from metastore.model import Column
 
@@ -164,6 +164,26 @@ class ThriftMetastore:
             client.add_partitions_req(wire.AddPartitionsRequest(database, table, rows, if_not_exists, needResult=False))
 
         self._pool.call(add, f"adding {len(partitions)} partitions to", table=f"{database}.{table}")
+
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        if not partitions:
+            return
+
+        def alter(client: HMSClient) -> None:
+            keys = [key.name for key in self._get_table(client, database, table).partitionKeys]
+            names = [metastore_name(keys, partition.values) for partition in partitions]
+            found = {tuple(p.values): p for p in client.get_partitions_by_names(database, table, names)}
+            missing = [name for name, p in zip(names, partitions, strict=True) if p.values not in found]
+            if missing:
+                raise PartitionNotFoundError(
+                    f"The metastore's table {database}.{table} does not have the partition {missing[0][:200]!r} "
+                    f"({len(missing)} of {len(names)} to alter are missing).",
+                    {"table": f"{database}.{table}", "partition": missing[0][:200]},
+                )
+            rows = [_overlay_partition(found[partition.values], partition) for partition in partitions]
+            client.alter_partitions_with_environment_context(database, table, rows, _NO_STATISTICS)
+
+        self._pool.call(alter, f"altering {len(partitions)} partitions of", table=f"{database}.{table}")
 
     def drop_partitions(
         self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
@@ -332,6 +352,15 @@ def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wi
     descriptor.sortCols = descriptor.sortCols or []
     descriptor.parameters = descriptor.parameters or {}
     return descriptor
+
+
+def _overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.Partition:
+    """``target`` (thrift's partition) with all that ``partition`` says."""
+    target.parameters = dict(partition.parameters)
+    target.sd.location = partition.location
+    if partition.storage is not None:
+        target.sd = _overlay_storage(target.sd, partition.storage)
+    return target
 
 
 def _without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:

@@ -33,6 +33,7 @@ REPEATABLE: list[Callable[[FakeMetastore], object]] = [
     lambda m: m.alter_table(TABLE),
     lambda m: m.alter_database(HiveDatabase("d")),
     lambda m: m.add_partitions("d", "t", [HivePartition((), "file:///t/x")]),
+    lambda m: m.alter_partitions("d", "t", []),
     lambda m: m.drop_partitions("d", "t", ["a=b"]),
     lambda m: list(m.partitions("d", "t")),
 ]
