@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
@@ -24,7 +25,7 @@ class CatalogExtTable(
     val metadata: TableMetadata,
     val client: ServiceClient,
     virtualColumnsShown: Boolean)
-  extends Table with SupportsRead with SupportsMetadataColumns with SupportsAtomicPartitionManagement {
+  extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsAtomicPartitionManagement {
 
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
   private lazy val partitions = new TablePartitions(client, metadata)
@@ -56,10 +57,15 @@ class CatalogExtTable(
     (metadata.properties ++ options ++ reserved).asJava
   }
 
-  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
+    TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.OVERWRITE_BY_FILTER,
+    TableCapability.OVERWRITE_DYNAMIC, TableCapability.TRUNCATE)
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options)
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
+    new CatalogExtWriteBuilder(SparkSession.active, WriteTarget(client, catalogName, metadata), info)
 
   override def partitionSchema(): StructType = partitions.schema
 

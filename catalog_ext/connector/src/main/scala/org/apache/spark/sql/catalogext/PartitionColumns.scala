@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext
 
 import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{DataType, StructType}
 
 /** The partition columns of a table beside its data columns. */
 object PartitionColumns {
@@ -17,11 +17,13 @@ object PartitionColumns {
   def forReaders(table: TableMetadata, resolver: Resolver): StructType = {
     val taken = (table.columns.fieldNames ++ table.partitionColumns.fieldNames).toSet
     StructType(table.partitionColumns.map { key =>
-      val dataType = CharVarcharUtils.replaceCharVarcharWithString(key.dataType)
+      val dataType = plain(key.dataType)
       if (hidden(table, key.name, resolver)) key.copy(name = free(key.name, taken, resolver), dataType = dataType)
       else key.copy(dataType = dataType)
     })
   }
+
+  def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
 
   private def hidden(table: TableMetadata, key: String, resolver: Resolver): Boolean =
     table.columns.fieldNames.exists(resolver(_, key))

@@ -32,14 +32,14 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
   private def weakened(e: Expression): Option[JsonNode] = e match {
     case and: And => conjunction(splitConjunctivePredicates(and).flatMap(weakened))
     case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(joined("or", _))
-    case other => exact(other)
+    case other => exactly(other)
   }
 
-  /** A predicate with the very value of `e`, NULL included. */
-  private def exact(e: Expression): Option[JsonNode] = e match {
-    case and: And => all(splitConjunctivePredicates(and).map(exact)).map(joined("and", _))
-    case or: Or => all(splitDisjunctivePredicates(or).map(exact)).map(joined("or", _))
-    case Not(child) => exact(child).map(p => obj("op" -> text("not"), "arg" -> p))
+  /** A predicate with the very value of `e`, NULL included; None where the contract has none. */
+  def exactly(e: Expression): Option[JsonNode] = e match {
+    case and: And => all(splitConjunctivePredicates(and).map(exactly)).map(joined("and", _))
+    case or: Or => all(splitDisjunctivePredicates(or).map(exactly)).map(joined("or", _))
+    case Not(child) => exactly(child).map(p => obj("op" -> text("not"), "arg" -> p))
     case EqualTo(Column(c), Value(v)) => comparison("=", c, v)
     case EqualTo(Value(v), Column(c)) => comparison("=", c, v)
     case EqualNullSafe(Column(c), Value(v)) => comparison("<=>", c, v)

@@ -24,9 +24,12 @@ class ServiceClient(val uri: String, token: String, requestTimeout: Duration) {
     .connectTimeout(ConnectTimeout)
     .build()
 
-  /** The JSON answer of a metadata operation. Raises ServiceException for any status but 200. */
-  def call(operation: String, body: JsonNode): JsonNode =
-    parse(operation, send(operation, body, BodyHandlers.ofByteArray(), Some(requestTimeout)))
+  /**
+   * The JSON answer of an operation. Raises ServiceException for any status but 200. `limited` says whether the
+   * request timeout applies.
+   */
+  def call(operation: String, body: JsonNode, limited: Boolean = true): JsonNode =
+    parse(operation, send(operation, body, BodyHandlers.ofByteArray(), if (limited) Some(requestTimeout) else None))
 
   /** The Arrow answer of `operation`, consumed by `read`. `limited` says whether the request timeout applies. */
   def stream[T](operation: String, body: JsonNode, limited: Boolean = true)(read: InputStream => T): T = {
