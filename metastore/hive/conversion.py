@@ -12,6 +12,7 @@ from metastore.hive.formats import (
     storage_of,
     table_parameters,
     unreadable_option,
+    unreadable_type,
 )
 from metastore.hive.hive_types import hive_key_type, hive_type, spark_type
 from metastore.hive.locations import child_location, relative_name
@@ -62,6 +63,9 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
         seen.add(lower)
         if hive_type(column.data_type) is None:
             return f"Hive has no type for column {column.name!r} {column.type.upper()}"
+        problem = unreadable_type(definition.format, column.data_type)
+        if problem:
+            return f"Hive cannot read column {column.name!r}: {problem}"
     if not seen:
         return "a table in the metastore needs at least one column besides its keys"
     option = unreadable_option(definition.format, definition.options)

@@ -16,6 +16,8 @@ from metastore.hive.model import HiveTable, Storage
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from metastore.types import DataType
+
 _QL = "org.apache.hadoop.hive.ql.io"
 _SERDE = "org.apache.hadoop.hive.serde2"
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
@@ -49,6 +51,10 @@ _OWN_SERDE_PARAMETERS = frozenset({
     "serialization.last.column.takes.rest",
 })  # fmt: skip
 _UNREADABLE_OPTIONS = {"multiline": "true", "wholetext": "true"}
+_UNREADABLE_TYPES = {
+    ("orc", "timestamp_ntz"): "Spark writes TIMESTAMP_NTZ into ORC as a whole number",
+    ("json", "binary"): "its JSON reader has no BINARY",
+}
 _NESTED = ("array", "map", "struct", "binary")
 
 
@@ -95,6 +101,13 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
     if data_format == "csv" and len(_delimiter(lower)) != 1:
         return f"the delimiter {_delimiter(lower)!r} of several characters"
     return "the option lineSep" if lower.get("linesep", "\n") not in ("\n", "\r\n") else None
+
+
+def unreadable_type(data_format: str, data_type: DataType) -> str | None:
+    """Why Hive engines could not read a column of the type as Spark writes it in the format; None when they can."""
+    inner = (*data_type.children, *(field.type for field in data_type.fields))
+    found = _UNREADABLE_TYPES.get((data_format, data_type.name))
+    return found or next(filter(None, (unreadable_type(data_format, child) for child in inner)), None)
 
 
 def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:

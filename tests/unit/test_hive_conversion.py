@@ -135,6 +135,8 @@ def test_a_column_that_hive_cannot_have_is_refused_by_name(spark: str) -> None:
     [
         ({"columns": (Column("a", "int"), Column("A", "int"))}, "case"),
         ({"columns": (Column("DS", "int"),)}, "at least one column"),
+        ({"format": "orc", "columns": (Column("a", "array<struct<b:timestamp_ntz>>"),)}, "TIMESTAMP_NTZ"),
+        ({"format": "json", "columns": (Column("a", "map<string,binary>"),)}, "BINARY"),
         ({"format": "csv", "options": {"multiLine": "TRUE"}}, "multiline"),
         ({"format": "csv", "options": {"sep": "||"}}, "several"),
         ({"format": "text", "options": {"wholetext": "true"}}, "wholetext"),
