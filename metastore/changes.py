@@ -46,11 +46,13 @@ class ReplaceFiles:
 
     Attributes:
         removed: Paths relative to the partition's directory.
+        location: Absolute URI that the partition moves to; None when it stays where it is.
     """
 
     name: str
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
+    location: str | None = None
 
     def describe(self) -> str:
         """One line for people."""

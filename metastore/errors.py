@@ -20,6 +20,7 @@ raises the matching Spark exception.
     │   ├── TableNotFoundError
     │   ├── PartitionNotFoundError
     │   ├── LocationNotFoundError
+    │   ├── TransactionNotFoundError
     │   └── ProcedureNotFoundError
     ├── AlreadyExistsError
     │   ├── NamespaceAlreadyExistsError
@@ -28,6 +29,8 @@ raises the matching Spark exception.
     ├── TableLayoutError                  the directories are not what was promised
     ├── SchemaConflictError               files whose columns cannot be reconciled
     ├── ConflictError                     somebody else committed first          (retryable)
+    ├── TransactionStateError             the transaction is no longer what the step needs, as when it was aborted
+    ├── VersionExpiredError               vacuum has forgotten that version of the table
     ├── IndexDatabaseError
     │   ├── IndexUnavailableError         database gone or locked                (retryable)
     │   └── IndexNotAtHeadError           schema is not the one this release wants
@@ -127,6 +130,10 @@ class LocationNotFoundError(NotFoundError):
     code = "CATALOG_EXT_LOCATION_NOT_FOUND"
 
 
+class TransactionNotFoundError(NotFoundError):
+    code = "CATALOG_EXT_TRANSACTION_NOT_FOUND"
+
+
 class ProcedureNotFoundError(NotFoundError):
     code = "CATALOG_EXT_PROCEDURE_NOT_FOUND"
 
@@ -158,6 +165,14 @@ class SchemaConflictError(CatalogExtError):
 class ConflictError(CatalogExtError):
     code = "CATALOG_EXT_CONFLICT"
     retryable = True
+
+
+class TransactionStateError(CatalogExtError):
+    code = "CATALOG_EXT_TRANSACTION_STATE"
+
+
+class VersionExpiredError(CatalogExtError):
+    code = "CATALOG_EXT_VERSION_EXPIRED"
 
 
 class IndexDatabaseError(CatalogExtError):

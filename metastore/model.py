@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from metastore.predicates import Key
 from metastore.types import DataType, parse_type
@@ -135,12 +135,14 @@ class DataFile:
         size: Bytes.
         modified_ms: Milliseconds since the epoch, UTC.
         rows: The exact row count, or None when nobody has counted.
+        statistics: Bounds and NULL counts by column, as ``docs/spec/service.md`` has them, or None where nobody knows.
     """
 
     path: str
     size: int
     modified_ms: int
     rows: int | None = None
+    statistics: Mapping[str, Mapping[str, Any]] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,9 @@ from metastore.errors import (
     StorageAccessDeniedError,
     StorageUnavailableError,
     TableLayoutError,
+    TransactionStateError,
     UnauthorizedError,
+    VersionExpiredError,
 )
 
 if TYPE_CHECKING:
@@ -51,7 +53,7 @@ _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (401, (UnauthorizedError,)),
     (403, (StorageAccessDeniedError,)),
     (404, (NotFoundError,)),
-    (409, (AlreadyExistsError, NamespaceNotEmptyError, ConflictError)),
+    (409, (AlreadyExistsError, NamespaceNotEmptyError, ConflictError, TransactionStateError, VersionExpiredError)),
     (503, (IndexUnavailableError, StorageUnavailableError, MetastoreUnavailableError)),
 )
 

@@ -16,8 +16,17 @@ from metastore.errors import ConflictError, InvalidInputError
 from metastore.index.bulk import chunks, insert_rows
 from metastore.index.clock import now_ms
 from metastore.index.keys import checked_values, has_long_key, key_row
-from metastore.index.outbox import enqueue_partitions
-from metastore.index.schema import ALIVE, KEY_COLUMNS, PARTITION_NUMBER_BITS, files, partitions, table_versions, tables
+from metastore.index.outbox import PartitionChanges, ToldPartition, enqueue_partitions, statistics_parameters
+from metastore.index.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    PARTITION_NUMBER_BITS,
+    file_statistics,
+    files,
+    partitions,
+    table_versions,
+    tables,
+)
 from metastore.index.serialization import name_hash, storable, table_from_row, to_json
 from metastore.model import DataFile, Table
 
@@ -33,6 +42,7 @@ _PARTITION_COLUMNS = (
 _FILE_COLUMNS = (
     "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
 )  # fmt: skip
+_STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 
 @dataclass(slots=True)
@@ -52,6 +62,33 @@ class _Sums:
         self.bytes += sign * n_bytes
         self.rows += sign * (n_rows or 0)
         self.uncounted += sign * (n_rows is None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = 0
+
+    def plus(self, added: Sequence[DataFile]) -> _Size:
+        counts = [f.rows for f in added if f.rows is not None]
+        known = self.rows is not None and len(counts) == len(added)
+        n_rows = (self.rows or 0) + sum(counts) if known else None
+        return _Size(self.files + len(added), self.bytes + sum(f.size for f in added), n_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A living partition, given by its row, gets files; ``clear`` ends those that it has.
+
+    Attributes:
+        location: Where it moves to; None when it stays where it is.
+    """
+
+    row: Mapping[str, Any]
+    added: Sequence[DataFile] = ()
+    clear: bool = False
+    location: str | None = None
 
 
 @dataclass(slots=True)
@@ -74,8 +111,10 @@ class Applier:
     files_added: int = 0
     files_removed: int = 0
     long_keys: bool = False
+    told: PartitionChanges = field(default_factory=PartitionChanges)
     _next_partition: int = 0
     _next_file: int = 0
+    _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
 
@@ -83,8 +122,8 @@ class Applier:
         self._next_partition = self.row["next_partition_number"]
         self._next_file = self.row["next_file_id"]
 
-    def apply(self, changes: Sequence[Change]) -> list[str]:
-        """Writes the changes, and returns the dropped partitions that the metastore has.
+    def apply(self, changes: Sequence[Change]) -> None:
+        """Writes the changes.
 
         Raises:
             ConflictError: The table is not as the changes presume.
@@ -92,18 +131,23 @@ class Applier:
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
-        known = self._alive([c.name for c in changes])
+        known = self.alive([c.name for c in changes])
         self._check(drops, replaced, adds, known)
-        dropped = self._drop([known[c.name] for c in drops])
+        self.drop([known[c.name] for c in drops])
         self._replace([(c, known[c.name]) for c in replaced])
         for change in adds:
-            self._add(change)
+            self.add(change)
+        self.flush()
+
+    def flush(self) -> None:
+        """Writes the rows that were gathered, and the table's own."""
         insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
         insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
+        insert_rows(self.connection, file_statistics, _STATISTICS_COLUMNS, self._statistics_rows)
         self._update_table()
-        return dropped
 
-    def _alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+    def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """The rows of the living partitions of these names."""
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in chunks(names, _AT_ONCE):
             rows = self.connection.execute(
@@ -138,14 +182,35 @@ class Applier:
             {"table": str(self.table.identifier), "partition": name[:200]},
         )
 
-    def _drop(self, rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Ends living partitions, given by their rows, and their files."""
         for chunk in chunks([row["partition_id"] for row in rows], _AT_ONCE):
             self._end(partitions, chunk)
             self._end(files, chunk)
         for row in rows:
             self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
             self.files_removed += row["n_files"]
-        return [row["name"] for row in rows if row["in_metastore"]]
+            if row["in_metastore"]:
+                self.told.dropped.append(row["name"])
+
+    def rewrite(self, changes: Sequence[Rewrite]) -> None:
+        """Adds to living partitions, or replaces all that they hold, without reading it."""
+        for chunk in chunks(changes, _AT_ONCE):
+            self._end(partitions, [c.row["partition_id"] for c in chunk])
+            cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
+            if cleared:
+                self._end(files, cleared)
+            for change in chunk:
+                self._rewrite_one(change)
+
+    def _rewrite_one(self, change: Rewrite) -> None:
+        row = change.row
+        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
+        self.files_removed += row["n_files"] - held.files
+        moved = {} if change.location is None else {"location": storable(change.location, "location's")}
+        self._begin({**row, **moved}, held.plus(change.added), self.told.altered)
+        self._add_files(row["partition_id"], change.added)
 
     def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
         self.connection.execute(
@@ -154,7 +219,13 @@ class Applier:
             .values(end_version=self.version)
         )
 
-    def _add(self, change: AddPartition) -> None:
+    def add(self, change: AddPartition) -> None:
+        """Begins a partition.
+
+        Raises:
+            InvalidPartitionNameError: Its name does not have the table's partition columns.
+            InvalidValueError: A value does not fit its column's type.
+        """
         keys = self.table.definition.keys
         values = checked_values(change.name, keys, str(self.table.identifier))
         self.long_keys = self.long_keys or has_long_key(values, keys)
@@ -170,25 +241,27 @@ class Applier:
             "in_metastore": int(change.in_metastore),
             "created_at_ms": self.now,
         }
-        self._begin(row, change.files)
+        self._begin(row, _Size().plus(change.files), self.told.added)
         self._add_files(partition_id, change.files)
 
-    def _begin(self, row: Mapping[str, Any], contents: Sequence[DataFile]) -> None:
-        n_bytes = sum(f.size for f in contents)
-        counts = [f.rows for f in contents if f.rows is not None]
-        n_rows = sum(counts) if len(counts) == len(contents) else None
+    def _begin(self, row: Mapping[str, Any], size: _Size, told: list[ToldPartition]) -> None:
         begun = {
             **row, "begin_version": self.version, "end_version": ALIVE,
-            "n_files": len(contents), "n_bytes": n_bytes, "n_rows": n_rows,
+            "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
         }  # fmt: skip
         self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
-        self.sums.add(len(contents), n_bytes, n_rows, 1)
+        self.sums.add(size.files, size.bytes, size.rows, 1)
+        if row["in_metastore"]:
+            parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
+            told.append(ToldPartition(row["name"], directory(self.table, row), parameters))
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
             path = storable(file.path, "file")
             life = (self.version, ALIVE)
             self._file_rows.append((partition_id, self._next_file, *life, path, file.size, file.modified_ms, file.rows))
+            if file.statistics:
+                self._statistics_rows.append((partition_id, self._next_file, to_json(file.statistics)))
             self._next_file += 1
         self.files_added += len(added)
 
@@ -224,7 +297,8 @@ class Applier:
             if file.path in present:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
-        self._begin(row, [*kept, *change.added])
+        moved = {} if change.location is None else {"location": storable(change.location, "location's")}
+        self._begin({**row, **moved}, _Size().plus([*kept, *change.added]), self.told.altered)
         self._add_files(row["partition_id"], change.added)
         self.files_removed += len(ended)
         return ended
@@ -245,6 +319,7 @@ class Applier:
             sa.update(tables)
             .where(t.table_id == self.table.table_id)
             .values(
+                version=self.version,
                 total_partitions=t.total_partitions + self.sums.partitions,
                 total_files=t.total_files + self.sums.files,
                 total_bytes=t.total_bytes + self.sums.bytes,
@@ -255,6 +330,23 @@ class Applier:
                 has_long_keys=1 if self.long_keys else t.has_long_keys,
             )
         )
+
+    def record(
+        self, operation: str, summary: Mapping[str, object], *, deliver: bool, transaction_id: str | None = None
+    ) -> int:
+        """Writes the version into the history; returns the number of messages for the metastore."""
+        row = {
+            "table_id": self.table.table_id,
+            "version": self.version,
+            "operation": operation,
+            "committed_at_ms": self.now,
+            "summary": to_json(summary),
+            "transaction_id": transaction_id,
+        }
+        self.connection.execute(sa.insert(table_versions), row)
+        if not deliver:
+            return 0
+        return enqueue_partitions(self.connection, self.table.table_id, self.table.identifier, self.told)
 
 
 def commit(
@@ -273,36 +365,25 @@ def commit(
     """
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row)
-    dropped = applier.apply(changes)
-    adds = [c for c in changes if isinstance(c, AddPartition)]
+    applier.apply(changes)
+    adds = sum(isinstance(c, AddPartition) for c in changes)
     drops = sum(isinstance(c, DropPartition) for c in changes)
-    connection.execute(
-        sa.insert(table_versions),
-        {
-            "table_id": table.table_id,
-            "version": table.version,
-            "operation": operation,
-            "committed_at_ms": applier.now,
-            "summary": to_json(summary),
-        },
-    )
-    deliveries = 0
-    if deliver:
-        told = [(c.name, c.location or _default_location(table, c.name)) for c in adds if c.in_metastore]
-        deliveries = enqueue_partitions(connection, table.table_id, table.identifier, told, dropped)
     return Commit(
         version=table.version,
-        partitions_added=len(adds),
+        partitions_added=adds,
         partitions_dropped=drops,
-        partitions_changed=len(changes) - len(adds) - drops,
+        partitions_changed=len(changes) - adds - drops,
         files_added=applier.files_added,
         files_removed=applier.files_removed,
-        deliveries=deliveries,
+        deliveries=applier.record(operation, summary, deliver=deliver),
     )
 
 
-def _default_location(table: Table, name: str) -> str:
-    return f"{table.definition.location}/{name}" if name else table.definition.location
+def directory(table: Table, row: Mapping[str, Any]) -> str:
+    """The absolute URI of a partition, given by its row (or its ``name`` and ``location``)."""
+    location: str | None = row["location"]
+    root = table.definition.location
+    return location or (f"{root}/{row['name']}" if row["name"] else root)
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:
@@ -311,7 +392,7 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     Raises:
         InvalidInputError: Two of them concern one partition in a way that has no order.
     """
-    kept = [c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed]
+    kept = [c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location]
     leaving: set[str] = set()
     arriving: set[str] = set()
     for change in kept:

@@ -8,22 +8,35 @@ import sqlalchemy as sa
 
 from metastore.changes import Change, Commit
 from metastore.errors import TableNotFoundError
-from metastore.index import applier, migration, namespaces, outbox, reader, statistics
+from metastore.index import (
+    applier,
+    commits,
+    migration,
+    namespaces,
+    outbox,
+    reader,
+    reservations,
+    statistics,
+    transactions,
+)
 from metastore.index import tables as table_rows
 from metastore.index.engine import Database, use_write_ahead_log
 from metastore.index.schema import tables
 from metastore.index.urls import parse_url
+from metastore.transactions.model import State
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
     from metastore.identifiers import TableIdentifier
     from metastore.index.outbox import Delivery
     from metastore.index.tables import TableVersion
+    from metastore.index.transactions import ApplicationVersion, WaitingFiles
     from metastore.model import Namespace, Table, TableDefinition
     from metastore.predicates import Predicate
+    from metastore.transactions.model import StagedFile, Transaction, WritePlan
 
 
 class Index:
@@ -212,6 +225,106 @@ class Index:
         outcome = self._database.write(work)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
+
+    def begin_transaction(self, transaction: Transaction) -> None:
+        """Writes the row of a new transaction."""
+        transactions.begin(self._database, transaction)
+
+    def load_transaction(self, transaction_id: str) -> Transaction:
+        """The transaction of this id, or ``TransactionNotFoundError``."""
+        return transactions.load(self._database, transaction_id)
+
+    def list_transactions(
+        self,
+        table_id: int | None = None,
+        *,
+        states: Collection[State] | None = None,
+        expired_before_ms: int | None = None,
+        limit: int | None = None,
+    ) -> list[Transaction]:
+        """Transactions, newest first: of one table, in one of the states, with a lease that ended before a time."""
+        return transactions.list_all(
+            self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
+        )
+
+    def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
+        """Whether the transaction is unfinished; its lease then lasts until ``until_ms``."""
+        return transactions.extend_lease(self._database, transaction_id, until_ms)
+
+    def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
+        """Adds staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
+        transactions.record_files(self._database, transaction_id, files)
+
+    def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
+        """The files that the transaction staged and has not committed, as they were recorded, in bounded memory."""
+        return transactions.staged_files(self._database, transaction_id)
+
+    def staged_count(self, transaction_id: str) -> int:
+        """How many files ``staged_files`` has."""
+        return transactions.staged_count(self._database, transaction_id)
+
+    def move_transaction(
+        self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None
+    ) -> bool:
+        """Whether the transaction was in one of the states and now is in the other, which releases what it is over."""
+        return transactions.move(self._database, transaction_id, from_, to, error=error)
+
+    def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
+        """The newest committed batch of an application in the table."""
+        return transactions.find_application(self._database, table_id, app_id)
+
+    def reserve(self, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
+        """Decides conflicts and makes the transaction reserved; not None: its batch is committed already.
+
+        A transaction that is reserved or committed stays as it is, so that the call may be repeated.
+
+        Raises:
+            ConflictError: Another writer, a repair or a partition DDL was first.
+            TableNotFoundError: The table is gone.
+            TableAlreadyExistsError: The table to be created is there.
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: Somebody undid it.
+        """
+        return reservations.reserve(self._database, transaction_id, plan)
+
+    def commit_transaction(
+        self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None
+    ) -> Transaction:
+        """The transaction, committed now or before, with its outcome; its changes become visible together.
+
+        Args:
+            transaction_id: A reserved transaction whose files have their final names.
+            deliver: Whether the metastore is to be told.
+            modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
+                shows them; the time of the commit stands in for those that are not there.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not reserved.
+            TableNotFoundError: The table is gone.
+            TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
+            ConflictError: The table to be replaced was replaced meanwhile.
+        """
+        done = commits.commit(self._database, transaction_id, deliver=deliver, modified=modified or {})
+        outcome = done.outcome
+        self._statistics.note(outcome["files_added"] + outcome["partitions_added"] + outcome["partitions_changed"])
+        return done
+
+    def removals(self, transaction_id: str) -> Iterator[str]:
+        """Absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
+        return transactions.removals(self._database, transaction_id)
+
+    def finish_transaction(self, transaction_id: str) -> bool:
+        """Whether the transaction was committed and now is finished: what it had to delete is forgotten."""
+        return transactions.move(self._database, transaction_id, (State.COMMITTED,), State.FINISHED, error=None)
+
+    def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
+        """The table's transactions with files that the version does not show: theirs, or some that still wait."""
+        return transactions.uncommitted_ids(self._database, table_id, version)
+
+    def waiting_files(self, table_id: int) -> Iterator[WaitingFiles]:
+        """The staged files that wait for their partition to be due, partition by partition."""
+        return transactions.waiting(self._database, table_id)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from typing import TYPE_CHECKING
 
 from metastore.encoding import encode_key, encode_scalar, is_truncated
@@ -67,3 +68,9 @@ def has_long_key(values: Sequence[Value], keys: Sequence[Key]) -> bool:
     return len(keys) > KEY_COLUMNS or any(
         isinstance(v, str) and is_truncated(encode_scalar(v, key.type)) for v, key in zip(values, keys, strict=True)
     )
+
+
+def claim_hash(values: Sequence[Value], keys: Sequence[Key]) -> str:
+    """32 hexadecimal digits that partitions have in common whose typed values are equal, whatever their names."""
+    # No encoding has a NUL.
+    return hashlib.blake2b("\x00".join(sort_key(values, keys)).encode("utf-8"), digest_size=16).hexdigest()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -13,15 +13,33 @@ from metastore.index.schema import outbox
 from metastore.index.serialization import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from metastore.identifiers import TableIdentifier
     from metastore.index.engine import Database
 
 NAMES_PER_MESSAGE = 1000
-"""The most partition names that one ``sync_partitions`` message adds, and the most that it drops."""
+"""The most partition names that one ``sync_partitions`` message adds, alters, or drops."""
 
 _ERROR_LENGTH = 4000
+
+
+@dataclass(frozen=True, slots=True)
+class ToldPartition:
+    """A partition as the metastore is told of it: its name, absolute location, and parameters."""
+
+    name: str
+    location: str
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionChanges:
+    """What one commit did to partitions that the metastore can have; ``dropped`` are names."""
+
+    added: list[ToldPartition] = field(default_factory=list)
+    altered: list[ToldPartition] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,19 +83,30 @@ def enqueue_partitions(
     connection: sa.Connection,
     table_id: int,
     identifier: TableIdentifier,
-    added: Sequence[tuple[str, str]],
-    dropped: Sequence[str],
+    changes: PartitionChanges,
 ) -> int:
-    """Adds the messages about partitions that came (name and location) and went, and returns how many they are."""
+    """Adds the messages about partitions that came, changed and went, and returns how many they are."""
     size = NAMES_PER_MESSAGE
-    count = max(-(-len(added) // size), -(-len(dropped) // size))
+    count = -(-max(len(changes.added), len(changes.altered), len(changes.dropped)) // size)
     for i in range(count):
+        chosen = slice(i * size, (i + 1) * size)
         payload = {
-            "add": [{"name": name, "location": at} for name, at in added[i * size : (i + 1) * size]],
-            "drop": list(dropped[i * size : (i + 1) * size]),
+            "add": [_told(p) for p in changes.added[chosen]],
+            "alter": [_told(p) for p in changes.altered[chosen]],
+            "drop": changes.dropped[chosen],
         }
         enqueue_for_table(connection, table_id, identifier, "sync_partitions", payload)
     return count
+
+
+def _told(partition: ToldPartition) -> dict[str, Any]:
+    return {"name": partition.name, "location": partition.location, "parameters": partition.parameters}
+
+
+def statistics_parameters(n_files: int, n_bytes: int, n_rows: int | None, now: int) -> dict[str, str]:
+    """The parameters by which Hive engines know how large a partition or table is; ``now`` in milliseconds."""
+    known = {"numFiles": n_files, "totalSize": n_bytes, "numRows": n_rows, "transient_lastDdlTime": now // 1000}
+    return {name: str(value) for name, value in known.items() if value is not None}
 
 
 def forget_table(connection: sa.Connection, table_id: int) -> None:

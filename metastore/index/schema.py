@@ -45,6 +45,15 @@ def _text(name: str, *, nullable: bool = False) -> sa.Column[str]:
     return sa.Column(name, ExactText(), nullable=nullable)
 
 
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, primary_key=True, autoincrement=False)
+
+
+def _id(name: str, *, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
+    """A transaction's id, or a hash: 32 hexadecimal digits."""
+    return sa.Column(name, ExactText(32), primary_key=primary_key, nullable=nullable)
+
+
 namespaces = sa.Table(
     "namespaces", metadata,
     sa.Column("namespace_id", _Number, primary_key=True, autoincrement=True),
@@ -81,6 +90,8 @@ tables = sa.Table(
     _big("next_partition_number"),
     _big("next_file_id"),
     sa.Column("has_long_keys", sa.SmallInteger, nullable=False),
+    sa.Column("oldest_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("claims_from", sa.BigInteger, nullable=False, server_default=sa.text("0")),
     sa.UniqueConstraint("namespace_id", "name"),
     # A table's number is part of its partitions' ids: it must not come again.
     sqlite_autoincrement=True,
@@ -93,6 +104,7 @@ table_versions = sa.Table(
     sa.Column("operation", ExactText(64), nullable=False),
     _big("committed_at_ms"),
     _text("summary"),
+    _id("transaction_id", nullable=True),
 )  # fmt: skip
 
 partitions = sa.Table(
@@ -156,3 +168,78 @@ dropped_tables = sa.Table(
     _big("dropped_at_ms"),
 )  # fmt: skip
 """Tables whose name is gone and whose partition and file rows are still to be removed."""
+
+transactions = sa.Table(
+    "transactions", metadata,
+    _id("transaction_id", primary_key=True),
+    _big("table_id", nullable=True),
+    _text("table_name"),
+    sa.Column("operation", ExactText(64), nullable=False),
+    sa.Column("state", ExactText(16), nullable=False),
+    _text("owner"),
+    _big("base_version"),
+    _big("began_at_ms"),
+    _big("expires_at_ms"),
+    _big("ended_at_ms", nullable=True),
+    _text("plan"),
+    _big("replaces", nullable=True),
+    _text("app_id", nullable=True),
+    _big("app_version", nullable=True),
+    _big("version", nullable=True),
+    _text("outcome"),
+    _text("error", nullable=True),
+    sa.Index(None, "table_id", "state"),
+    sa.Index(None, "state", "expires_at_ms"),
+)  # fmt: skip
+
+transaction_files = sa.Table(
+    "transaction_files", metadata,
+    _id("transaction_id", primary_key=True),
+    _key("number"),
+    sa.Column("removal", sa.SmallInteger, nullable=False),
+    _big("n_files"),
+    _text("payload"),
+)  # fmt: skip
+
+transaction_claims = sa.Table(
+    "transaction_claims", metadata,
+    _id("transaction_id", primary_key=True),
+    _id("claim_hash", primary_key=True),
+    _big("table_id"),
+    _text("name"),
+    sa.Column("exclusive", sa.SmallInteger, nullable=False),
+    _big("version", nullable=True),
+    sa.Index(None, "table_id", "claim_hash"),
+    sa.Index(None, "table_id", "version"),
+)  # fmt: skip
+
+applications = sa.Table(
+    "applications", metadata,
+    _key("table_id"),
+    _id("app_hash", primary_key=True),
+    _text("app_id"),
+    _big("app_version"),
+    _id("transaction_id"),
+    _big("version"),
+)  # fmt: skip
+
+waiting_files = sa.Table(
+    "waiting_files", metadata,
+    _key("table_id"),
+    _id("name_hash", primary_key=True),
+    _id("transaction_id", primary_key=True),
+    _key("number"),
+    _text("name"),
+    _big("since_ms"),
+    _big("n_files"),
+    _text("payload"),
+)  # fmt: skip
+
+file_statistics = sa.Table(
+    "file_statistics", metadata,
+    _key("partition_id"),
+    _key("file_id"),
+    _text("statistics"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""Apart from ``files``, so that planning does not read over it."""

@@ -54,6 +54,22 @@ def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
     }
 
 
+def definition_from_dict(value: Mapping[str, Any]) -> TableDefinition:
+    """The definition that ``definition_to_dict`` wrote."""
+    return TableDefinition(
+        identifier=TableIdentifier(value["namespace"], value["name"]),
+        table_type=TableType(value["table_type"]),
+        format=value["format"],
+        location=value["location"],
+        columns=columns_from_list(value["columns"]),
+        partition_columns=columns_from_list(value["partition_columns"]),
+        options=value["options"],
+        properties=value["properties"],
+        comment=value["comment"],
+        owner=value["owner"],
+    )
+
+
 def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
     """The columns of ``tables`` that hold the definition, without the namespace.
 

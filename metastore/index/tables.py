@@ -16,12 +16,15 @@ from metastore.index.namespaces import namespace_not_found
 from metastore.index.outbox import enqueue_for_table, forget_table
 from metastore.index.schema import (
     PARTITION_NUMBER_BITS,
+    applications,
     dropped_tables,
+    file_statistics,
     files,
     namespaces,
     partitions,
     table_versions,
     tables,
+    transaction_claims,
 )
 from metastore.index.serialization import definition_to_dict, definition_to_row, table_from_row, to_json
 
@@ -128,23 +131,32 @@ def create_table(database: Database, definition: TableDefinition, *, deliver: bo
         ).scalar()
         if namespace_id is None:
             raise namespace_not_found(identifier.namespace)
-        now = now_ms()
-        table_id = _insert(connection, definition, namespace_id, now)
-        connection.execute(
-            sa.insert(table_versions),
-            {"table_id": table_id, "version": 0, "operation": "create", "committed_at_ms": now, "summary": to_json({})},
-        )
-        if deliver:
-            enqueue_for_table(connection, table_id, identifier, "create_table", definition_to_dict(definition))
-        return load(connection, identifier)
+        return create_within(connection, definition, namespace_id, deliver=deliver)
 
     return database.write(work)
+
+
+def create_within(connection: sa.Connection, definition: TableDefinition, namespace_id: int, *, deliver: bool) -> Table:
+    """``create_table`` within a transaction, in a namespace that is there.
+
+    Raises:
+        TableAlreadyExistsError: The name is taken.
+    """
+    now = now_ms()
+    table_id = _insert(connection, definition, namespace_id, now)
+    connection.execute(
+        sa.insert(table_versions),
+        {"table_id": table_id, "version": 0, "operation": "create", "committed_at_ms": now, "summary": to_json({})},
+    )
+    if deliver:
+        enqueue_for_table(connection, table_id, definition.identifier, "create_table", definition_to_dict(definition))
+    return load(connection, definition.identifier)
 
 
 def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int, now: int) -> int:
     zeros = dict.fromkeys(
         ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
-         "next_partition_number", "next_file_id", "has_long_keys"), 0,
+         "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from"), 0,
     )  # fmt: skip
     row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
     try:
@@ -199,20 +211,25 @@ def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool
     Raises:
         TableNotFoundError: There is none of this name.
     """
-
-    def work(connection: sa.Connection) -> Table:
-        table = load(connection, identifier)
-        if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
-            raise _not_found(str(identifier))
-        connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
-        forget_table(connection, table.table_id)
-        if deliver:
-            payload = {**definition_to_dict(table.definition), "purge": purge}
-            enqueue_for_table(connection, table.table_id, identifier, "drop_table", payload)
-        return table
-
-    table = database.write(work)
+    table = database.write(lambda connection: drop_within(connection, identifier, deliver=deliver, purge=purge))
     remove_dropped_rows(database)
+    return table
+
+
+def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
+    """``drop_table`` within a transaction; ``remove_dropped_rows`` has to follow it.
+
+    Raises:
+        TableNotFoundError: There is none of this name.
+    """
+    table = load(connection, identifier)
+    if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
+        raise _not_found(str(identifier))
+    connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
+    forget_table(connection, table.table_id)
+    if deliver:
+        payload = {**definition_to_dict(table.definition), "purge": purge}
+        enqueue_for_table(connection, table.table_id, identifier, "drop_table", payload)
     return table
 
 
@@ -228,14 +245,15 @@ def remove_dropped_rows(database: Database) -> None:
 def _remove_some(connection: sa.Connection, table_id: int) -> bool:
     low = table_id << PARTITION_NUMBER_BITS
     high = low + (1 << PARTITION_NUMBER_BITS)
-    for rows in (files, partitions):
+    for rows in (files, file_statistics, partitions):
         ids = rows.c.partition_id
         some = sa.select(ids).where(ids >= low, ids < high).order_by(ids).limit(1).offset(_ROWS_AT_ONCE)
         end = connection.execute(some).scalar()
         below = high if end is None else end + 1
         if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
             return True
-    connection.execute(sa.delete(table_versions).where(table_versions.c.table_id == table_id))
+    for by_table in (table_versions, applications, transaction_claims):
+        connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     connection.execute(sa.delete(dropped_tables).where(dropped_tables.c.table_id == table_id))
     return False
 

@@ -282,9 +282,12 @@ def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
     index.commit(table.table_id, [DropPartition("k="), DropPartition("k=0000")], operation="x", deliver=True)
     first, second, third = index.pending_deliveries()
     assert [len(d.payload["add"]) for d in (first, second, third)] == [1000, 500, 0]
-    assert first.payload["add"][0] == {"name": "k=0000", "location": "file:///data/s/t/k=0000"}
-    assert second.payload["add"][-1] == {"name": "k=1499", "location": "file:///far"}
-    assert third.payload == {"add": [], "drop": ["k=0000"]}
+    statistics = {"numFiles": "0", "totalSize": "0", "numRows": "0"}
+    added = first.payload["add"][0]
+    assert added["parameters"].pop("transient_lastDdlTime").isdigit()
+    assert added == {"name": "k=0000", "location": "file:///data/s/t/k=0000", "parameters": statistics}
+    assert second.payload["add"][-1]["location"] == "file:///far"
+    assert third.payload == {"add": [], "alter": [], "drop": ["k=0000"]}
     assert (third.operation, third.namespace, third.table) == ("sync_partitions", "s", "t")
 
 

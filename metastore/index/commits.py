@@ -1,0 +1,392 @@
+"""``commit_transaction``: one database transaction that makes all partitions of a write visible at one instant.
+
+The changes are computed from what is alive now in the claimed partitions, under the lock of the table's row.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from metastore.changes import AddPartition
+from metastore.identifiers import TableIdentifier
+from metastore.index import reservations, tables
+from metastore.index import transactions as rows
+from metastore.index.applier import Applier, Rewrite, directory
+from metastore.index.bulk import chunks
+from metastore.index.clock import now_ms
+from metastore.index.keys import claim_hash, typed_values
+from metastore.index.schema import (
+    ALIVE,
+    applications,
+    files,
+    partitions,
+    table_versions,
+    transaction_claims,
+    transaction_files,
+    transactions,
+    waiting_files,
+)
+from metastore.index.schema import tables as table_rows
+from metastore.index.serialization import definition_from_dict, name_hash, table_from_row, to_json
+from metastore.model import DataFile
+from metastore.names import partition_values
+from metastore.transactions.model import State, WriteKind, WriteOutcome
+from metastore.transactions.serialization import outcome_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from metastore.index.engine import Database
+    from metastore.model import Table
+    from metastore.transactions.model import Transaction
+
+CLAIMS_KEPT_MS = 3_600_000
+"""Claims outlive their transaction by an hour: a statement may have read the table before it begins its own."""
+
+_CLAIMS_CHECKED_EVERY = 64
+_AT_ONCE = 500
+
+
+def commit(
+    database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int]
+) -> Transaction:
+    """The transaction, committed now or before.
+
+    Args:
+        database: Holds the index.
+        transaction_id: A reserved transaction, whose files have their final names.
+        deliver: Whether the metastore is to be told.
+        modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
+            them; the time of the commit stands in for those that are not there.
+
+    Raises:
+        TransactionNotFoundError: There is no such transaction.
+        TransactionStateError: It is not reserved: it was not yet, or was undone.
+        TableNotFoundError: The table is gone.
+        TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
+    """
+    done = database.write(lambda connection: _Committing(connection, transaction_id, modified).run(deliver=deliver))
+    if done.plan.definition is not None:
+        tables.remove_dropped_rows(database)
+    return done
+
+
+class _Committing:
+    def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
+        self._connection = connection
+        self._row = rows.load_row(connection, transaction_id)
+        self._transaction = rows.from_row(self._row)
+        self._plan = self._transaction.plan
+        self._id = transaction_id
+        self._modified = modified
+        self._now = now_ms()
+        self._rows_written = 0
+        self._bytes_written = 0
+        self._removals: list[str] = []
+
+    def run(self, *, deliver: bool) -> Transaction:
+        creates = self._plan.definition is not None
+        locked = {} if creates else reservations.lock_table(
+            self._connection, self._row["table_id"], self._row["table_name"]
+        )  # fmt: skip
+        namespace_id = (
+            reservations.lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
+            if creates
+            else 0
+        )
+        if self._is_committed():
+            return rows.from_row(self._row)
+        if creates:
+            locked = self._create_table(namespace_id, deliver=deliver)
+        locked = {**locked, "version": locked["version"] + 1}
+        table = table_from_row(locked)
+        applier = Applier(self._connection, table, table.version, locked, now=self._now)
+        outcome = self._apply(applier)
+        if creates or self._changes_something(applier):
+            applier.flush()
+            outcome = self._record(applier, outcome, deliver=deliver)
+        else:
+            outcome = replace(outcome, version=table.version - 1)
+        self._end(outcome)
+        return rows.from_row(rows.load_row(self._connection, self._id))
+
+    def _is_committed(self) -> bool:
+        self._row = rows.load_row(self._connection, self._id, lock=True)
+        if self._row["state"] in (State.COMMITTED, State.FINISHED):
+            return True
+        if self._row["state"] != State.RESERVED:
+            raise rows.wrong_state(self._row, "be committed")
+        return False
+
+    def _create_table(self, namespace_id: int, *, deliver: bool) -> Mapping[str, Any]:
+        old = reservations.check_name(self._connection, self._row, self._plan.kind)
+        definition = definition_from_dict(self._plan.definition or {})
+        if old is not None:
+            tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False)
+        table = tables.create_within(self._connection, definition, namespace_id, deliver=deliver)
+        return tables.load_row_by_id(self._connection, table.table_id)
+
+    def _apply(self, applier: Applier) -> WriteOutcome:
+        arrivals = self._arrivals(applier.table)
+        living = self._living(applier, arrivals)
+        adds, rewrites, drops = self._sorted_out(applier.table, arrivals, living)
+        if self._plan.kind is not WriteKind.APPEND:
+            self._collect_removals(applier.table, [*(r.row for r in rewrites), *drops])
+        represented = list(self._represented(applier.table, adds, drops))
+        applier.drop(drops)
+        applier.rewrite(rewrites)
+        for add in represented:
+            applier.add(add)
+        return WriteOutcome(
+            transaction_id=self._id,
+            table_id=applier.table.table_id,
+            table=self._transaction.table,
+            operation=self._transaction.operation,
+            version=applier.version,
+            partitions_added=len(adds),
+            partitions_removed=len(drops),
+            partitions_changed=len(rewrites),
+            files_added=applier.files_added,
+            files_removed=applier.files_removed,
+            rows=self._rows_written,
+            bytes=self._bytes_written,
+            waiting=self._waiting,
+        )
+
+    @staticmethod
+    def _changes_something(applier: Applier) -> bool:
+        return bool(applier.sums != type(applier.sums)() or applier.files_added or applier.files_removed)
+
+    def _arrivals(self, table: Table) -> dict[str, list[DataFile]]:
+        arrivals: dict[str, list[DataFile]] = {}
+        kept_back: dict[str, list[Any]] = {}
+        held = set(self._plan.waiting)
+        for value in rows.staged_within(self._connection, self._id):
+            self._rows_written += value["rows"] or 0
+            self._bytes_written += value["size"]
+            if value["partition"] in held:
+                kept_back.setdefault(value["partition"], []).append(value)
+            else:
+                arrivals.setdefault(value["partition"], []).append(self._data_file(value))
+        self._waiting = len(kept_back)
+        self._keep_back(table.table_id, kept_back)
+        for name in self._plan.due:
+            for value in self._take_waiting(table.table_id, name):
+                arrivals.setdefault(name, []).append(self._data_file(value))
+        return arrivals
+
+    def _data_file(self, value: Mapping[str, Any]) -> DataFile:
+        modified = self._modified.get((value["partition"], value["name"]), self._now)
+        return DataFile(value["name"], value["size"], modified, value["rows"], value["statistics"] or None)
+
+    def _keep_back(self, table_id: int, kept_back: Mapping[str, Sequence[Any]]) -> None:
+        documents = [
+            {
+                "table_id": table_id,
+                "name_hash": name_hash(name),
+                "transaction_id": self._id,
+                "number": number,
+                "name": name,
+                "since_ms": self._now,
+                "n_files": len(chunk),
+                "payload": to_json(chunk),
+            }
+            for name, values in kept_back.items()
+            for number, chunk in enumerate(chunks(values, rows.FILES_PER_DOCUMENT))
+        ]
+        if documents:
+            self._connection.execute(sa.insert(waiting_files), documents)
+
+    def _take_waiting(self, table_id: int, name: str) -> list[Any]:
+        w = waiting_files.c
+        of_partition = (w.table_id == table_id, w.name_hash == name_hash(name))
+        order = (w.since_ms, w.transaction_id, w.number)
+        statement = sa.select(w.payload).where(*of_partition).order_by(*order)
+        values = [v for payload in self._connection.execute(statement).scalars() for v in json.loads(payload)]
+        self._connection.execute(sa.delete(waiting_files).where(*of_partition))
+        return values
+
+    def _living(self, applier: Applier, arrivals: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+        """The rows of the partitions that the write touches."""
+        if self._plan.definition is not None:
+            return []
+        named = sorted({*arrivals, *(() if self._plan.keep is None else (self._plan.keep,))})
+        if self._plan.kind is WriteKind.APPEND:
+            return list(applier.alive(named).values())
+        table = applier.table
+        alive = partitions.c.end_version == ALIVE
+        found = {row["partition_id"]: row for row in reservations.by_values(self._connection, table, named, alive)}
+        predicate = reservations.bound_predicate(self._plan, table)
+        if predicate is not None:
+            found.update(
+                (row["partition_id"], row) for row in reservations.matching(self._connection, table, predicate)
+            )
+        return list(found.values())
+
+    def _sorted_out(
+        self, table: Table, arrivals: Mapping[str, list[DataFile]], living: Sequence[Mapping[str, Any]]
+    ) -> tuple[list[AddPartition], list[Rewrite], list[Mapping[str, Any]]]:
+        """What is to be added, rewritten (or appended to) and dropped."""
+        overwrites = self._plan.kind is not WriteKind.APPEND
+        stays = self._stays(table, arrivals)
+        alive = {row["name"] for row in living}
+        rewrites: list[Rewrite] = []
+        drops: list[Mapping[str, Any]] = []
+        kept = False
+        for row in living:
+            name = row["name"]
+            coming = arrivals.get(name, [])
+            keep = overwrites and stays(name)
+            kept = kept or keep
+            if not overwrites:
+                coming = [*coming, *self._taken_in(row)]
+                if coming:
+                    rewrites.append(Rewrite(row, coming))
+            elif coming or keep:
+                if coming or row["n_files"] or self._plan.relocate:
+                    location = self._location(table, name) if self._plan.relocate else None
+                    rewrites.append(Rewrite(row, coming, clear=True, location=location))
+            else:
+                drops.append(row)
+        new = [name for name in arrivals if name not in alive]
+        keep = self._plan.keep
+        if keep is not None and keep not in arrivals and keep not in alive and not kept:
+            new.append(keep)
+        adds = [
+            AddPartition(name, (*arrivals.get(name, ()), *self._found(name)), self._location(table, name))
+            for name in new
+        ]
+        return adds, rewrites, drops
+
+    def _stays(self, table: Table, arrivals: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- a function of a name
+        """Says whether a partition that gets no files by its name stays registered, empty."""
+        keys = table.definition.keys
+        if not keys or self._plan.keep_emptied:
+            return lambda _: True
+        keep = self._plan.keep
+        if keep is None or keep in arrivals:
+            return lambda _: False
+        digest = claim_hash(typed_values(keep, keys), keys)
+        return lambda name: claim_hash(typed_values(name, keys), keys) == digest
+
+    def _location(self, table: Table, name: str) -> str | None:
+        base = self._plan.base
+        if base == table.definition.location:
+            return None
+        return f"{base}/{name}" if name else base
+
+    def _found(self, name: str) -> list[DataFile]:
+        if self._plan.kind is not WriteKind.APPEND:
+            return []
+        return [DataFile(path, size, at) for path, size, at in self._plan.takes_in.get(name, ())]
+
+    def _taken_in(self, row: Mapping[str, Any]) -> list[DataFile]:
+        """Visible files for a partition that was new at ``check`` and is there now, as by a repair that found them."""
+        found = self._found(row["name"])
+        if not found:
+            return []
+        f = files.c
+        statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
+        present = set(self._connection.execute(statement).scalars())
+        return [file for file in found if file.path not in present]
+
+    def _represented(
+        self, table: Table, adds: Sequence[AddPartition], leaving: Sequence[Mapping[str, Any]]
+    ) -> Iterator[AddPartition]:
+        """The partitions, kept from the metastore where another one has the same values there in another spelling."""
+        gone = {row["name"] for row in leaving}
+        names = [add.name for add in adds if add.name]
+        alive = partitions.c.end_version == ALIVE
+        held = {
+            partition_values(row["name"])
+            for row in reservations.by_values(self._connection, table, names, alive)
+            if row["in_metastore"] and row["name"] not in gone
+        }
+        for add in adds:
+            yield replace(add, in_metastore=not held or partition_values(add.name) not in held)
+
+    def _collect_removals(self, table: Table, ended: Sequence[Mapping[str, Any]]) -> None:
+        """The files that end where they are, and those that the index never knew; moved partitions keep theirs."""
+        if self._plan.relocate:
+            return
+        by_id = {row["partition_id"]: directory(table, row) for row in ended}
+        f = files.c
+        for chunk in chunks(list(by_id), _AT_ONCE):
+            statement = sa.select(f.partition_id, f.path).where(f.partition_id.in_(chunk), f.end_version == ALIVE)
+            for partition_id, path in self._connection.execute(statement):
+                self._removals.append(f"{by_id[partition_id]}/{path}")
+        at = {row["name"]: by_id[row["partition_id"]] for row in ended}
+        for name, paths in self._plan.removes.items():
+            folder = at.get(name) or directory(table, {"name": name, "location": None})
+            self._removals.extend(f"{folder}/{path}" for path in paths)
+
+    def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
+        shown = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed", "rows",
+                 "bytes")  # fmt: skip
+        summary = {"transaction": self._id, **{name: getattr(outcome, name) for name in shown}}
+        messages = applier.record(self._transaction.operation, summary, deliver=deliver, transaction_id=self._id)
+        return replace(outcome, pending_deliveries=messages)
+
+    def _end(self, outcome: WriteOutcome) -> None:
+        t = transaction_files.c
+        self._connection.execute(sa.delete(transaction_files).where(t.transaction_id == self._id))
+        documents = ((len(chunk), to_json(chunk)) for chunk in chunks(self._removals, rows.FILES_PER_DOCUMENT))
+        if self._removals:
+            rows.add_documents(self._connection, self._id, documents, removal=True)
+        self._end_claims(outcome)
+        self._note_application(outcome)
+        self._connection.execute(
+            sa.update(transactions)
+            .where(transactions.c.transaction_id == self._id)
+            .values(
+                state=str(State.COMMITTED),
+                table_id=outcome.table_id,
+                version=outcome.version,
+                outcome=to_json(outcome_to_dict(outcome)),
+                ended_at_ms=self._now,
+            )
+        )
+
+    def _end_claims(self, outcome: WriteOutcome) -> None:
+        mine = transaction_claims.c.transaction_id == self._id
+        if self._plan.definition is not None:
+            self._connection.execute(sa.delete(transaction_claims).where(mine))
+            return
+        self._connection.execute(sa.update(transaction_claims).where(mine).values(version=outcome.version))
+        if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
+            self._forget_claims(outcome.table_id)
+
+    def _forget_claims(self, table_id: int) -> None:
+        """Removes claims that no transaction meets any more: those up to the oldest base version, an hour old."""
+        v, t = table_versions.c, transactions.c
+        old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < self._now - CLAIMS_KEPT_MS)
+        version = self._connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
+        live = sa.select(sa.func.min(t.base_version)).where(
+            t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])
+        )
+        oldest = self._connection.execute(live).scalar()
+        limit = min(n for n in (version or 0, version if oldest is None else oldest) if n is not None)
+        if limit <= 0:
+            return
+        c = transaction_claims.c
+        self._connection.execute(sa.delete(transaction_claims).where(c.table_id == table_id, c.version <= limit))
+        self._connection.execute(
+            sa.update(table_rows).where(table_rows.c.table_id == table_id).values(claims_from=limit)
+        )
+
+    def _note_application(self, outcome: WriteOutcome) -> None:
+        app_id, app_version = self._row["app_id"], self._row["app_version"]
+        if app_id is None:
+            return
+        key = {"table_id": outcome.table_id, "app_hash": name_hash(app_id)}
+        values = {"app_version": app_version, "version": outcome.version, "transaction_id": self._id}
+        a = applications.c
+        updated = self._connection.execute(
+            sa.update(applications).where(a.table_id == key["table_id"], a.app_hash == key["app_hash"]).values(**values)
+        )
+        if not updated.rowcount:
+            self._connection.execute(sa.insert(applications), {**key, "app_id": app_id, **values})

@@ -1,0 +1,379 @@
+"""``reserve``: conflicts are decided, under the lock of the table's row, before any file has a visible name."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
+from metastore.evaluation import Evaluator
+from metastore.identifiers import TableIdentifier
+from metastore.index import transactions as rows
+from metastore.index.bulk import chunks
+from metastore.index.keys import claim_hash, key_row, typed_values
+from metastore.index.namespaces import namespace_not_found
+from metastore.index.predicate_sql import predicate_sql
+from metastore.index.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    namespaces,
+    partitions,
+    table_versions,
+    tables,
+    transaction_claims,
+    transactions,
+)
+from metastore.index.serialization import name_hash, table_from_row, to_json
+from metastore.predicate_json import predicate_from_json
+from metastore.predicates import TRUE, Predicate, bind
+from metastore.transactions.conflicts import Claims, replaces, touched
+from metastore.transactions.model import State, WriteKind
+from metastore.transactions.serialization import plan_from_dict, plan_to_dict
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from metastore.index.engine import Database
+    from metastore.index.transactions import ApplicationVersion
+    from metastore.model import Table
+    from metastore.transactions.model import WritePlan
+
+PREDICATE_CLAIM = ""
+"""The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
+
+_NO_TABLE = 0
+"""The ``table_id`` of a claim on a table's name."""
+
+_AT_ONCE = 100
+
+
+def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
+    """The table's row (with its ``namespace``), which nobody else changes before the transaction ends.
+
+    Raises:
+        TableNotFoundError: It is gone.
+    """
+    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
+    statement = (
+        sa.select(tables, namespace.label("namespace")).where(tables.c.table_id == table_id).with_for_update(of=tables)
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        raise TableNotFoundError(
+            f"The table {shown} was dropped or replaced while it was being written. Nothing was written.",
+            {"table": shown},
+        )
+    return dict(row)
+
+
+def lock_namespace(connection: sa.Connection, namespace: str) -> int:
+    """The namespace's number; nobody else makes a table in it by a write before the transaction ends.
+
+    Raises:
+        NamespaceNotFoundError: There is none.
+    """
+    n = namespaces.c
+    found = connection.execute(sa.select(n.namespace_id).where(n.name == namespace).with_for_update()).scalar()
+    if found is None:
+        raise namespace_not_found(namespace)
+    return int(found)
+
+
+def reserve(database: Database, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
+    """Claims what the transaction touches and moves it from open to reserved; None when that is done.
+
+    Otherwise the batch is committed already: the answer says by which transaction, and nothing was changed.
+
+    Raises:
+        ConflictError: Another transaction, a repair or a partition DDL was first.
+        TableNotFoundError: The table is gone.
+        TableAlreadyExistsError: The table to be created is there.
+        TransactionNotFoundError: There is no such transaction.
+        TransactionStateError: Somebody undid it.
+    """
+    return database.write(lambda connection: _Reservation(connection, transaction_id, plan).run())
+
+
+class _Reservation:
+    def __init__(self, connection: sa.Connection, transaction_id: str, plan: WritePlan) -> None:
+        self._connection = connection
+        self._id = transaction_id
+        self._plan = plan
+        self._row = rows.load_row(connection, transaction_id)
+
+    def run(self) -> ApplicationVersion | None:
+        if self._plan.definition is not None:
+            self._reserve_name()
+            return None
+        locked = lock_table(self._connection, self._row["table_id"], self._row["table_name"])
+        if self._is_reserved():
+            return None
+        duplicate = self._application()
+        if duplicate is not None:
+            return duplicate
+        self._reserve_partitions(table_from_row(locked), locked["claims_from"])
+        return None
+
+    def _is_reserved(self) -> bool:
+        """Whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
+        self._row = rows.load_row(self._connection, self._id, lock=True)
+        if self._row["state"] in (State.ABORTING, State.ABORTED):
+            raise rows.wrong_state(self._row, "be reserved")
+        return bool(self._row["state"] != State.OPEN)
+
+    def _application(self) -> ApplicationVersion | None:
+        app_id, app_version = self._row["app_id"], self._row["app_version"]
+        if app_id is None:
+            return None
+        table_id = self._row["table_id"]
+        known = rows.application(self._connection, table_id, app_id)
+        if known is not None and known.app_version >= app_version:
+            return known
+        t = transactions.c
+        statement = sa.select(t.transaction_id).where(
+            t.table_id == table_id, t.state == State.RESERVED, t.app_id == app_id, t.transaction_id != self._id
+        )
+        other = _first(self._connection, statement)
+        if other is not None:
+            raise ConflictError(
+                f"The transaction {other} is committing a batch of the application {app_id[:200]!r} to table "
+                f"{self._row['table_name']}. Nothing was written; retry when it has ended.",
+                {"table": self._row["table_name"], "transaction": other, "app_id": app_id[:200]},
+            )
+        return None
+
+    def _reserve_name(self) -> None:
+        identifier = TableIdentifier.parse(self._row["table_name"])
+        lock_namespace(self._connection, identifier.namespace)
+        if self._is_reserved():
+            return
+        check_name(self._connection, self._row, self._plan.kind)
+        c = transaction_claims.c
+        digest = name_hash(str(identifier))
+        other = _first(
+            self._connection,
+            sa.select(c.transaction_id).where(c.table_id == _NO_TABLE, c.claim_hash == digest),
+        )
+        if other is not None:
+            raise ConflictError(
+                f"The transaction {other} is creating the table {identifier}. Nothing was written; retry when it has "
+                "ended.",
+                {"table": str(identifier), "transaction": other},
+            )
+        self._finish([(digest, str(identifier))], _NO_TABLE)
+
+    def _reserve_partitions(self, table: Table, claims_from: int) -> None:
+        base = self._row["base_version"]
+        predicate = bound_predicate(self._plan, table)
+        staged = (value["partition"] for value in rows.staged_within(self._connection, self._id))
+        names = touched(self._plan, staged)
+        keys = table.definition.keys
+        digests = {claim_hash(typed_values(name, keys), keys): name for name in sorted(names)}
+        mine = Claims(replaces(self._plan), digests, _covers(predicate, table))
+        if base < claims_from and (names or predicate is not None):
+            raise self._conflict(
+                table, None, f"it was read at version {base}, and what was written up to {claims_from} is not known "
+                "any more",
+            )  # fmt: skip
+        ended = self._check_others(table, base, mine, predicate)
+        if mine.exclusive:
+            self._check_changed(table, base, mine, predicate, ended)
+        claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
+        self._finish(claims, table.table_id)
+
+    def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
+        """Raises on a collision; the versions of committed overwrites whose predicates are still to be compared."""
+        ended: set[int] = set()
+        for other_id, (version, theirs) in self._others(table, base, mine).items():
+            both = mine.covers is not None and theirs.covers is not None
+            existing: Sequence[str] = ()
+            if both and version is None:
+                existing = [r["name"] for r in matching(self._connection, table, predicate or TRUE)]
+            elif both and version is not None:
+                ended.add(version)
+            collision = mine.collision(theirs, existing)
+            if collision is not None:
+                raise self._conflict(table, collision, f"the transaction {other_id} writes to it", other_id)
+        return ended
+
+    def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
+        c = transaction_claims.c
+        scope = [
+            c.table_id == table.table_id,
+            c.transaction_id != self._id,
+            sa.or_(c.version.is_(None), c.version > base),
+        ]
+        if not mine.exclusive:
+            scope.append(c.exclusive == 1)
+        statement = sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope)
+        found: list[Any] = []
+        if mine.covers is not None:
+            found.extend(self._connection.execute(statement))
+        elif mine.names:
+            for chunk in chunks([PREDICATE_CLAIM, *mine.names], _AT_ONCE * 5):
+                found.extend(self._connection.execute(statement.where(c.claim_hash.in_(chunk))))
+        others: dict[str, tuple[int | None, Claims]] = {}
+        for row in found:
+            if row.transaction_id not in others:
+                others[row.transaction_id] = (row.version, Claims(bool(row.exclusive), {}))
+            version, claims = others[row.transaction_id]
+            if row.claim_hash == PREDICATE_CLAIM:
+                others[row.transaction_id] = (version, self._with_predicate(row.transaction_id, claims, table))
+            else:
+                assert isinstance(claims.names, dict)
+                claims.names[row.claim_hash] = row.name
+        return others
+
+    def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
+        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]))
+        return Claims(claims.exclusive, claims.names, _covers(bound_predicate(plan, table), table))
+
+    def _check_changed(
+        self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
+    ) -> None:
+        """Raises when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
+        v = table_versions.c
+        others = sa.select(v.version).where(v.table_id == table.table_id, v.version > base, v.transaction_id.is_(None))
+        versions = {*self._connection.execute(others).scalars(), *ended}
+        if not versions:
+            return
+        changed = sa.or_(
+            partitions.c.begin_version > base,
+            sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
+        )
+        found: Iterator[Mapping[str, Any]] = by_values(self._connection, table, list(mine.names.values()), changed)
+        self._raise_if_changed(table, found, versions)
+        if predicate is not None:
+            self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
+
+    def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
+        for row in found:
+            for version in (row["begin_version"], row["end_version"]):
+                if version in versions:
+                    raise self._conflict(table, row["name"], f"version {version} of the table changed it")
+
+    def _conflict(self, table: Table, partition: str | None, why: str, transaction: str | None = None) -> ConflictError:
+        parameters = {"table": str(table.identifier)}
+        if partition is not None:
+            parameters["partition"] = partition[:200]
+        if transaction is not None:
+            parameters["transaction"] = transaction
+        where = f"partition {partition[:200]!r} of " if partition else ""
+        return ConflictError(
+            f"Another writer was first at {where}table {table.identifier}: {why}. Nothing was written; read again and "
+            "retry.",
+            parameters,
+        )
+
+    def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> None:
+        exclusive = int(replaces(self._plan))
+        if claims:
+            self._connection.execute(
+                sa.insert(transaction_claims),
+                [
+                    {
+                        "transaction_id": self._id,
+                        "claim_hash": digest,
+                        "table_id": table_id,
+                        "name": name,
+                        "exclusive": exclusive,
+                        "version": None,
+                    }
+                    for digest, name in claims
+                ],
+            )
+        self._connection.execute(
+            sa.update(transactions)
+            .where(transactions.c.transaction_id == self._id)
+            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)))
+        )
+
+
+def check_name(connection: sa.Connection, row: Mapping[str, Any], kind: WriteKind) -> int | None:
+    """The number of the table that a creation replaces; None where there is none.
+
+    Raises:
+        TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
+        TableNotFoundError: There is no table to replace.
+        ConflictError: Another table has got the name meanwhile.
+    """
+    shown = row["table_name"]
+    current = rows.table_id_of(connection, TableIdentifier.parse(shown))
+    if kind is WriteKind.CREATE and current is not None:
+        raise TableAlreadyExistsError(
+            f"The table {shown} exists already. Choose another name, or use CREATE OR REPLACE TABLE.", {"table": shown}
+        )
+    if kind is WriteKind.REPLACE and current is None:
+        raise TableNotFoundError(f"The table {shown} does not exist in the index.", {"table": shown})
+    if current is not None and current != row["replaces"]:
+        raise ConflictError(
+            f"The table {shown} was created or replaced by somebody else meanwhile. Nothing was written; retry.",
+            {"table": shown},
+        )
+    return current
+
+
+def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
+    """The first value of the first row, or None."""
+    found: str | None = connection.execute(statement.limit(1)).scalar()
+    return found
+
+
+def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
+    """The predicate of an overwrite, ``TRUE`` for the whole table; None of any other write."""
+    if plan.kind is not WriteKind.OVERWRITE:
+        return None
+    if plan.predicate is None:
+        return TRUE
+    return bind(predicate_from_json(plan.predicate), table.definition.keys, str(table.identifier))
+
+
+def _covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
+    if predicate is None:
+        return None
+    keys = table.definition.keys
+    evaluator = Evaluator(predicate, keys)
+    return lambda name: evaluator.matches(typed_values(name, keys))
+
+
+def by_values(
+    connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
+) -> Iterator[dict[str, Any]]:
+    """The rows of partitions whose typed values are those of one of the names, whatever their own names are."""
+    keys = table.definition.keys
+    seen: set[tuple[int, int]] = set()
+    columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
+    for chunk in chunks(names, _AT_ONCE):
+        values = [typed_values(name, keys) for name in chunk]
+        wanted = {claim_hash(v, keys) for v in values}
+        encoded = {tuple(key_row(v, keys)[: len(columns)]) for v in values}
+        same = [sa.and_(sa.true(), *(c == k for c, k in zip(columns, one, strict=True))) for one in sorted(encoded)]
+        statement = sa.select(partitions).where(partitions.c.table_id == table.table_id, sa.or_(*same), clause)
+        for row in connection.execute(statement).mappings().all():
+            version = (row["partition_id"], row["begin_version"])
+            if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
+                seen.add(version)
+                yield dict(row)
+
+
+def matching(
+    connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+
+    def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+        living = chosen.c.end_version == ALIVE if clause is None else sa.true()
+        return (chosen.c.table_id == table.table_id, living)
+
+    dialect = "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
+    keys = table.definition.keys
+    condition = predicate_sql(predicate, keys, dialect, scope, partitions)
+    statement = sa.select(partitions).where(
+        *scope(partitions), condition.within(partitions), sa.true() if clause is None else clause
+    )
+    evaluator = Evaluator(predicate, keys)
+    for row in connection.execute(statement).mappings().all():
+        if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
+            yield dict(row)

@@ -1,0 +1,100 @@
+"""What the tests of transactions in the index share: short ways to begin, reserve and commit writes of named files."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from metastore.index.serialization import definition_to_dict
+from metastore.transactions.model import (
+    Promotion,
+    StagedFile,
+    State,
+    Transaction,
+    WriteKind,
+    WriteOutcome,
+    WritePlan,
+)
+from metastore.transactions.serialization import outcome_from_dict
+
+if TYPE_CHECKING:
+    from metastore.index import Index
+    from metastore.model import Table, TableDefinition
+
+_NUMBERS = itertools.count(1)
+LEASE_MS = 600_000
+
+
+def new_id() -> str:
+    return f"{next(_NUMBERS):032x}"
+
+
+def plan(table: Table, kind: WriteKind = WriteKind.APPEND, **more: Any) -> WritePlan:
+    location = table.definition.location
+    return WritePlan(kind, location, "_staging", more.pop("base", location), Promotion.RENAME, **more)
+
+
+def creation(definition: TableDefinition, kind: WriteKind = WriteKind.CREATE, **more: Any) -> Transaction:
+    location = definition.location
+    made = WritePlan(
+        kind, location, "_staging", location, Promotion.RENAME, definition=definition_to_dict(definition), **more
+    )
+    return transaction(made, table_id=None, table=str(definition.identifier), operation="CTAS", base_version=0)
+
+
+def transaction(plan: WritePlan, *, began_at_ms: int = 1_700_000_000_000, **more: Any) -> Transaction:
+    values = {
+        "transaction_id": new_id(),
+        "operation": "INSERT",
+        "state": State.OPEN,
+        "owner": "test",
+        "expires_at_ms": began_at_ms + LEASE_MS,
+    }
+    return Transaction(began_at_ms=began_at_ms, plan=plan, **{**values, **more})
+
+
+def staged(
+    transaction_id: str, *partitions: str, size: int = 10, rows: int | None = 2, each: int = 1
+) -> list[StagedFile]:
+    """``each`` files for each of the partitions."""
+    return [
+        StagedFile(name, f"part-{i:05d}-{transaction_id}-c000.parquet", size, rows)
+        for name in partitions
+        for i in range(each)
+    ]
+
+
+def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: int = 1, **more: Any) -> Transaction:
+    """A transaction with files staged, at the table's version."""
+    made = transaction(write, table_id=table.table_id, table=str(table.identifier), base_version=table.version, **more)
+    index.begin_transaction(made)
+    if partitions:
+        index.record_files(made.transaction_id, staged(made.transaction_id, *partitions, each=each))
+    return made
+
+
+def finish(index: Index, made: Transaction, *, deliver: bool = False) -> WriteOutcome:
+    """Reserves and commits what ``begin`` made."""
+    assert index.reserve(made.transaction_id, made.plan) is None
+    return outcome_from_dict(index.commit_transaction(made.transaction_id, deliver=deliver).outcome)
+
+
+def write(index: Index, table: Table, plan: WritePlan, *partitions: str, deliver: bool = False) -> WriteOutcome:
+    """One write from its begin to its commit, at the newest version of the table."""
+    return finish(index, begin(index, index.load_table(table.identifier), plan, *partitions), deliver=deliver)
+
+
+def files_by_partition(index: Index, table: Table) -> dict[str, list[str]]:
+    """The names of the files of every partition, now."""
+    now = index.load_table(table.identifier)
+    names = index.list_partitions(now, None).read_all().column("partition").to_pylist()
+    found: dict[str, list[str]] = {name: [] for name in names}
+    for row in index.plan_files(now, None).read_all().to_pylist():
+        found[row["partition"]].append(row["path"])
+    return {name: sorted(paths) for name, paths in found.items()}
+
+
+def relocated(table: Table, transaction_id: str) -> WritePlan:
+    base = f"{table.definition.location}/_catalog_ext_data/{transaction_id}"
+    return replace(plan(table, WriteKind.OVERWRITE_PARTITIONS), base=base, relocate=True)

@@ -1,0 +1,283 @@
+"""Transactions in the index, on SQLite: what each kind of write changes, and what each step refuses."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.changes import AddPartition
+from metastore.errors import (
+    TableAlreadyExistsError,
+    TableNotFoundError,
+    TransactionNotFoundError,
+    TransactionStateError,
+)
+from metastore.index import Index
+from metastore.model import DataFile
+from metastore.transactions.model import State, WriteKind
+from metastore.transactions.serialization import outcome_from_dict
+from tests.index_cases import create, data_files, definition
+from tests.transaction_cases import (
+    begin,
+    creation,
+    files_by_partition,
+    finish,
+    plan,
+    relocated,
+    staged,
+    write,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from metastore.model import Table
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index.open(str(tmp_path / "index.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(index: Index) -> Table:
+    return create(index, keys={"k": "int"})
+
+
+def counts(index: Index, table: Table) -> dict[str, int]:
+    return {name: len(paths) for name, paths in files_by_partition(index, table).items()}
+
+
+def test_an_append_adds_partitions_and_files_in_one_version(index: Index, table: Table) -> None:
+    index.commit(table.table_id, [AddPartition("k=1", data_files(2, 5))], operation="repair", deliver=False)
+    made = begin(index, index.load_table(table.identifier), plan(table), "k=1", "k=2", each=2)
+    assert index.staged_count(made.transaction_id) == 4
+    assert list(index.staged_files(made.transaction_id)) == staged(made.transaction_id, "k=1", "k=2", each=2)
+    assert counts(index, table) == {"k=1": 2}
+    outcome = finish(index, made)
+    assert (outcome.version, outcome.partitions_added, outcome.partitions_changed) == (2, 1, 1)
+    assert (outcome.files_added, outcome.files_removed, outcome.rows, outcome.bytes) == (4, 0, 8, 40)
+    assert counts(index, table) == {"k=1": 4, "k=2": 2}
+    totals = index.load_table(table.identifier).totals
+    assert (totals.partitions, totals.files, totals.bytes, totals.rows) == (2, 6, 241, 18)
+    newest = index.history(table.identifier)[0]
+    assert (newest.operation, newest.summary["transaction"], newest.summary["rows"]) == (
+        "INSERT",
+        made.transaction_id,
+        8,
+    )
+
+
+def test_the_steps_are_taken_once(index: Index, table: Table) -> None:
+    made = begin(index, table, plan(table), "k=1")
+    with pytest.raises(TransactionStateError, match="is open and cannot be committed"):
+        index.commit_transaction(made.transaction_id, deliver=False)
+    assert index.reserve(made.transaction_id, made.plan) is None
+    assert index.reserve(made.transaction_id, made.plan) is None
+    with pytest.raises(TransactionStateError, match="is reserved and cannot take more files"):
+        index.record_files(made.transaction_id, staged(made.transaction_id, "k=2"))
+    first = index.commit_transaction(made.transaction_id, deliver=True)
+    assert first.state is State.COMMITTED
+    assert first == index.commit_transaction(made.transaction_id, deliver=True)
+    assert len(index.pending_deliveries()) == 1
+    assert index.finish_transaction(made.transaction_id)
+    assert not index.finish_transaction(made.transaction_id)
+    assert index.commit_transaction(made.transaction_id, deliver=True).state is State.FINISHED
+    assert index.load_table(table.identifier).version == 1
+
+
+def test_an_aborted_transaction_stays_so(index: Index, table: Table) -> None:
+    made = begin(index, table, plan(table), "k=1")
+    assert not index.move_transaction(made.transaction_id, (State.RESERVED,), State.ABORTING)
+    assert index.move_transaction(made.transaction_id, (State.OPEN,), State.ABORTING, error="the job failed")
+    with pytest.raises(TransactionStateError, match=r"is aborting and cannot be reserved.*the job failed"):
+        index.reserve(made.transaction_id, made.plan)
+    with pytest.raises(TransactionStateError, match="cannot be committed"):
+        index.commit_transaction(made.transaction_id, deliver=False)
+    assert index.staged_count(made.transaction_id) == 1
+    assert index.move_transaction(made.transaction_id, (State.ABORTING,), State.ABORTED)
+    assert index.staged_count(made.transaction_id) == 0
+    assert index.load_transaction(made.transaction_id).error == "the job failed"
+    assert index.load_transaction(made.transaction_id).ended_at_ms is not None
+    assert not index.extend_lease(made.transaction_id, 10**13)
+    with pytest.raises(TransactionNotFoundError, match="no transaction 'x'"):
+        index.load_transaction("x")
+
+
+def test_a_dynamic_overwrite_replaces_by_typed_values(index: Index, table: Table) -> None:
+    changes = [AddPartition(n, data_files(2)) for n in ("k=01", "k=1", "k=2")]
+    index.commit(table.table_id, changes, operation="repair", deliver=False)
+    outcome = write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=1", "k=3", deliver=True)
+    assert counts(index, table) == {"k=1": 1, "k=2": 2, "k=3": 1}
+    assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
+    assert outcome.files_removed == 4
+    folder = table.definition.location
+    assert sorted(index.removals(outcome.transaction_id)) == [
+        f"{folder}/k={k}/part-0000{i}.parquet" for k in ("01", "1") for i in (0, 1)
+    ]
+    (message,) = index.pending_deliveries()
+    told = {kind: [p if kind == "drop" else p["name"] for p in message.payload[kind]] for kind in message.payload}
+    assert told == {"add": ["k=3"], "alter": ["k=1"], "drop": ["k=01"]}
+
+
+def test_an_empty_dynamic_overwrite_makes_no_version(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=1")
+    outcome = write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS))
+    assert (outcome.version, index.load_table(table.identifier).version) == (1, 1)
+    assert counts(index, table) == {"k=1": 1}
+
+
+@pytest.mark.parametrize("registered", ["k=1", "k=01"])
+def test_a_static_overwrite_without_rows_keeps_its_partition(index: Index, table: Table, registered: str) -> None:
+    index.commit(table.table_id, [AddPartition(registered, data_files(2))], operation="repair", deliver=False)
+    outcome = write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS, keep="k=1"))
+    assert counts(index, table) == {registered: 0}
+    assert (outcome.partitions_changed, outcome.files_removed) == (1, 2)
+    write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS, keep="k=9"))
+    assert counts(index, table) == {registered: 0, "k=9": 0}
+
+
+def test_an_overwrite_by_predicate_drops_what_it_empties(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=1", "k=2", "k=3")
+    above = {"op": ">=", "column": "k", "value": "2"}
+    write(index, table, plan(table, WriteKind.OVERWRITE, predicate=above), "k=3", "k=4")
+    assert counts(index, table) == {"k=1": 1, "k=3": 1, "k=4": 1}
+    write(index, table, plan(table, WriteKind.OVERWRITE, predicate=above, keep_emptied=True))
+    assert counts(index, table) == {"k=1": 1, "k=3": 0, "k=4": 0}
+    write(index, table, plan(table, WriteKind.OVERWRITE))
+    assert counts(index, table) == {}
+
+
+def test_a_relocating_overwrite_moves_partitions_and_deletes_nothing(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=1", "k=2")
+    outcome = write(index, table, relocated(table, "abc"), "k=1", "k=3", deliver=True)
+    assert list(index.removals(outcome.transaction_id)) == []
+    now = index.load_table(table.identifier)
+    base = f"{table.definition.location}/_catalog_ext_data/abc"
+    listed = index.list_partitions(now, None).read_all()
+    places = dict(zip(listed.column("partition").to_pylist(), listed.column("location").to_pylist(), strict=True))
+    assert places == {"k=1": f"{base}/k=1", "k=2": None, "k=3": f"{base}/k=3"}
+    (message,) = index.pending_deliveries()
+    assert [p["location"] for p in (*message.payload["add"], *message.payload["alter"])] == [
+        f"{base}/k=3", f"{base}/k=1",
+    ]  # fmt: skip
+    write(index, table, plan(table), "k=1")
+    assert counts(index, table)["k=1"] == 2
+
+
+def test_found_files_are_taken_in_or_removed(index: Index, table: Table) -> None:
+    found = {"k=1": (("old.parquet", 7, 3),), "k=2": (("old.parquet", 7, 3), ("older.parquet", 7, 3))}
+    made = begin(index, table, plan(table, takes_in=found), "k=1", "k=2")
+    already = AddPartition("k=2", (DataFile("old.parquet", 7, 3),))
+    index.commit(table.table_id, [already], operation="repair", deliver=False)
+    finish(index, made)
+    assert counts(index, table) == {"k=1": 2, "k=2": 3}
+    removes = {"k=1": ("stray.parquet",), "k=5": ("other.parquet",)}
+    outcome = write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS, removes=removes), "k=1", "k=5")
+    folder = table.definition.location
+    assert {f"{folder}/k=1/stray.parquet", f"{folder}/k=5/other.parquet"} < set(index.removals(outcome.transaction_id))
+
+
+def test_an_unpartitioned_table_keeps_its_one_partition(index: Index) -> None:
+    table = create(index, "flat")
+    write(index, table, plan(table), "")
+    write(index, table, plan(table, WriteKind.OVERWRITE))
+    assert counts(index, table) == {"": 0}
+    write(index, table, plan(table, WriteKind.OVERWRITE), "")
+    assert counts(index, table) == {"": 1}
+
+
+def test_a_creation_appears_with_its_files(index: Index, table: Table) -> None:
+    made = creation(definition("s", "new", {"k": "int"}))
+    index.begin_transaction(made)
+    index.record_files(made.transaction_id, staged(made.transaction_id, "k=1"))
+    assert "new" not in index.list_tables("s")
+    outcome = finish(index, made, deliver=True)
+    new = index.load_table(definition("s", "new", {}).identifier)
+    assert (new.version, new.totals.partitions, outcome.table_id) == (1, 1, new.table_id)
+    assert index.load_transaction(made.transaction_id).table_id == new.table_id
+    assert [m.operation for m in index.pending_deliveries()] == ["create_table", "sync_partitions"]
+    again = creation(definition("s", "new", {"k": "int"}))
+    index.begin_transaction(again)
+    with pytest.raises(TableAlreadyExistsError, match=r"s\.new exists already"):
+        index.reserve(again.transaction_id, again.plan)
+    assert new.table_id != table.table_id
+
+
+def test_a_replacement_removes_the_old_table_at_the_same_instant(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=1", "k=2")
+    made = creation(definition("s", "t", {"d": "date"}), WriteKind.REPLACE)
+    index.begin_transaction(made)
+    index.record_files(made.transaction_id, staged(made.transaction_id, "d=2025-01-01"))
+    late = begin(index, index.load_table(table.identifier), plan(table), "k=1")
+    finish(index, made, deliver=True)
+    assert [m.operation for m in index.pending_deliveries()] == ["drop_table", "create_table", "sync_partitions"]
+    assert counts(index, table) == {"d=2025-01-01": 1}
+    with pytest.raises(TableNotFoundError, match=r"s\.t was dropped or replaced"):
+        index.reserve(late.transaction_id, late.plan)
+    absent = creation(definition("s", "absent", {}), WriteKind.REPLACE)
+    index.begin_transaction(absent)
+    with pytest.raises(TableNotFoundError, match=r"s\.absent does not exist"):
+        index.reserve(absent.transaction_id, absent.plan)
+
+
+def test_applications_commit_a_batch_once(index: Index, table: Table) -> None:
+    first = begin(index, table, plan(table), "k=1", app_id="a", app_version=3)
+    assert index.find_application(table.table_id, "a") is None
+    finish(index, first)
+    again = begin(index, index.load_table(table.identifier), plan(table), "k=1", app_id="a", app_version=3)
+    known = index.reserve(again.transaction_id, again.plan)
+    assert known is not None
+    assert (known.app_version, known.version, known.transaction_id) == (3, 1, first.transaction_id)
+    assert index.load_transaction(again.transaction_id).state is State.OPEN
+    later = begin(index, index.load_table(table.identifier), plan(table), "k=1", app_id="a", app_version=4)
+    assert finish(index, later).version == 2
+    assert index.find_application(table.table_id, "a") is not None
+
+
+def test_waiting_files_come_when_their_partition_is_due(index: Index, table: Table) -> None:
+    first = begin(index, table, plan(table, waiting=("k=1", "k=2")), "k=1", "k=2", "k=3")
+    outcome = finish(index, first)
+    assert (outcome.waiting, outcome.rows, outcome.files_added) == (2, 6, 1)
+    assert counts(index, table) == {"k=3": 1}
+    waiting = {w.partition: w for w in index.waiting_files(table.table_id)}
+    assert set(waiting) == {"k=1", "k=2"}
+    assert waiting["k=1"].files == (staged(first.transaction_id, "k=1")[0],)
+    assert index.uncommitted_ids(table.table_id, 1) == {first.transaction_id: State.COMMITTED}
+    write(index, table, plan(table, due=("k=1",)), "k=1")
+    assert counts(index, table) == {"k=3": 1, "k=1": 2}
+    assert [w.partition for w in index.waiting_files(table.table_id)] == ["k=2"]
+
+
+def test_repair_is_told_of_what_is_not_committed(index: Index, table: Table) -> None:
+    committed = begin(index, table, plan(table), "k=1")
+    opened = begin(index, table, plan(table), "k=2")
+    aborted = begin(index, table, plan(table), "k=3")
+    index.move_transaction(aborted.transaction_id, (State.OPEN,), State.ABORTED)
+    finish(index, committed)
+    states = {opened.transaction_id: State.OPEN, aborted.transaction_id: State.ABORTED}
+    assert index.uncommitted_ids(table.table_id, 1) == states
+    assert index.uncommitted_ids(table.table_id, 0) == {**states, committed.transaction_id: State.COMMITTED}
+
+
+def test_transactions_are_listed_newest_first(index: Index, table: Table) -> None:
+    made = [begin(index, table, plan(table), began_at_ms=1_700_000_000_000 + i) for i in range(4)]
+    index.extend_lease(made[0].transaction_id, 10**13)
+    finish(index, made[3])
+    ids = [t.transaction_id for t in index.list_transactions(table.table_id)]
+    assert ids == [t.transaction_id for t in reversed(made)]
+    dead = index.list_transactions(states=(State.OPEN,), expired_before_ms=10**12 * 2)
+    assert [t.transaction_id for t in dead] == ids[1:3]
+    assert [t.transaction_id for t in index.list_transactions(limit=1)] == ids[:1]
+    assert index.load_transaction(ids[1]) == made[2]
+
+
+def test_the_outcome_and_statistics_are_kept(index: Index, table: Table) -> None:
+    made = begin(index, table, plan(table), "k=1")
+    outcome = finish(index, made)
+    kept = index.load_transaction(made.transaction_id)
+    assert outcome_from_dict(kept.outcome) == outcome
+    assert (kept.version, kept.state) == (1, State.COMMITTED)
