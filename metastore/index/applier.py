@@ -16,7 +16,13 @@ from metastore.errors import ConflictError, InvalidInputError
 from metastore.index.bulk import chunks, insert_rows
 from metastore.index.clock import now_ms
 from metastore.index.keys import checked_values, has_long_key, key_row
-from metastore.index.outbox import PartitionChanges, ToldPartition, enqueue_partitions, statistics_parameters
+from metastore.index.outbox import (
+    PartitionChanges,
+    ToldPartition,
+    enqueue_for_table,
+    enqueue_partitions,
+    statistics_parameters,
+)
 from metastore.index.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -346,7 +352,14 @@ class Applier:
         self.connection.execute(sa.insert(table_versions), row)
         if not deliver:
             return 0
-        return enqueue_partitions(self.connection, self.table.table_id, self.table.identifier, self.told)
+        table = self.table
+        if table.definition.partition_columns:
+            return enqueue_partitions(self.connection, table.table_id, table.identifier, self.told)
+        whole = [*self.told.added, *self.told.altered]
+        for partition in whole:
+            payload = {"parameters": partition.parameters}
+            enqueue_for_table(self.connection, table.table_id, table.identifier, "alter_table_statistics", payload)
+        return len(whole)
 
 
 def commit(

@@ -202,13 +202,19 @@ class _Committing:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, table_id: int, name: str) -> list[Any]:
-        w = waiting_files.c
+        """Takes out the files of a partition that earlier batches of the same application left waiting."""
+        w, t = waiting_files.c, transactions.c
         of_partition = (w.table_id == table_id, w.name_hash == name_hash(name))
-        order = (w.since_ms, w.transaction_id, w.number)
-        statement = sa.select(w.payload).where(*of_partition).order_by(*order)
-        values = [v for payload in self._connection.execute(statement).scalars() for v in json.loads(payload)]
-        self._connection.execute(sa.delete(waiting_files).where(*of_partition))
-        return values
+        statement = (
+            sa.select(w.transaction_id, w.payload)
+            .join(transactions, t.transaction_id == w.transaction_id)
+            .where(*of_partition, t.app_id == self._row["app_id"])
+            .order_by(w.since_ms, w.transaction_id, w.number)
+        )
+        found = self._connection.execute(statement).all()
+        taken = {row.transaction_id for row in found}
+        self._connection.execute(sa.delete(waiting_files).where(*of_partition, w.transaction_id.in_(sorted(taken))))
+        return [value for row in found for value in json.loads(row.payload)]
 
     def _living(self, applier: Applier, arrivals: Mapping[str, Any]) -> list[Mapping[str, Any]]:
         """The rows of the partitions that the write touches."""

@@ -322,9 +322,9 @@ class Index:
         """The table's transactions with files that the version does not show: theirs, or some that still wait."""
         return transactions.uncommitted_ids(self._database, table_id, version)
 
-    def waiting_files(self, table_id: int) -> Iterator[WaitingFiles]:
-        """The staged files that wait for their partition to be due, partition by partition."""
-        return transactions.waiting(self._database, table_id)
+    def waiting_files(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
+        """The staged files that wait for their partition to be due, of one application or of all."""
+        return transactions.waiting(self._database, table_id, app_id)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""

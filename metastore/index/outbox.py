@@ -48,7 +48,7 @@ class Delivery:
 
     Attributes:
         operation: ``create_namespace``, ``alter_namespace``, ``drop_namespace``, ``create_table``, ``alter_table``,
-            ``drop_table`` or ``sync_partitions``.
+            ``drop_table``, ``sync_partitions`` or ``alter_table_statistics``.
         table: The table's name, or None for a message about the namespace.
         attempts: How often the metastore was asked in vain.
         next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC).

@@ -361,13 +361,16 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
     return {row.transaction_id: State(row.state) for row in rows}
 
 
-def waiting(database: Database, table_id: int) -> Iterator[WaitingFiles]:
-    """The table's waiting files, partition by partition, a document at a time."""
+def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:
+    """The waiting files of a table, or of one application in it, partition by partition, a document at a time."""
     w = waiting_files.c
     keys = (w.name_hash, w.transaction_id, w.number)
     after: tuple[Any, ...] | None = None
     while True:
         statement = sa.select(waiting_files).where(w.table_id == table_id).order_by(*keys).limit(1)
+        if app_id is not None:
+            statement = statement.join(transactions, transactions.c.transaction_id == w.transaction_id)
+            statement = statement.where(transactions.c.app_id == app_id)
         if after is not None:
             hashed, transaction_id, number = after
             statement = statement.where(

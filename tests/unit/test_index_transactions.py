@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -14,6 +14,7 @@ from metastore.errors import (
     TransactionStateError,
 )
 from metastore.index import Index
+from metastore.index.serialization import name_hash
 from metastore.model import DataFile
 from metastore.transactions.model import State, WriteKind
 from metastore.transactions.serialization import outcome_from_dict
@@ -239,17 +240,27 @@ def test_applications_commit_a_batch_once(index: Index, table: Table) -> None:
 
 
 def test_waiting_files_come_when_their_partition_is_due(index: Index, table: Table) -> None:
-    first = begin(index, table, plan(table, waiting=("k=1", "k=2")), "k=1", "k=2", "k=3")
+    stream: dict[str, Any] = {"app_id": "query", "app_version": 1}
+    first = begin(index, table, plan(table, waiting=("k=1", "k=2")), "k=1", "k=2", "k=3", **stream)
     outcome = finish(index, first)
     assert (outcome.waiting, outcome.rows, outcome.files_added) == (2, 6, 1)
     assert counts(index, table) == {"k=3": 1}
-    waiting = {w.partition: w for w in index.waiting_files(table.table_id)}
+    waiting = {w.partition: w for w in index.waiting_files(table.table_id, "query")}
     assert set(waiting) == {"k=1", "k=2"}
     assert waiting["k=1"].files == (staged(first.transaction_id, "k=1")[0],)
     assert index.uncommitted_ids(table.table_id, 1) == {first.transaction_id: State.COMMITTED}
-    write(index, table, plan(table, due=("k=1",)), "k=1")
+    other = begin(index, table, plan(table, waiting=("k=1",)), "k=1", app_id="other", app_version=1)
+    finish(index, other)
+    finish(index, begin(index, table, plan(table, due=("k=1",)), "k=1", app_id="query", app_version=2))
     assert counts(index, table) == {"k=3": 1, "k=1": 2}
-    assert [w.partition for w in index.waiting_files(table.table_id)] == ["k=2"]
+    assert [(w.partition, w.transaction_id) for w in index.waiting_files(table.table_id)] == [
+        (name, made.transaction_id) for name, made in sorted((("k=1", other), ("k=2", first)), key=hashed_name)
+    ]
+    assert [w.partition for w in index.waiting_files(table.table_id, "query")] == ["k=2"]
+
+
+def hashed_name(item: tuple[str, object]) -> str:
+    return name_hash(item[0])
 
 
 def test_repair_is_told_of_what_is_not_committed(index: Index, table: Table) -> None:
