@@ -8,6 +8,7 @@ import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.Scan.ColumnarSupportMode
+import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.v2.{FilePartitionReaderFactory, FileScan}
 import org.apache.spark.sql.internal.connector.SupportsMetadata
@@ -38,6 +39,9 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
     pending.remove()
     new CatalogExtBatch(this, filters)
   }
+
+  override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream =
+    new CatalogExtMicroBatchStream(inner.sparkSession, index.client, index, checkpointLocation)
 
   /** Known without the files, so that planning need not list before a join's filter is there. */
   override lazy val columnarSupportMode: ColumnarSupportMode =

@@ -59,7 +59,8 @@ class CatalogExtTable(
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
     TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.OVERWRITE_BY_FILTER,
-    TableCapability.OVERWRITE_DYNAMIC, TableCapability.TRUNCATE)
+    TableCapability.OVERWRITE_DYNAMIC, TableCapability.TRUNCATE,
+    TableCapability.MICRO_BATCH_READ, TableCapability.STREAMING_WRITE)
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options)

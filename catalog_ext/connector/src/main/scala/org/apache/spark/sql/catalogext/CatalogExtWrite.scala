@@ -13,6 +13,7 @@ import org.apache.spark.sql.connector.distributions.{Distribution, Distributions
 import org.apache.spark.sql.connector.expressions.{Expressions, FieldReference, SortDirection, SortOrder}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite
 import org.apache.spark.sql.execution.datasources.WriteTaskResult
 
 /** A planned write: what it needs of its rows' order, and the batch that does it. */
@@ -43,6 +44,8 @@ class CatalogExtWrite(
     else Array.empty
 
   override def toBatch: BatchWrite = new CatalogExtBatchWrite(this, start)
+
+  override def toStreaming: StreamingWrite = new CatalogExtStreamingWrite(spark, target, settings, info)
 
   /** Begins the transaction of a job; None where the batch is committed already. */
   def start(application: Option[ApplicationBatch]): Option[RunningWrite] =

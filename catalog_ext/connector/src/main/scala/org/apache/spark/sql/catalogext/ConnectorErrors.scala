@@ -54,6 +54,7 @@ object ConnectorErrors {
   val InvalidValue: String = s"${Prefix}_INVALID_VALUE"
   val EnvironmentSetup: String = s"${Prefix}_ENVIRONMENT_SETUP"
   val FileMissing: String = s"${Prefix}_FILE_MISSING"
+  val StreamChanged: String = s"${Prefix}_STREAM_CHANGED"
 
   def analysis(
       code: String,

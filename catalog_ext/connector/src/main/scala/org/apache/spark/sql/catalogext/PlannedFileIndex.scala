@@ -23,7 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 class PlannedFileIndex(
     spark: SparkSession,
-    client: ServiceClient,
+    val client: ServiceClient,
     val catalogName: String,
     val table: TableMetadata,
     override val partitionSchema: StructType,
@@ -34,6 +34,7 @@ class PlannedFileIndex(
   private var pushed: Seq[Expression] = Nil
   private var listed: Option[Seq[PlannedPartition]] = None
   private var runtime: Seq[Expression] = Nil
+  private var ofBatch: Option[Seq[PlannedPartition]] = None
   private var chosen = ScanChoice(0, 0, 0)
 
   /** The partition filters of the scan, before anything is listed. */
@@ -62,12 +63,19 @@ class PlannedFileIndex(
     try (plan, chosen) finally runtime = Nil
   }
 
+  /** Runs `plan` with these partitions in place of the table's: those of one batch of a stream. */
+  def withPartitions[T](partitions: Seq[PlannedPartition])(plan: => T): T = synchronized {
+    ofBatch = Some(partitions)
+    try plan finally ofBatch = None
+  }
+
   // FileScan passes the filters that push() was given.
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
     synchronized {
-      val partitions =
+      val partitions = ofBatch.getOrElse {
         if (runtime.isEmpty) static
         else listed.fold(fetch(pushed ++ runtime))(keep(_, runtime))
+      }
       chosen = ScanChoice(partitions.size, partitions.iterator.map(_.files.size.toLong).sum, partitions.iterator.map(_.bytes).sum)
       partitions.map(_.directory)
     }

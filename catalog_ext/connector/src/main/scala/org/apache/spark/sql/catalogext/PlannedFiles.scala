@@ -50,22 +50,16 @@ private class PlannedFileRows(tableLocation: String, values: PartitionValues) {
   private var rowCount: Option[Long] = Some(0L)
 
   def add(batch: VectorSchemaRoot): Unit = {
-    val ids = batch.getVector("partition_id").asInstanceOf[BigIntVector]
-    val names = batch.getVector("partition").asInstanceOf[VarCharVector]
-    val locations = batch.getVector("location").asInstanceOf[VarCharVector]
-    val paths = batch.getVector("path").asInstanceOf[VarCharVector]
-    val sizes = batch.getVector("size").asInstanceOf[BigIntVector]
-    val modified = batch.getVector("modified_ms").asInstanceOf[BigIntVector]
-    val rows = batch.getVector("rows").asInstanceOf[BigIntVector]
+    val rows = new PlannedRows(tableLocation, batch)
     for (i <- 0 until batch.getRowCount) {
-      if (name == null || ids.get(i) != currentId) {
+      if (name == null || rows.partitionId(i) != currentId) {
         finish()
-        currentId = ids.get(i)
-        name = string(names, i)
-        directory = if (locations.isNull(i)) join(tableLocation, name) else string(locations, i)
+        currentId = rows.partitionId(i)
+        name = rows.partition(i)
+        directory = rows.directory(i)
       }
-      files += status(join(directory, string(paths, i)), sizes.get(i), modified.get(i))
-      rowCount = if (rows.isNull(i)) None else rowCount.map(_ + rows.get(i))
+      files += rows.status(i, directory)
+      rowCount = rows.rowCount(i).flatMap(count => rowCount.map(_ + count))
     }
   }
 
@@ -80,19 +74,37 @@ private class PlannedFileRows(tableLocation: String, values: PartitionValues) {
     rowCount = Some(0L)
     name = null
   }
+}
+
+/** The rows of one batch of `tables/plan`, or of `tables/changes`, which has its columns too. */
+private[catalogext] class PlannedRows(tableLocation: String, batch: VectorSchemaRoot) {
+  private val ids = batch.getVector("partition_id").asInstanceOf[BigIntVector]
+  private val names = batch.getVector("partition").asInstanceOf[VarCharVector]
+  private val locations = batch.getVector("location").asInstanceOf[VarCharVector]
+  private val paths = batch.getVector("path").asInstanceOf[VarCharVector]
+  private val sizes = batch.getVector("size").asInstanceOf[BigIntVector]
+  private val modified = batch.getVector("modified_ms").asInstanceOf[BigIntVector]
+  private val rows = batch.getVector("rows").asInstanceOf[BigIntVector]
+
+  def partitionId(row: Int): Long = ids.get(row)
+  def partition(row: Int): String = string(names, row)
+  def directory(row: Int): String =
+    if (locations.isNull(row)) join(tableLocation, partition(row)) else string(locations, row)
+  def rowCount(row: Int): Option[Long] = Option.when(!rows.isNull(row))(rows.get(row))
+
+  /** The file. Its path is text as on the store, never percent-encoded: what Hadoop's Path(String) takes. */
+  def status(row: Int, directory: String): FileStatus =
+    new FileStatus(
+      sizes.get(row), false, 1, PlannedRows.NoBlockSize, modified.get(row), new Path(join(directory, string(paths, row))))
 
   private def string(vector: VarCharVector, row: Int): String =
     new String(vector.get(row), java.nio.charset.StandardCharsets.UTF_8)
 
   private def join(parent: String, child: String): String =
     if (child.isEmpty) parent else if (parent.endsWith("/")) parent + child else s"$parent/$child"
-
-  /** `path` is text as on the store, never percent-encoded: what Hadoop's Path(String) takes. */
-  private def status(path: String, size: Long, modifiedMillis: Long): FileStatus =
-    new FileStatus(size, false, 1, PlannedFileRows.NoBlockSize, modifiedMillis, new Path(path))
 }
 
-private object PlannedFileRows {
+private object PlannedRows {
   // Spark splits by size alone; only a LocatedFileStatus tells it of blocks.
   private val NoBlockSize = 0L
 }
