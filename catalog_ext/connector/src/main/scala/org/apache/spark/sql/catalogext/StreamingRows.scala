@@ -27,7 +27,7 @@ object StreamingRows {
     val table = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
       StructType(target.metadata.partitionColumns ++ target.metadata.columns))
     val columns = info.schema().map(field => fitted(target, table, field)).toArray
-    val fits = columns.zip(info.schema()).forall { case (to, from) => to.dataType == from.dataType && to.nullable }
+    val fits = columns.zip(info.schema()).forall { case (to, from) => to.dataType == from.dataType && (to.nullable || !from.nullable) }
     new StreamingRows(
       new FittedWriteInfo(info, StructType(columns)),
       Option.when(!fits)(RowConversion(info.schema(), StructType(columns), SQLConf.get.sessionLocalTimeZone)))

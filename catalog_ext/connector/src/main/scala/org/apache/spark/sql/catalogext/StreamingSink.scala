@@ -44,7 +44,9 @@ class CatalogExtStreamingWrite(
     running.foreach(_.abort(s"epoch $epochId of query $queryId failed"))
 
   // Spark tells of the epoch only at its commit; the query's thread carries the number.
-  private def epoch: Long = spark.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY).toLong
+  private def epoch: Long = Option(spark.sparkContext.getLocalProperty(MicroBatchExecution.BATCH_ID_KEY)).getOrElse(
+    throw ConnectorErrors.notSupported(
+      s"Table ${target.tableName} is written in micro-batches: use another trigger than a continuous one.")).toLong
 
   private def reload(): TableMetadata = {
     val request = obj("namespace" -> text(target.metadata.namespace), "name" -> text(target.metadata.name))

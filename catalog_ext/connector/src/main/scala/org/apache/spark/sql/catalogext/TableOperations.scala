@@ -28,8 +28,10 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       .items("tables").map(node => Identifier.of(namespace, node.asText())).toArray
   }
 
-  def load(ident: Identifier): CatalogExtTable =
+  def load(ident: Identifier): CatalogExtTable = {
+    StreamingQueries.awaitEnds()
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/load", named(ident)))))
+  }
 
   def exists(ident: Identifier): Boolean = try {
     load(ident)
