@@ -386,7 +386,7 @@ class _Committing:
 
     def _note_application(self, outcome: WriteOutcome) -> None:
         app_id, app_version = self._row["app_id"], self._row["app_version"]
-        if app_id is None:
+        if app_id is None or app_version is None:
             return
         key = {"table_id": outcome.table_id, "app_hash": name_hash(app_id)}
         values = {"app_version": app_version, "version": outcome.version, "transaction_id": self._id}

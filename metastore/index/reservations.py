@@ -129,7 +129,8 @@ class _Reservation:
             return None
         table_id = self._row["table_id"]
         known = rows.application(self._connection, table_id, app_id)
-        if known is not None and known.app_version >= app_version:
+        # Without a version the transaction is the application's, but none of its batches: the end of a stream.
+        if known is not None and app_version is not None and known.app_version >= app_version:
             return known
         t = transactions.c
         statement = sa.select(t.transaction_id).where(
