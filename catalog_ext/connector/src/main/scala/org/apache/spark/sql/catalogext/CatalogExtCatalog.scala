@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException}
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -15,7 +15,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * It only joins the three groups of operations to Spark's interfaces, so that another leaf (the session catalog, one
  * with views) can join the same groups to others.
  */
-class CatalogExtCatalog extends TableCatalog with SupportsNamespaces with ProcedureCatalog {
+class CatalogExtCatalog extends StagingTableCatalog with SupportsNamespaces with ProcedureCatalog {
   private var catalogName: String = _
   private var namespaces: NamespaceOperations = _
   private var tables: TableOperations = _
@@ -49,15 +49,20 @@ class CatalogExtCatalog extends TableCatalog with SupportsNamespaces with Proced
 
   override def listTables(namespace: Array[String]): Array[Identifier] = tables.list(namespace)
   override def loadTable(ident: Identifier): Table =
-    // Spark asks whether a table is there by loading it; a missing namespace then is a missing table.
-    try tables.load(ident) catch {
-      case _: NoSuchNamespaceException => throw new NoSuchTableException(ident)
-    }
-  override def tableExists(ident: Identifier): Boolean =
-    try tables.exists(ident) catch {
-      case _: NoSuchNamespaceException => false
-    }
+    tables.load(ident)
+  // The target of a statement that writes.
+  override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
+    tables.loadForWrite(ident, privileges.asScala.toSet)
+  override def capabilities(): util.Set[TableCatalogCapability] =
+    util.EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
+  override def tableExists(ident: Identifier): Boolean = tables.exists(ident)
   override def createTable(ident: Identifier, info: TableInfo): Table = tables.create(ident, info)
+  override def stageCreate(ident: Identifier, info: TableInfo): StagedTable =
+    tables.stage(ident, info, WriteKind.Create)
+  override def stageReplace(ident: Identifier, info: TableInfo): StagedTable =
+    tables.stage(ident, info, WriteKind.Replace)
+  override def stageCreateOrReplace(ident: Identifier, info: TableInfo): StagedTable =
+    tables.stage(ident, info, WriteKind.CreateOrReplace)
   override def alterTable(ident: Identifier, changes: TableChange*): Table = tables.alter(ident, changes)
   override def dropTable(ident: Identifier): Boolean = tables.drop(ident, purge = false)
   override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)

@@ -4,15 +4,19 @@ import org.apache.spark.sql.{SparkSession, SparkSessionExtensions}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{ResolvedPartitionSpec, ResolvedTable}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, GenericInternalRow}
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, RecoverPartitions, RepairTable, ShowPartitions}
+import org.apache.spark.sql.catalyst.plans.logical.{DeleteFromTable, LogicalPlan, RecoverPartitions, RepairTable,
+  ShowPartitions, TruncatePartition}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
 import org.apache.spark.unsafe.types.UTF8String
 
-/** What `spark.sql.extensions` names: the commands that Spark has for its own tables only. */
+/** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
 class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
-  override def apply(extensions: SparkSessionExtensions): Unit =
+  override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectHintResolutionRule(new MarkInserts(_))
+    extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
+  }
 }
 
 /** Plans partition commands on our tables, before Spark's own strategy refuses them or prints other names. */
@@ -25,7 +29,27 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
     case ShowPartitions(ResolvedTable(_, _, table: CatalogExtTable, _), spec, output)
         if spec.forall(_.isInstanceOf[ResolvedPartitionSpec]) =>
       Seq(ShowPartitionNamesExec(output, table, spec.map(_.asInstanceOf[ResolvedPartitionSpec])))
+    case TruncatePartition(ResolvedTable(_, _, table: CatalogExtTable, _), spec: ResolvedPartitionSpec) =>
+      Seq(TruncatePartitionsExec(table, spec))
+    // Spark's own refusal does not say what can be done.
+    case DeleteFromTable(DataSourceV2ScanRelation(relation, _, _, _, _, _, _), condition) =>
+      relation.table match {
+        case table: CatalogExtTable => table.checkDeletion(condition)
+        case _ =>
+      }
+      Nil
     case _ => Nil
+  }
+}
+
+/** TRUNCATE TABLE ... PARTITION: one request, however many partitions a partial specification has. */
+case class TruncatePartitionsExec(table: CatalogExtTable, spec: ResolvedPartitionSpec) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    table.truncatePartitionsOf(spec.names, spec.ident)
+    CachedPlans.refresh(session, table)
+    Nil
   }
 }
 

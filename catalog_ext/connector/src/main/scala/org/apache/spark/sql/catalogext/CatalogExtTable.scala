@@ -6,12 +6,15 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, PredicateHelper, SubqueryExpression}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
 import org.apache.spark.sql.execution.datasources.FileFormat
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{DataType, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -19,28 +22,36 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /**
  * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` leaves them out;
  * declared ones follow the data columns.
+ *
+ * @param forWrite whether this is the target of a statement: then all partition columns follow the data columns
  */
 class CatalogExtTable(
     val catalogName: String,
     val metadata: TableMetadata,
     val client: ServiceClient,
-    virtualColumnsShown: Boolean)
-  extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns with SupportsAtomicPartitionManagement {
+    virtualColumnsShown: Boolean,
+    forWrite: Boolean = false)
+  extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns
+  with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
 
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
   private lazy val partitions = new TablePartitions(client, metadata)
+  private def deletion = new PartitionDeletion(client, metadata, partitions)
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
   override def schema(): StructType =
-    if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns
+    if (forWrite) metadata.writeSchema
+    else if (metadata.declared) StructType(metadata.columns ++ visibleKeys)
+    else metadata.columns
 
   // For virtual keys Spark would look for the columns in schema() and fail.
   override def partitioning(): Array[Transform] =
-    if (metadata.declared) visibleKeys.fieldNames.map(key => Expressions.identity(quoted(key))) else Array.empty
+    if (metadata.declared || forWrite) visibleKeys.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)))
+    else Array.empty
 
   override def metadataColumns(): Array[MetadataColumn] = {
-    val keys = if (metadata.declared || !virtualColumnsShown) Nil else visibleKeys.toSeq
+    val keys = if (metadata.declared || forWrite || !virtualColumnsShown) Nil else visibleKeys.toSeq
     (keys.map(key => VirtualColumn(
       key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) :+
       VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
@@ -65,8 +76,25 @@ class CatalogExtTable(
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options)
 
-  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder =
-    new CatalogExtWriteBuilder(SparkSession.active, WriteTarget(client, catalogName, metadata), info)
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
+    val marks = WriteMarks.of(info.options())
+    val target = WriteTarget(
+      client, catalogName, metadata, operation = marks.operation, staticKeys = marks.staticKeys, keep = marks.keep)
+    new CatalogExtWriteBuilder(SparkSession.active, target, WriteMarks.without(info))
+  }
+
+  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = deletion.translate(predicates).isDefined
+  override def deleteWhere(predicates: Array[Predicate]): Unit = deletion.delete(predicates)
+  override def truncateTable(): Boolean = deletion.truncateAll()
+  def truncatePartitionsOf(names: Seq[String], ident: InternalRow): Unit = deletion.truncate(names, ident)
+
+  /** Raises an error that says what can be deleted when `condition` cannot. */
+  def checkDeletion(condition: Expression): Unit = {
+    val parts = splitConjunctivePredicates(condition).map(DataSourceV2Strategy.translateFilterV2)
+    if (SubqueryExpression.hasSubquery(condition) || parts.contains(None) || !canDeleteWhere(parts.flatten.toArray)) {
+      throw PartitionDeletion.notOfPartitions(metadata, condition.sql)
+    }
+  }
 
   override def partitionSchema(): StructType = partitions.schema
 
@@ -84,8 +112,8 @@ class CatalogExtTable(
     throw noPartitionDdl("ADD PARTITION")
   override def dropPartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("DROP PARTITION")
   override def purgePartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("DROP PARTITION ... PURGE")
-  override def truncatePartition(ident: InternalRow): Boolean = throw noPartitionDdl("TRUNCATE PARTITION")
-  override def truncatePartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("TRUNCATE PARTITION")
+  override def truncatePartition(ident: InternalRow): Boolean = deletion.truncate(partitionSchema().fieldNames, ident)
+  override def truncatePartitions(idents: Array[InternalRow]): Boolean = deletion.truncate(idents)
   override def renamePartition(from: InternalRow, to: InternalRow): Boolean = throw noPartitionDdl("RENAME PARTITION")
   override def replacePartitionMetadata(ident: InternalRow, properties: util.Map[String, String]): Unit =
     throw noPartitionDdl("partition properties")
@@ -93,8 +121,6 @@ class CatalogExtTable(
   private def noPartitionDdl(command: String): Throwable = ConnectorErrors.notSupported(
     s"This version of catalog-ext has no $command (table ${name()}). Change the directories on the store, then run " +
       s"CALL $catalogName.system.repair_partitions(table => '${metadata.qualifiedName}', mode => 'sync').")
-
-  private def quoted(key: String): String = s"`${key.replace("`", "``")}`"
 
   // An equal table at an equal version reads the same: cached plans are found by this.
   override def equals(other: Any): Boolean = other match {

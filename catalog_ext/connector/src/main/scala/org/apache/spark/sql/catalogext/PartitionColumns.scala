@@ -23,6 +23,9 @@ object PartitionColumns {
     })
   }
 
+  /** The name as an identifier in SQL. */
+  def quoted(key: String): String = s"`${key.replace("`", "``")}`"
+
   def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
 
   private def hidden(table: TableMetadata, key: String, resolver: Resolver): Boolean =

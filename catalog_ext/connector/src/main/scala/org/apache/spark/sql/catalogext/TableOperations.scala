@@ -5,11 +5,13 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
-import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, TableChange, TableInfo}
+import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog, TableChange, TableInfo,
+  TableWritePrivilege}
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
@@ -28,9 +30,37 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       .items("tables").map(node => Identifier.of(namespace, node.asText())).toArray
   }
 
-  def load(ident: Identifier): CatalogExtTable = {
+  /** The table, or one of its metadata tables (`sales.trips.history`). */
+  def load(ident: Identifier): Table =
+    MetadataTable.named(ident).fold[Table](table(metadata(ident))) { case (of, name) =>
+      new MetadataTable(catalogName, metadata(of), client, name)
+    }
+
+  /** The table with its partition columns after the data columns, for statements that write. */
+  def loadForWrite(ident: Identifier, privileges: Set[TableWritePrivilege]): Table = {
+    if (MetadataTable.named(ident).isDefined) throw ConnectorErrors.notSupported(
+      s"$catalogName.$ident is a metadata table, which nobody writes.")
+    val loaded = metadata(ident)
+    if (privileges.contains(TableWritePrivilege.INSERT)) refuseHiddenKeys(loaded)
+    new CatalogExtTable(
+      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), forWrite = true)
+  }
+
+  /** Which of the two columns a row's value is for, nothing says. */
+  private def refuseHiddenKeys(table: TableMetadata): Unit = {
+    val resolver = SQLConf.get.resolver
+    val hidden = table.partitionColumns.fieldNames.filter(key => table.columns.fieldNames.exists(resolver(_, key)))
+    if (hidden.nonEmpty) throw ConnectorErrors.notSupported(
+      s"Table $catalogName.${table.qualifiedName} cannot be written: it has a data column and a partition column of " +
+        s"the name '${hidden.head}', and a row has one value for it. Register the table again without the data column.")
+  }
+
+  // Spark asks whether a table is there by loading it; a missing namespace then is a missing table.
+  private def metadata(ident: Identifier): TableMetadata = try {
     StreamingQueries.awaitEnds()
-    table(TableMetadata.fromJson(translating(ident)(client.call("tables/load", named(ident)))))
+    TableMetadata.fromJson(translating(ident)(client.call("tables/load", named(ident))))
+  } catch {
+    case _: NoSuchNamespaceException => throw new NoSuchTableException(ident)
   }
 
   def exists(ident: Identifier): Boolean = try {
@@ -40,7 +70,29 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _: NoSuchTableException => false
   }
 
-  def create(ident: Identifier, info: TableInfo): CatalogExtTable = {
+  def create(ident: Identifier, info: TableInfo): CatalogExtTable =
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", definition(ident, info)))))
+
+  /** The table that a CREATE or REPLACE is about to make; nothing is sent yet but the question for the namespace. */
+  def stage(ident: Identifier, info: TableInfo, kind: WriteKind): StagedCatalogExtTable = {
+    val request = definition(ident, info)
+    if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
+    val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
+    val (columns, keys) = split(ident, info.schema(), info.partitions().toSeq)
+    val schema = StructType(info.schema().map { field =>
+      if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
+    })
+    val metadata = TableMetadata(
+      tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
+      format = request.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
+      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
+      request.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
+      totals = TableTotals(0, 0, 0, Some(0)))
+    new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
+  }
+
+  /** The fields of `tables/create`. */
+  private def definition(ident: Identifier, info: TableInfo): ObjectNode = {
     val properties = info.properties().asScala.toMap
     val (columns, keys) = split(ident, info.schema(), info.partitions().toSeq)
     val location = properties.get(TableCatalog.PROP_LOCATION)
@@ -58,7 +110,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       // Spark gives every option twice, once without the prefix.
       "properties", map(plain -- options.keys.map(_.stripPrefix(TableCatalog.OPTION_PREFIX))),
       "comment", text(properties.get(TableCatalog.PROP_COMMENT))))
-    table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", request))))
+    request
   }
 
   /** USING, otherwise STORED AS, otherwise Spark's default. */
