@@ -164,10 +164,6 @@ class TestTables:
         assert "sales" in str(caught.value)
         assert ("PARTITION" in change) == ("repair_partitions" in str(caught.value))
 
-    def test_writes_are_sparks_own_error(self, spark: SparkSession, service: FakeService) -> None:
-        for statement in ("INSERT INTO lake.sales.trips VALUES (1)", "INSERT OVERWRITE lake.sales.trips VALUES (1)"):
-            assert condition(spark, statement) == "UNSUPPORTED_FEATURE.TABLE_OPERATION"
-
     def test_describe(self, spark: SparkSession, service: FakeService) -> None:
         assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
         assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
