@@ -31,6 +31,7 @@ raises the matching Spark exception.
     ├── ConflictError                     somebody else committed first          (retryable)
     ├── TransactionStateError             the transaction is no longer what the step needs, as when it was aborted
     ├── VersionExpiredError               vacuum has forgotten that version of the table
+    ├── CommitStateUnknownError           the write may be committed, and will be if it can: never repeat it blindly
     ├── IndexDatabaseError
     │   ├── IndexUnavailableError         database gone or locked                (retryable)
     │   └── IndexNotAtHeadError           schema is not the one this release wants
@@ -173,6 +174,10 @@ class TransactionStateError(CatalogExtError):
 
 class VersionExpiredError(CatalogExtError):
     code = "CATALOG_EXT_VERSION_EXPIRED"
+
+
+class CommitStateUnknownError(CatalogExtError):
+    code = "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
 
 
 class IndexDatabaseError(CatalogExtError):

@@ -20,7 +20,7 @@ KEYS = {"ds": "DATE", "region": "STRING"}
 
 
 @cache
-def _empty_index() -> bytes:
+def empty_index() -> bytes:
     """A SQLite index at head, made once: migrating takes longer than most tests."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "index.db"
@@ -31,7 +31,7 @@ def _empty_index() -> bytes:
 def local_catalog(folder: Path, *, index: str | None = None, metastore: str | None = None) -> Catalog:
     """A catalog on the index alone, whose namespace ``s`` is there."""
     if index is None and not (folder / "index.db").exists():
-        (folder / "index.db").write_bytes(_empty_index())
+        (folder / "index.db").write_bytes(empty_index())
     catalog = catalog_ext.connect(
         index=index or str(folder / "index.db"), metastore=metastore, warehouse=str(folder / "warehouse")
     )

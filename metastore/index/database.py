@@ -188,6 +188,10 @@ class Index:
         """Those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)
 
+    def located_partitions(self, table: Table) -> dict[str, str]:
+        """The locations of those partitions of the table that are not at its default place for them, by name."""
+        return reader.located_partitions(self._database, table)
+
     def commit(
         self,
         table_id: int,

@@ -142,6 +142,15 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
     return found
 
 
+def located_partitions(database: Database, table: Table) -> dict[str, str]:
+    """The locations of the partitions that are not at ``<table location>/<name>``, at the table's version, by name."""
+    statement = sa.select(partitions.c.name, partitions.c.location).where(
+        *_in_order(partitions, table), partitions.c.location.is_not(None)
+    )
+    with database.reading() as connection:
+        return {row.name: row.location for row in connection.execute(statement)}
+
+
 def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
     return (
         rows.c.table_id == table.table_id,

@@ -105,11 +105,15 @@ class WritePlan:
         keep_emptied: Whether partitions that an ``OVERWRITE`` leaves without files stay registered.
         keep: Name of the fully static partition that stays (or becomes) registered also without rows.
         relocate: Whether an overwrite moves partitions to ``base``.
+        locations: Directories of partitions that are not under ``base``, by name: all of the table's until ``reserve``,
+            then of those that the write touches.
+        lease_ms: How long the owner may give no sign of life.
         definition: Of ``CREATE`` and ``REPLACE``: the table, as ``definition_to_dict`` has it.
         created_location: Whether the table's directory was made for this transaction.
         takes_in: Visible files found in the directories of new partitions, by partition, to be added by an append.
         removes: Visible files unknown to the index in overwritten directories, by partition, to be deleted.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
+        announces: From ``reserve`` on, the partitions that get files and have policies to run for them.
         waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
         due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
             the commit.
@@ -124,11 +128,14 @@ class WritePlan:
     keep_emptied: bool = False
     keep: str | None = None
     relocate: bool = False
+    locations: Mapping[str, str] = field(default_factory=dict)
+    lease_ms: int = 600_000
     definition: Mapping[str, Any] | None = None
     created_location: bool = False
     takes_in: Mapping[str, tuple[tuple[str, int, int], ...]] = field(default_factory=dict)
     removes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partition_commit: Mapping[str, str] = field(default_factory=dict)
+    announces: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     due: tuple[str, ...] = ()
 

@@ -15,6 +15,7 @@ from catalog_ext.setting import Scope, Setting
 from catalog_ext.settings import Settings
 from metastore.errors import InvalidConfigurationError
 from metastore.model import PartitionMode
+from metastore.transactions import faults
 
 PROJECT = Path(__file__).resolve().parents[2]
 
@@ -165,7 +166,7 @@ def test_every_environment_variable_is_a_setting() -> None:
     )
     variables = found - {c for pair in codes for c in pair}
     assert {"CATALOG_EXT_INDEX", "CATALOG_EXT_TOKEN"} <= variables
-    assert variables - {"CATALOG_EXT_"} <= {s.variable for s in SETTINGS}
+    assert variables - {"CATALOG_EXT_", faults.ENVIRONMENT} <= {s.variable for s in SETTINGS}
 
 
 def test_settings_take_effect(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,262 @@
+"""The step before ``reserve``: are the staged files there, and what lies in the directories that the write will own?"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import partial
+from itertools import islice
+from typing import TYPE_CHECKING
+
+from metastore.errors import LocationNotFoundError, TableLayoutError, TableNotFoundError
+from metastore.identifiers import TableIdentifier
+from metastore.index.serialization import definition_from_dict
+from metastore.model import TableType
+from metastore.names import is_hidden, parse_partition_name
+from metastore.predicate_json import predicate_from_json
+from metastore.predicates import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
+from metastore.storage.locations import Location, shown
+from metastore.storage.parallel import in_parallel
+from metastore.storage.promotion import check_staged
+from metastore.storage.store import EntryKind
+from metastore.transactions.model import State, WriteKind
+from metastore.transactions.partition_commit import Decision, PartitionCommit
+from metastore.transactions.places import DATA, Places, transaction_id_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from metastore.index import Index
+    from metastore.model import Table
+    from metastore.storage.store import Entry, Storage
+    from metastore.transactions.model import Transaction, WritePlan
+
+_AT_ONCE = 5000
+_VALUES_AT_ONCE = 100
+
+
+class Checker:
+    """Completes the plan of an open transaction; nothing is changed.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        threads: Directories that are listed at the same time.
+    """
+
+    def __init__(self, index: Index, storage: Storage, threads: int) -> None:
+        self._index = index
+        self._storage = storage
+        self._threads = threads
+
+    def empty_location(self, location: str, staging: str) -> bool:
+        """Whether the directory of a table that is to be created is not there yet.
+
+        Raises:
+            TableLayoutError: It is there and not empty.
+            StorageError: The store refuses or does not answer.
+        """
+        place = Location.parse(location)
+        try:
+            entries = self._storage.list_directory(place)
+        except LocationNotFoundError:
+            if not self._storage.store_has_directories(place):
+                raise
+            return True
+        found = [entry for entry in entries if entry.location.name not in (staging, DATA)]
+        if found:
+            raise TableLayoutError(
+                f"A table cannot be created with contents at {shown(location)}: the directory is not empty, it has "
+                f"{shown(found[0].location.name)}. Choose another location, or empty it.",
+                {"location": location},
+            )
+        return False
+
+    def complete(
+        self, transaction: Transaction, *, keep: str | None, watermark_ms: int | None, final: bool, now_ms: int
+    ) -> WritePlan:
+        """The plan with all that is decided before ``reserve``.
+
+        Args:
+            transaction: Open, its files recorded.
+            keep: The fully static partition that is to be there also without rows.
+            watermark_ms: Of a streaming write, milliseconds since the epoch.
+            final: Whether the query has ended by itself.
+            now_ms: The clock.
+
+        Raises:
+            StagedFileMissingError: A staged file is not there with its size.
+            InvalidInputError: A partition's name does not fit the table.
+            TableNotFoundError: The table is gone.
+            StorageError: The store refuses or does not answer.
+        """
+        plan = transaction.plan
+        places = Places(transaction.transaction_id, plan)
+        names: set[str] = set()
+        files = self._index.staged_files(transaction.transaction_id)
+        while batch := list(islice(files, _AT_ONCE)):
+            names.update(file.partition for file in batch)
+            check_staged(self._storage, [places.place(file) for file in batch])
+        decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+        visible = (names - {*decision.waiting}) | {*decision.due}
+        plan = replace(
+            plan,
+            keep=keep,
+            waiting=decision.waiting,
+            due=decision.due,
+            announces=tuple(sorted(visible)) if plan.partition_commit and self._acts(transaction) else (),
+            locations={name: own for name, own in plan.locations.items() if name in {*names, *decision.due, keep}},
+        )
+        if plan.kind is WriteKind.APPEND:
+            return replace(plan, takes_in=self._taken_in(transaction, plan, places, visible))
+        if plan.relocate or plan.kind is WriteKind.CREATE:
+            return plan
+        return replace(plan, removes=self._removed(transaction, plan, {*names, *([] if keep is None else [keep])}))
+
+    def _keys(self, transaction: Transaction) -> list[str]:
+        if transaction.plan.definition is not None:
+            columns = definition_from_dict(transaction.plan.definition).partition_columns
+        else:
+            columns = self._index.load_table_by_id(transaction.table_id or 0).definition.partition_columns
+        return [column.name for column in columns]
+
+    def _acts(self, transaction: Transaction) -> bool:
+        return PartitionCommit.of(transaction.plan.partition_commit, self._keys(transaction)).acts
+
+    def _partition_commit(
+        self, transaction: Transaction, names: Collection[str], *, watermark_ms: int | None, final: bool, now_ms: int
+    ) -> Decision:
+        if watermark_ms is None and not final:
+            return Decision()
+        commit = PartitionCommit.of(transaction.plan.partition_commit, self._keys(transaction))
+        waiting: dict[str, int] = {}
+        for left in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
+            waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
+        return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+
+    def _taken_in(
+        self, transaction: Transaction, plan: WritePlan, places: Places, names: Collection[str]
+    ) -> Mapping[str, tuple[tuple[str, int, int], ...]]:
+        """Visible files in the directories of partitions that an append to an external table creates."""
+        table_id = transaction.table_id or 0
+        table = self._index.load_table_by_id(table_id)
+        if not names or table.definition.table_type is not TableType.EXTERNAL:
+            return {}
+        new = sorted({*names} - self._index.partition_exists(table, sorted(names)))
+        if not new:
+            return {}
+        # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
+        leaving = self._leaving(table_id)
+        found = self._visible({name: places.directory(name) for name in new})
+        if not any(found.values()):
+            return {}
+        # And these after it: whoever has committed by now has put its files into the index.
+        table = self._index.load_table_by_id(table_id)
+        hidden = self._index.uncommitted_ids(table_id, table.version)
+        there = self._index.partition_exists(table, new)
+        taken = {
+            name: tuple(
+                (entry.location.name, entry.size, entry.modified_ms)
+                for entry in entries
+                if str(entry.location) not in leaving and transaction_id_in(entry.location.name) not in hidden
+            )
+            for name, entries in found.items()
+            if name not in there
+        }
+        return {name: files for name, files in taken.items() if files}
+
+    def _leaving(self, table_id: int) -> set[str]:
+        """The files that committed overwrites have yet to delete."""
+        committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
+        return {str(Location.parse(uri)) for t in committed for uri in self._index.removals(t.transaction_id)}
+
+    def _removed(self, transaction: Transaction, plan: WritePlan, names: set[str]) -> Mapping[str, tuple[str, ...]]:
+        """Visible files that the index does not know in the directories that an overwrite in place replaces."""
+        definition = None if plan.definition is None else definition_from_dict(plan.definition)
+        table = self._replaced(transaction) if definition is not None else self._index.load_table_by_id(
+            transaction.table_id or 0
+        )  # fmt: skip
+        base = Location.parse(plan.location)
+        directories = {name: base.join(name) if name else base for name in names}
+        predicates: list[Predicate] = []
+        if table is not None and definition is None:
+            predicates = list(self._overwritten(plan, table, sorted(names)))
+            for predicate in predicates:
+                directories.update(self._directories(table, predicate))
+        found = self._visible(directories)
+        if not any(found.values()):
+            return {}
+        if table is None:
+            return {name: tuple(e.location.name for e in entries) for name, entries in found.items() if entries}
+        table = self._index.load_table_by_id(table.table_id)
+        hidden = self._index.uncommitted_ids(table.table_id, table.version)
+        known = self._known(table, predicates if definition is None else [TRUE])
+        unknown = {
+            name: tuple(
+                entry.location.name
+                for entry in entries
+                if str(entry.location) not in known and transaction_id_in(entry.location.name) not in hidden
+            )
+            for name, entries in found.items()
+        }
+        return {name: paths for name, paths in unknown.items() if paths}
+
+    def _replaced(self, transaction: Transaction) -> Table | None:
+        """The table of the name that a creation takes, if there is one."""
+        try:
+            return self._index.load_table(TableIdentifier.parse(transaction.table))
+        except TableNotFoundError:
+            return None
+
+    def _overwritten(self, plan: WritePlan, table: Table, names: Sequence[str]) -> Iterator[Predicate]:
+        """Bound predicates that are true for the partitions that lose their files."""
+        keys = table.definition.keys
+        shown_table = str(table.identifier)
+        if plan.kind is WriteKind.OVERWRITE:
+            unbound = TRUE if plan.predicate is None else predicate_from_json(plan.predicate)
+            yield bind(unbound, keys, shown_table)
+        if not keys:
+            yield TRUE
+            return
+        for start in range(0, len(names), _VALUES_AT_ONCE):
+            alternatives = tuple(
+                And(
+                    tuple(
+                        IsNull(key) if value is None else Comparison(Operator.EQ, key, value)
+                        for key, value in parse_partition_name(name)
+                    )
+                )
+                for name in names[start : start + _VALUES_AT_ONCE]
+            )
+            yield bind(Or(alternatives), keys, shown_table)
+
+    def _directories(self, table: Table, predicate: Predicate) -> dict[str, Location]:
+        rows = self._index.list_partitions(table, predicate).read_all()
+        base = Location.parse(table.definition.location)
+        return {
+            name: Location.parse(own) if own is not None else (base.join(name) if name else base)
+            for name, own in zip(rows.column("partition").to_pylist(), rows.column("location").to_pylist(), strict=True)
+        }
+
+    def _known(self, table: Table, predicates: Sequence[Predicate]) -> set[str]:
+        known: set[str] = set()
+        base = table.definition.location
+        for predicate in predicates:
+            for batch in self._index.plan_files(table, predicate):
+                for name, own, path in zip(
+                    *(batch.column(c).to_pylist() for c in ("partition", "location", "path")), strict=True
+                ):
+                    known.add(f"{own or (f'{base}/{name}' if name else base)}/{path}")
+        return known
+
+    def _visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
+        """The visible files directly in each directory; none where there is no directory."""
+        names = sorted(directories)
+        listed = in_parallel(partial(self._files_in, directories), names, self._threads)
+        return dict(zip(names, listed, strict=True))
+
+    def _files_in(self, directories: Mapping[str, Location], name: str) -> list[Entry]:
+        try:
+            entries = self._storage.list_directory(directories[name])
+        except LocationNotFoundError:
+            return []
+        return [e for e in entries if e.kind is EntryKind.FILE and not is_hidden(e.location.name)]

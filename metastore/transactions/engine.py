@@ -1,0 +1,469 @@
+"""The engine of writes: begin, stage, commit, abort, recover. ``docs/spec/commit-protocol.md`` is its contract."""
+
+from __future__ import annotations
+
+import logging
+import os
+import secrets
+import socket
+import threading
+import time
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Protocol
+
+from metastore.durations import duration_s
+from metastore.errors import (
+    CatalogExtError,
+    CommitStateUnknownError,
+    IndexUnavailableError,
+    InvalidConfigurationError,
+    TableNotFoundError,
+    TransactionStateError,
+)
+from metastore.index.clock import now_ms
+from metastore.index.serialization import definition_to_dict
+from metastore.storage.locations import Location
+from metastore.storage.promotion import DEFAULT_THREADS
+from metastore.transactions.checking import Checker
+from metastore.transactions.faults import fault_point
+from metastore.transactions.model import (
+    BeginWrite,
+    BegunWrite,
+    Promotion,
+    State,
+    Transaction,
+    WriteKind,
+    WriteOutcome,
+    WritePlan,
+)
+from metastore.transactions.partition_commit import PartitionCommit, chosen_options
+from metastore.transactions.places import DEFAULT_STAGING, Places, relocation_base
+from metastore.transactions.recovery import Recovery
+from metastore.transactions.serialization import outcome_from_dict
+from metastore.transactions.steps import Steps, Undone, was_undone
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from metastore.index import Index
+    from metastore.model import Table, TableDefinition
+    from metastore.storage.store import Storage
+    from metastore.transactions.model import StagedFile
+    from metastore.transactions.reports import RecoveryReport
+
+logger = logging.getLogger(__name__)
+
+LEASE = "transaction.lease"
+STAGING = "staging-dir"
+STAGING_ALIAS = "hive_staging_dir"
+OVERWRITE_MODE = "overwrite-mode"
+RELOCATE = "relocate"
+DEFAULT_LEASE_S = 600.0
+DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
+
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+_CREATIONS = frozenset((WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE))
+_OVERWRITES = frozenset((WriteKind.OVERWRITE, WriteKind.OVERWRITE_PARTITIONS))
+
+
+class Delivered(Protocol):
+    """What came of telling the metastore."""
+
+    @property
+    def pending(self) -> int:
+        """Messages that it has not taken yet."""
+        ...
+
+
+def _never(_: TableDefinition) -> bool:
+    return False
+
+
+def _nobody() -> None:
+    return None
+
+
+class Transactions:
+    """Writes to the tables of an index; threads may share it.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        threads: Files that one commit promotes at the same time.
+        unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
+        deliver: Says whether the metastore is to be told of a table.
+        follow: Tells it what is due, and returns what came of it; None where there is no metastore.
+        pause: Waits so many seconds.
+    """
+
+    def __init__(
+        self,
+        index: Index,
+        storage: Storage,
+        *,
+        threads: int = DEFAULT_THREADS,
+        unknown_timeout_s: float = DEFAULT_UNKNOWN_TIMEOUT_S,
+        deliver: Callable[[TableDefinition], bool] = _never,
+        follow: Callable[[], Delivered | None] = _nobody,
+        pause: Callable[[float], object] | None = None,
+    ) -> None:
+        self._index = index
+        self._storage = storage
+        self._unknown_timeout_s = unknown_timeout_s
+        self._follow = follow
+        self._pause = pause or threading.Event().wait
+        self._checker = Checker(index, storage, threads)
+        self._steps = Steps(index, storage, deliver, threads)
+        self._recovery = Recovery(index, self._steps)
+
+    def begin(self, request: BeginWrite) -> BegunWrite:
+        """The transaction of a new write, after dead writers' ones of the same table have been recovered.
+
+        Raises:
+            InvalidConfigurationError: An option is none that its key may have.
+            TableLayoutError: A table is to be created in a directory that is not empty.
+            TableNotFoundError: The table is gone.
+            StorageError: The store refuses or does not answer.
+        """
+        fault_point("begin.before")
+        shown = str(_definition(request).identifier)
+        self._recovery.of_table(request.table.table_id if request.table is not None else None, shown)
+        transaction_id = secrets.token_hex(16)
+        plan = self._plan(request, transaction_id)
+        if self._is_duplicate(request):
+            return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
+        now = now_ms()
+        creates = request.kind in _CREATIONS
+        self._index.begin_transaction(
+            Transaction(
+                transaction_id=transaction_id,
+                table_id=None if creates or request.table is None else request.table.table_id,
+                table=shown,
+                operation=request.operation,
+                state=State.OPEN,
+                owner=request.owner,
+                base_version=0 if request.table is None else request.table.version,
+                began_at_ms=now,
+                expires_at_ms=now + plan.lease_ms,
+                plan=plan,
+                app_id=request.app_id,
+                app_version=request.app_version,
+            )
+        )
+        fault_point("begin.after")
+        return BegunWrite(transaction_id, plan, plan.locations, plan.lease_ms)
+
+    def _is_duplicate(self, request: BeginWrite) -> bool:
+        if request.app_id is None or request.app_version is None or request.table is None:
+            return False
+        known = self._index.find_application(request.table.table_id, request.app_id)
+        return known is not None and known.app_version >= request.app_version
+
+    def _plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:
+        definition = _definition(request)
+        options = request.options
+        location = definition.location
+        staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
+        creates = request.kind in _CREATIONS
+        partition_commit = chosen_options(definition.properties, options)
+        PartitionCommit.of(partition_commit, [column.name for column in definition.partition_columns])
+        relocate = (
+            request.kind in _OVERWRITES
+            and options.get(OVERWRITE_MODE) == RELOCATE
+            # The table's own directory stays where it is.
+            and bool(definition.partition_columns)
+        )
+        in_place = request.table is not None and request.table.definition.location == location
+        fresh = creates and not in_place and self._checker.empty_location(location, staging)
+        return WritePlan(
+            kind=request.kind,
+            location=location,
+            staging=staging,
+            base=relocation_base(location, transaction_id) if relocate else location,
+            promotion=Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME,
+            predicate=request.predicate,
+            keep_emptied=request.keep_emptied,
+            relocate=relocate,
+            locations=(
+                {} if relocate or creates or request.table is None else self._index.located_partitions(request.table)
+            ),
+            lease_ms=_lease_ms(options.get(LEASE)),
+            definition=definition_to_dict(definition) if creates else None,
+            created_location=fresh,
+            partition_commit=partition_commit,
+        )
+
+    def heartbeat(self, transaction_id: str) -> int:
+        """When the lease ends now, in milliseconds since the epoch.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is finished, or somebody has undone it.
+        """
+        transaction = self._index.load_transaction(transaction_id)
+        until = now_ms() + transaction.plan.lease_ms
+        if not self._index.extend_lease(transaction_id, until):
+            raise was_undone(self._index.load_transaction(transaction_id))
+        return until
+
+    def stage(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
+        """Records files that tasks have staged; it may be called several times.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not open any more.
+            InvalidInputError: A file does not fit the transaction.
+        """
+        self._stage(self._index.load_transaction(transaction_id), files)
+
+    def _stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
+        fault_point("stage.before")
+        places = Places(transaction.transaction_id, transaction.plan)
+        for file in files:
+            places.check(file)
+        if files:
+            self._index.record_files(transaction.transaction_id, files)
+        fault_point("stage.after")
+
+    def commit(
+        self,
+        transaction_id: str,
+        files: Sequence[StagedFile] = (),
+        *,
+        keep: str | None = None,
+        watermark_ms: int | None = None,
+        final: bool = False,
+    ) -> WriteOutcome:
+        """What the write did, now that it is visible; called again, the same answer.
+
+        Args:
+            transaction_id: An open transaction, or one whose commit was called before.
+            files: The last staged files.
+            keep: The fully static partition that is to be registered also without rows.
+            watermark_ms: Of a streaming write, milliseconds since the epoch.
+            final: Whether the streaming query has ended by itself.
+
+        Raises:
+            ConflictError: Somebody else was first. Nothing of the write was ever visible; it is undone.
+            CommitStateUnknownError: Nobody knows yet whether the write will be committed; ``recover`` sees to it.
+            TransactionStateError: The transaction was undone before.
+            CatalogExtError: The write failed and is undone.
+        """
+        started = time.monotonic()
+        transaction = self._index.load_transaction(transaction_id)
+        if transaction.state is State.OPEN:
+            decided = self._decide(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+            if isinstance(decided, WriteOutcome):
+                return decided
+            transaction = decided
+        transaction = self._forward(transaction)
+        elapsed_ms = round((time.monotonic() - started) * 1000)
+        pending = self._deliver(transaction)
+        if transaction.state is State.COMMITTED:
+            self._clean_up(transaction)
+        outcome = replace(outcome_from_dict(transaction.outcome), pending_deliveries=pending, commit_ms=elapsed_ms)
+        _log(outcome)
+        return outcome
+
+    def _decide(
+        self,
+        transaction: Transaction,
+        files: Sequence[StagedFile],
+        *,
+        keep: str | None,
+        watermark_ms: int | None,
+        final: bool,
+    ) -> Transaction | WriteOutcome:
+        """Stage, check and reserve: the reserved transaction, or the outcome of the batch that was committed before."""
+        try:
+            self._stage(transaction, files)
+            fault_point("check.before")
+            plan = self._checker.complete(
+                transaction, keep=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
+            )
+            fault_point("check.after")
+        except BaseException as error:
+            self._give_up(transaction, error)
+            raise
+        for _ in self._attempts(transaction):
+            try:
+                fault_point("reserve.before")
+                known = self._index.reserve(transaction.transaction_id, plan)
+                fault_point("reserve.after")
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is reserved: %s", error.message)
+                continue
+            except CatalogExtError as error:
+                self._give_up(transaction, error)
+                raise
+            except Exception as error:
+                raise _unknown(transaction, f"{type(error).__name__}: {error}") from error
+            if known is None:
+                return replace(transaction, plan=plan, state=State.RESERVED)
+            self._give_up(transaction, TransactionStateError("its batch is committed already"))
+            return WriteOutcome(
+                transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
+                known.version, duplicate=True,
+            )  # fmt: skip
+        raise AssertionError("the attempts end by raising")
+
+    def _attempts(self, transaction: Transaction) -> Iterator[int]:
+        """Counts attempts, with pauses between them, until ``commit.unknown-timeout``.
+
+        Raises:
+            CommitStateUnknownError: The time is over.
+        """
+        deadline = time.monotonic() + self._unknown_timeout_s
+        attempt = 0
+        while True:
+            yield attempt
+            if time.monotonic() >= deadline:
+                raise _unknown(transaction, "the index database does not answer")
+            self._pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
+            attempt += 1
+
+    def _forward(self, transaction: Transaction) -> Transaction:
+        """The transaction, committed; the owner's way through ``Steps.forward``."""
+        for attempt in self._attempts(transaction):
+            try:
+                if attempt:
+                    transaction = self._index.load_transaction(transaction.transaction_id)
+                return self._steps.forward(transaction)
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is committed: %s", error.message)
+            except Undone as undone:
+                raise undone.reason from undone
+            except CatalogExtError as error:
+                raise _unknown(transaction, error.message) from error
+            except Exception as error:
+                raise _unknown(transaction, f"{type(error).__name__}: {error}") from error
+        raise AssertionError("the attempts end by raising")
+
+    def _deliver(self, transaction: Transaction) -> int:
+        """Tells the metastore; how many messages it has not taken."""
+        try:
+            fault_point("deliver.before")
+            report = self._follow()
+            fault_point("deliver.after")
+        except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
+            logger.warning("Table %s is written; the metastore could not be told yet: %s", transaction.table, error)
+            return int(transaction.outcome.get("pending_deliveries", 0))
+        return 0 if report is None else report.pending
+
+    def _clean_up(self, transaction: Transaction) -> None:
+        try:
+            self._steps.clean_up(transaction)
+        except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
+            logger.warning(
+                "The write %s to table %s is committed; what it replaced could not all be removed, recover does it: %s",
+                transaction.transaction_id,
+                transaction.table,
+                error,
+            )
+
+    def abort(self, transaction_id: str, reason: str) -> None:
+        """Undoes a transaction whose commit was not called.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is reserved or committed, and is not undone any more.
+            CatalogExtError: Some file could not be removed; ``recover`` does it.
+        """
+        self._index.move_transaction(transaction_id, (State.OPEN,), State.ABORTING, error=reason)
+        transaction = self._index.load_transaction(transaction_id)
+        if transaction.state not in (State.ABORTING, State.ABORTED):
+            raise TransactionStateError(
+                f"The write {transaction_id} to table {transaction.table} is {transaction.state} and cannot be aborted "
+                "any more. Call commit again, or recover, to see it through.",
+                {"transaction": transaction_id, "table": transaction.table, "state": str(transaction.state)},
+            )
+        self._steps.undo(transaction)
+
+    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
+        """Undoes what was never reserved; the owner gets ``error`` whatever comes of it."""
+        reason = error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
+        try:
+            self.abort(transaction.transaction_id, reason)
+        except CatalogExtError as trouble:
+            logger.warning(
+                "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
+                transaction.transaction_id,
+                transaction.table,
+                trouble.message,
+            )
+
+    def delete(self, table: Table, predicate: Any, truncate: bool) -> WriteOutcome:  # noqa: ANN401 -- JSON
+        """Deletes the partitions that a predicate is true for, or with ``truncate`` their files.
+
+        Args:
+            table: The table at the version that the statement read.
+            predicate: The contract's JSON predicate, None for all.
+            truncate: Whether the partitions stay registered.
+
+        Raises:
+            ConflictError: Somebody else changed one of them meanwhile.
+            CatalogExtError: As ``commit``.
+        """
+        request = BeginWrite(
+            WriteKind.OVERWRITE,
+            "TRUNCATE" if truncate else "DELETE",
+            owner=f"{socket.gethostname()}:{os.getpid()}",
+            table=table,
+            predicate=predicate,
+            keep_emptied=truncate,
+        )
+        return self.commit(self.begin(request).transaction_id)
+
+    def recover(
+        self, table: Table | None = None, older_than_s: float | None = None, *, dry_run: bool = False
+    ) -> RecoveryReport:
+        """Finishes or undoes every transaction whose owner is gone; one that fails does not stop the others.
+
+        Args:
+            table: Only its transactions; None for all.
+            older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
+            dry_run: Preview only.
+        """
+        report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
+        if not dry_run and report.transactions:
+            try:
+                self._follow()
+            except CatalogExtError as error:
+                logger.warning("The metastore could not be told of what was recovered yet: %s", error.message)
+        return report
+
+
+def _definition(request: BeginWrite) -> TableDefinition:
+    definition = request.definition or (None if request.table is None else request.table.definition)
+    if definition is None:
+        raise TableNotFoundError("A write needs a table or the definition of one.")
+    return definition
+
+
+def _lease_ms(text: str | None) -> int:
+    seconds = DEFAULT_LEASE_S if text is None else duration_s(text)
+    if seconds is None or seconds <= 0:
+        raise InvalidConfigurationError(
+            f"{text!r} is not a value of {LEASE!r}. Give a duration such as 10m.", {"key": LEASE}
+        )
+    return round(seconds * 1000)
+
+
+def _unknown(transaction: Transaction, why: str) -> CommitStateUnknownError:
+    return CommitStateUnknownError(
+        f"Whether the write {transaction.transaction_id} to table {transaction.table} is committed is not known yet: "
+        f"{why}. Nothing of it was deleted. Do not run the statement again before "
+        "recover (by the next writer of the table, or by 'catalog-ext recover') has seen the transaction through.",
+        {"transaction": transaction.transaction_id, "table": transaction.table},
+    )
+
+
+def _log(outcome: WriteOutcome) -> None:
+    logger.info(
+        "%s to %s: version %d, partitions +%d -%d ~%d, files +%d -%d, %d rows, %d bytes, %d ms, %d pending for the "
+        "metastore (transaction %s)",
+        outcome.operation, outcome.table, outcome.version, outcome.partitions_added, outcome.partitions_removed,
+        outcome.partitions_changed, outcome.files_added, outcome.files_removed, outcome.rows, outcome.bytes,
+        outcome.commit_ms, outcome.pending_deliveries, outcome.transaction_id,
+    )  # fmt: skip

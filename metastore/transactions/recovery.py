@@ -1,0 +1,125 @@
+"""Recovery: transactions whose owner is gone are finished or undone, by the steps that the owner would have taken."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from metastore.errors import CatalogExtError
+from metastore.index.clock import now_ms
+from metastore.transactions.model import State
+from metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
+from metastore.transactions.steps import Undone
+
+if TYPE_CHECKING:
+    from metastore.index import Index
+    from metastore.model import Table
+    from metastore.transactions.model import Transaction
+    from metastore.transactions.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+_UNFINISHED = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+_LEASE_OVER = "its owner has given no sign of life for longer than its lease"
+
+
+class Recovery:
+    """Sees transactions through whose owner is gone.
+
+    Args:
+        index: The index.
+        steps: The protocol's steps.
+    """
+
+    def __init__(self, index: Index, steps: Steps) -> None:
+        self._index = index
+        self._steps = steps
+
+    def of_table(self, table_id: int | None, name: str) -> None:
+        """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it."""
+        for transaction in self._found(table_id, None):
+            if table_id is not None or (transaction.table == name and transaction.table_id is None):
+                found = self._recover(transaction)
+                if found.action is RecoveryAction.FAILED:
+                    logger.warning(
+                        "The dead write %s to table %s could not be recovered yet: %s",
+                        found.transaction_id,
+                        found.table,
+                        found.error,
+                    )
+
+    def recover(self, table: Table | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
+        """What became of every transaction whose owner is gone; see ``Transactions.recover``."""
+        found = self._found(None if table is None else table.table_id, older_than_s)
+        if table is not None:
+            # A replacement belongs to no table before it is committed.
+            name = str(table.identifier)
+            found += [t for t in self._found(None, older_than_s) if t.table_id is None and t.table == name]
+        found.sort(key=lambda t: t.began_at_ms)
+        return RecoveryReport(tuple((self._preview if dry_run else self._recover)(t) for t in found), dry_run)
+
+    def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
+        now = now_ms()
+        if older_than_s is None:
+            return self._index.list_transactions(table_id, states=_UNFINISHED, expired_before_ms=now)
+        found = self._index.list_transactions(table_id, states=_UNFINISHED)
+        return [t for t in found if t.expires_at_ms - t.plan.lease_ms <= now - older_than_s * 1000]
+
+    def _preview(self, transaction: Transaction) -> RecoveredTransaction:
+        undone = transaction.state in (State.OPEN, State.ABORTING)
+        action = RecoveryAction.WOULD_UNDO if undone else RecoveryAction.WOULD_FINISH
+        return self._entry(transaction, action, transaction.error)
+
+    def _recover(self, transaction: Transaction) -> RecoveredTransaction:
+        files = 0
+        try:
+            files = self._index.staged_count(transaction.transaction_id)
+            action, error = self._see_through(transaction)
+        except CatalogExtError as trouble:
+            action, error = RecoveryAction.FAILED, trouble.message
+        except Exception as trouble:
+            logger.warning(
+                "Recovery of the write %s met an unexpected error.", transaction.transaction_id, exc_info=True
+            )
+            action, error = RecoveryAction.FAILED, f"{type(trouble).__name__}: {trouble}"
+        entry = self._entry(transaction, action, error, files)
+        logger.info(
+            "Recovered the write %s (%s to %s, of %s): %s%s",
+            entry.transaction_id,
+            entry.operation,
+            entry.table,
+            entry.owner,
+            entry.action,
+            f", {error}" if error else "",
+        )
+        return entry
+
+    def _see_through(self, transaction: Transaction) -> tuple[RecoveryAction, str | None]:
+        """Takes the steps that are left, and says what became of the transaction."""
+        if transaction.state is State.OPEN:
+            moved = self._index.move_transaction(
+                transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_LEASE_OVER
+            )
+            transaction = self._index.load_transaction(transaction.transaction_id)
+            if not moved and transaction.state is State.FINISHED:
+                return RecoveryAction.FINISHED, None
+        if transaction.state in (State.ABORTING, State.ABORTED):
+            self._steps.undo(transaction)
+            return RecoveryAction.UNDONE, transaction.error
+        try:
+            committed = self._steps.forward(transaction)
+        except Undone as undone:
+            return RecoveryAction.UNDONE, undone.reason.message
+        if committed.state is State.COMMITTED:
+            self._steps.clean_up(committed)
+        return RecoveryAction.FINISHED, None
+
+    def _entry(
+        self, transaction: Transaction, action: RecoveryAction, error: str | None, files: int | None = None
+    ) -> RecoveredTransaction:
+        if files is None:
+            files = self._index.staged_count(transaction.transaction_id)
+        return RecoveredTransaction(
+            transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
+            error,
+        )  # fmt: skip

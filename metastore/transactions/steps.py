@@ -1,0 +1,334 @@
+"""The steps of the commit protocol, each of which may be repeated; owner and recoverer take the same ones.
+
+``docs/spec/commit-protocol.md`` says what each step is for, and what is there if it is the last one.
+"""
+
+from __future__ import annotations
+
+import logging
+from itertools import islice
+from typing import TYPE_CHECKING, TypeVar
+
+from metastore.errors import (
+    CatalogExtError,
+    IndexDatabaseError,
+    StagedFileMissingError,
+    TableNotFoundError,
+    TransactionStateError,
+)
+from metastore.index.serialization import definition_from_dict
+from metastore.storage.locations import Location
+from metastore.storage.promotion import promote, undo
+from metastore.transactions.faults import fault_point
+from metastore.transactions.model import Promotion, State
+from metastore.transactions.partition_commit import PartitionCommit, run_policies
+from metastore.transactions.places import Places
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+
+    from metastore.index import Index
+    from metastore.model import TableDefinition
+    from metastore.storage.promotion import StagedPlace
+    from metastore.storage.store import Storage
+    from metastore.transactions.model import StagedFile, Transaction
+
+T = TypeVar("T")
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 5000
+"""Files that are held in memory at a time."""
+
+_HEADS = 3
+"""Up to so many files of a directory on S3 are asked about one by one; of more of them the directory is listed."""
+
+_DELETE_ATTEMPTS = 5
+
+
+class Undone(Exception):
+    """The transaction was undone, by this process or by another one.
+
+    Attributes:
+        reason: The error for its owner.
+    """
+
+    def __init__(self, reason: CatalogExtError) -> None:
+        super().__init__(reason.message)
+        self.reason = reason
+
+
+class Steps:
+    """The steps from ``reserved`` on, and those of undoing.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        deliver: Says whether the metastore is to be told of a table.
+        threads: Files that are promoted at the same time.
+    """
+
+    def __init__(
+        self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
+    ) -> None:
+        self._index = index
+        self._storage = storage
+        self._deliver = deliver
+        self._threads = threads
+
+    def forward(self, transaction: Transaction) -> Transaction:
+        """The transaction, committed now or before: promote, commit.
+
+        Args:
+            transaction: In any state but ``open``.
+
+        Raises:
+            Undone: It can never be committed, or was undone; nothing of it is visible.
+            CatalogExtError: The store or the index is in trouble; the same call may be made again.
+        """
+        if transaction.state is State.RESERVED:
+            try:
+                modified = self._promote(transaction)
+            except StagedFileMissingError as error:
+                return self._take_back(transaction, error)
+            try:
+                return self._commit(transaction, modified)
+            except IndexDatabaseError:
+                raise
+            except CatalogExtError as error:
+                return self._take_back(transaction, error)
+        if transaction.state in (State.ABORTING, State.ABORTED):
+            raise Undone(was_undone(transaction))
+        return transaction
+
+    def _promote(self, transaction: Transaction) -> dict[tuple[str, str], int]:
+        """Gives the files their final names; their modification times, by partition and name."""
+        fault_point("promote.before")
+        plan = transaction.plan
+        places = Places(transaction.transaction_id, plan)
+        if plan.definition is not None:
+            self._storage.create_directory(places.location)
+        if plan.keep is not None:
+            self._storage.create_directory(places.directory(plan.keep))
+        modified: dict[tuple[str, str], int] = {}
+        for batch in _batches(self._own_files(transaction, places), _AT_ONCE):
+            promote(self._storage, [place for _, place in batch], threads=self._threads)
+            modified.update(self._modification_times(batch))
+        if plan.due:
+            modified.update(self._promote_due(transaction))
+        fault_point("promote.after")
+        return modified
+
+    def _own_files(self, transaction: Transaction, places: Places) -> Iterator[tuple[StagedFile, StagedPlace]]:
+        """The files that become visible with the transaction itself."""
+        waiting = frozenset(transaction.plan.waiting)
+        for file in self._index.staged_files(transaction.transaction_id):
+            if file.partition not in waiting:
+                yield file, places.place(file)
+
+    def _promote_due(self, transaction: Transaction) -> dict[tuple[str, str], int]:
+        """Promotes what earlier transactions have left waiting for partitions that are due with this one."""
+        modified: dict[tuple[str, str], int] = {}
+        origins: dict[str, Transaction] = {}
+        emptied: set[Location] = set()
+        for waiting in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
+            if waiting.partition not in transaction.plan.due:
+                continue
+            origin_id = waiting.transaction_id
+            if origin_id not in origins:
+                origins[origin_id] = self._index.load_transaction(origin_id)
+            places = Places(origin_id, origins[origin_id].plan)
+            batch = [(file, places.place(file)) for file in waiting.files]
+            promote(self._storage, [place for _, place in batch], threads=self._threads)
+            modified.update(self._modification_times(batch))
+            emptied.update(place.source.parent for _, place in batch if place.source is not None)
+        self._storage.remove_empty_directories(emptied, Location.parse(transaction.plan.location))
+        return modified
+
+    def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedPlace]]) -> dict[tuple[str, str], int]:
+        """As the store shows them, so that a repair finds the files unchanged."""
+        asked = [place.target for _, place in batch]
+        found: dict[Location, int] = {}
+        if asked and not self._storage.store_has_directories(asked[0]):
+            together: dict[Location, list[Location]] = {}
+            for target in asked:
+                together.setdefault(target.parent, []).append(target)
+            asked = []
+            for directory, targets in together.items():
+                if len(targets) <= _HEADS:
+                    asked.extend(targets)
+                else:
+                    found.update((e.location, e.modified_ms) for e in self._storage.list_directory(directory))
+        found.update((e.location, e.modified_ms) for e in self._storage.stat_many(asked) if e is not None)
+        return {(f.partition, f.name): found[place.target] for f, place in batch if place.target in found}
+
+    def _commit(self, transaction: Transaction, modified: dict[tuple[str, str], int]) -> Transaction:
+        fault_point("commit.before")
+        deliver = self._deliver(self._definition(transaction))
+        committed = self._index.commit_transaction(transaction.transaction_id, deliver=deliver, modified=modified)
+        fault_point("commit.after")
+        return committed
+
+    def _definition(self, transaction: Transaction) -> TableDefinition:
+        if transaction.plan.definition is not None:
+            return definition_from_dict(transaction.plan.definition)
+        return self._index.load_table_by_id(transaction.table_id or 0).definition
+
+    def _take_back(self, transaction: Transaction, error: CatalogExtError) -> Transaction:
+        """Undoes a reserved transaction that can never be committed; one that somebody has moved stays as it is.
+
+        Raises:
+            Undone: It was undone, here or elsewhere.
+        """
+        moved = self._index.move_transaction(
+            transaction.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
+        )
+        current = self._index.load_transaction(transaction.transaction_id)
+        if not moved and current.state in (State.COMMITTED, State.FINISHED):
+            # A file that was promoted, committed and then overwritten looks as if it had vanished.
+            return current
+        self.undo_quietly(current)
+        raise Undone(error)
+
+    def undo_quietly(self, transaction: Transaction) -> None:
+        """``undo``, where the caller has an error of its own to tell: what goes wrong is logged, and recovery's."""
+        try:
+            self.undo(transaction)
+        except CatalogExtError as error:
+            logger.warning(
+                "The transaction %s on table %s could not be undone yet; recover removes its files: %s",
+                transaction.transaction_id,
+                transaction.table,
+                error.message,
+            )
+
+    def undo(self, transaction: Transaction) -> int:
+        """Removes every file of a transaction that is ``aborting`` or ``aborted``, which it then is; their number.
+
+        Raises:
+            CatalogExtError: Something could not be removed; the same call may be made again.
+        """
+        fault_point("undo.before")
+        places = Places(transaction.transaction_id, transaction.plan)
+        self._remove_staging(transaction, places, frozenset())
+        fault_point("undo.sources")
+        removed = 0
+        directories: set[Location] = set()
+        for batch in _batches(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+            placed = [places.place(file) for file in batch]
+            undo(self._storage, placed, threads=self._threads)
+            directories.update(place.target.parent for place in placed)
+            removed += len(placed)
+        if transaction.plan.keep is not None:
+            directories.add(places.directory(transaction.plan.keep))
+        self._remove_directories(transaction, directories, places.location)
+        if transaction.plan.created_location:
+            self._storage.remove_empty_directories([places.location], places.location.parent)
+        self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+        fault_point("undo.after")
+        return removed
+
+    def clean_up(self, transaction: Transaction) -> int:
+        """Removes what a committed transaction has replaced or left, and finishes it; the number of removed files.
+
+        Raises:
+            CatalogExtError: Something could not be removed; the same call may be made again.
+        """
+        fault_point("clean.before")
+        places = Places(transaction.transaction_id, transaction.plan)
+        removed = 0
+        directories: set[Location] = set()
+        for batch in _batches(self._index.removals(transaction.transaction_id), _AT_ONCE):
+            files = [Location.parse(uri) for uri in batch]
+            self._storage.delete_files(files)
+            directories.update(file.parent for file in files)
+            removed += len(files)
+        fault_point("clean.removed")
+        self._remove_directories(transaction, directories, places.location)
+        self._remove_staging(transaction, places, self._still_waiting(transaction, places))
+        fault_point("clean.staging")
+        self._run_policies(transaction, places)
+        self._index.finish_transaction(transaction.transaction_id)
+        fault_point("clean.after")
+        return removed
+
+    def _still_waiting(self, transaction: Transaction, places: Places) -> frozenset[Location]:
+        """Where the files of the transaction are that wait for their partition: staged files, or keys of uploads."""
+        if not transaction.plan.waiting:
+            return frozenset()
+        mine = (
+            places.place(file)
+            for waiting in self._index.waiting_files(transaction.table_id or 0, transaction.app_id)
+            if waiting.transaction_id == transaction.transaction_id
+            for file in waiting.files
+        )
+        return frozenset(place.source or place.target for place in mine)
+
+    def _run_policies(self, transaction: Transaction, places: Places) -> None:
+        plan = transaction.plan
+        if plan.announces:
+            keys = [column.name for column in self._definition(transaction).partition_columns]
+            run_policies(
+                PartitionCommit.of(plan.partition_commit, keys),
+                [(name, str(places.directory(name))) for name in plan.announces],
+                self._storage.write_file,
+            )
+
+    def _remove_staging(self, transaction: Transaction, places: Places, kept: frozenset[Location]) -> None:
+        """Removes staged files and uploads, also those of tasks that nobody has heard of."""
+        if transaction.plan.promotion is Promotion.UPLOAD:
+            for prefix in places.upload_prefixes():
+                for upload in self._storage.list_uploads(prefix):
+                    if transaction.transaction_id in upload.location.name and upload.location not in kept:
+                        self._storage.abort_upload(upload.location, upload.upload_id)
+            return
+        for directory in places.staging_directories():
+            if not any(directory.contains(file) for file in kept):
+                self._delete_tree(directory)
+                self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
+
+    def _delete_tree(self, directory: Location) -> None:
+        """Removes a directory into which a late task may be writing, and which others may be removing."""
+        for attempt in range(_DELETE_ATTEMPTS):
+            try:
+                self._storage.delete_tree(directory)
+            except CatalogExtError:
+                if attempt + 1 == _DELETE_ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def _remove_directories(self, transaction: Transaction, directories: Iterable[Location], upto: Location) -> None:
+        """Removes directories that are empty now, unless they are of a registered partition."""
+        below = {d.relative_to(upto): d for d in directories if d != upto and upto.contains(d)}
+        if not below or not self._storage.store_has_directories(upto):
+            return
+        registered = self._registered(transaction, below)
+        self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
+
+    def _registered(self, transaction: Transaction, names: Collection[str]) -> set[str]:
+        """Those of the directories, relative to the table's, that a partition of the table has."""
+        if transaction.table_id is None:
+            return set()
+        try:
+            table = self._index.load_table_by_id(transaction.table_id)
+        except TableNotFoundError:
+            return set()
+        own = {str(Location.parse(place)) for place in self._index.located_partitions(table).values()}
+        moved = {name for name in names if f"{table.definition.location}/{name}" in own}
+        return moved | self._index.partition_exists(table, [name for name in names if name not in moved])
+
+
+def was_undone(transaction: Transaction) -> CatalogExtError:
+    """The error for the owner of a transaction that somebody has undone."""
+    return TransactionStateError(
+        f"The write {transaction.transaction_id} to table {transaction.table} was undone: "
+        f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
+        {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
+    )
+
+
+def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
+    iterator = iter(items)
+    while batch := list(islice(iterator, size)):
+        yield batch
