@@ -154,8 +154,8 @@ WAREHOUSE: Setting[str] = Setting(
 STORAGE: Setting[str] = Setting(
     "storage",
     None,
-    "How S3 is reached, for the command line; otherwise the usual AWS chain.",
-    "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` keys",
+    "How S3 and HDFS are reached, for the command line; otherwise the usual AWS chain and Hadoop's files.",
+    "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` and `dfs.*` keys",
     text_value,
     (Scope.ENVIRONMENT,),
 )

@@ -1,8 +1,8 @@
 """Translation of what a store answers into this project's errors.
 
 pyarrow gives S3's answers as an ``OSError`` with text alone (``AWS Error NO_SUCH_BUCKET during ...``), local ones
-with an ``errno``; boto3 has an error's code as the store wrote it (``NoSuchBucket``). Everything that reads them is in
-this module.
+and HDFS's with an ``errno``; boto3 has an error's code as the store wrote it (``NoSuchBucket``). Everything that reads
+them is in this module.
 """
 
 from __future__ import annotations
@@ -66,14 +66,14 @@ def translate(error: OSError, location: Location, action: str, *, endpoint: str 
         action: What was tried, as it follows "cannot": ``list``, ``read``, ``delete``.
         endpoint: The S3 endpoint that was asked; named in the message.
     """
-    if location.scheme == "file":
-        return _translate_local(error, location, action)
+    if location.scheme != "s3a":
+        return _translate_files(error, location, action)
     return _translate_s3(_arrow_answer(error), location, action, endpoint or "Amazon S3")
 
 
 def location_not_found(location: Location) -> LocationNotFoundError:
     """Return the error for a location at which nothing lies."""
-    hint = "Check the path." if location.scheme == "file" else "No object's key starts with it; check the path."
+    hint = "Check the path." if location.scheme != "s3a" else "No object's key starts with it; check the path."
     return LocationNotFoundError(
         f"The location {shown(str(location))} does not exist. {hint}", {"location": str(location)}
     )
@@ -180,7 +180,7 @@ def _translate_s3(answer: _Answer, location: Location, action: str, endpoint: st
     return StorageError(f"{where}the store answered {said}.", parameters)
 
 
-def _translate_local(error: OSError, location: Location, action: str) -> CatalogExtError:
+def _translate_files(error: OSError, location: Location, action: str) -> CatalogExtError:
     parameters = {"location": str(location)}
     where = f"Cannot {action} {shown(str(location))}: "
     if isinstance(error, FileNotFoundError) or error.errno in _LOCAL_MISSING:
@@ -192,6 +192,10 @@ def _translate_local(error: OSError, location: Location, action: str) -> Catalog
             f"{where}permission is denied. Check the owner and mode of the path.", parameters
         )
     reason = error.strerror or str(error)
+    if isinstance(error, ConnectionError):
+        return StorageUnavailableError(
+            f"{where}the name node does not answer: {reason}. Check its address and the network.", parameters
+        )
     if error.errno in _LOCAL_BUSY:
         return StorageUnavailableError(f"{where}{reason}.", parameters)
     return StorageError(f"{where}{reason}.", parameters)

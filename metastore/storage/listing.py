@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metastore.storage.hdfs import list_hdfs
 from metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
 from metastore.storage.listing_local import list_local
 from metastore.storage.listing_s3 import S3Listing
@@ -20,7 +21,7 @@ __all__ = ["Descend", "Listed", "ListedDirectory", "ListedFile", "ListingFailure
 def list_tree(
     storage: Storage, root: str | Location, *, descend: Descend, depth_hint: int, selective: bool = False
 ) -> Generator[Listed, None, None]:
-    """Yield every file (and, on a local disk, every directory) below ``root``, in no particular order.
+    """Yield every file (and, on a local disk and on HDFS, every directory) below ``root``, in no particular order.
 
     A directory below the root that cannot be listed is yielded as `ListingFailure`, and the listing goes on. One that
     vanishes while the listing runs is not there and no failure. Close the generator to stop early: its threads end
@@ -44,5 +45,7 @@ def list_tree(
     place = root if isinstance(root, Location) else Location.parse(root)
     if place.scheme == "file":
         return list_local(place, descend)
+    if place.scheme == "hdfs":
+        return list_hdfs(storage, place, descend)
     levels = max(1, depth_hint) - (0 if selective else 1)
     return S3Listing(storage, place, descend, levels).run()

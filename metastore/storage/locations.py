@@ -1,8 +1,9 @@
 """Locations: where a table or a partition lies, written in one canonical way.
 
 ``s3``, ``s3n`` and ``s3a`` name the same store and are written ``s3a://bucket/key``; local paths are written
-``file:///path``. Nothing is percent-decoded or encoded, because Hadoop's ``Path`` does neither: ``%2F`` in a key is
-three characters. Doubled slashes and ``.`` components are dropped (as Hadoop's ``Path`` does), ``..`` is refused.
+``file:///path``, those on HDFS ``hdfs://namenode:port/path``. Nothing is percent-decoded or encoded, because Hadoop's
+``Path`` does neither: ``%2F`` in a key is three characters. Doubled slashes and ``.`` components are dropped (as
+Hadoop's ``Path`` does), ``..`` is refused.
 """
 
 from __future__ import annotations
@@ -13,11 +14,12 @@ from typing import Literal
 
 from metastore.errors import InvalidInputError
 
-Scheme = Literal["s3a", "file"]
+Scheme = Literal["s3a", "hdfs", "file"]
 
 S3_SCHEMES = frozenset({"s3", "s3n", "s3a"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_AUTHORITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?")
 _SHOWN_LENGTH = 200
 
 
@@ -33,8 +35,8 @@ class Location:
     """One place on a store, in canonical form; ``str()`` gives its URI.
 
     Attributes:
-        scheme: ``s3a`` or ``file``.
-        bucket: The S3 bucket; empty on the local file system.
+        scheme: ``s3a``, ``hdfs`` or ``file``.
+        bucket: The S3 bucket; on HDFS the name node (``host:port``) or name service; empty on the local file system.
         key: The path below the bucket or the file system's root: components joined by ``/``, none at either end.
     """
 
@@ -47,7 +49,7 @@ class Location:
         """Return the location that ``text`` names.
 
         Args:
-            text: An S3 URI, a ``file:`` URI or an absolute local path; a relative path where ``base`` is given.
+            text: An S3 or HDFS URI, a ``file:`` URI or an absolute local path; a relative path where ``base`` is given.
             base: What a relative path is relative to.
 
         Raises:
@@ -58,12 +60,14 @@ class Location:
         scheme, rest = _split_scheme(text)
         if scheme in S3_SCHEMES:
             return cls._parse_s3(text, rest)
+        if scheme == "hdfs":
+            return cls._parse_hdfs(text, rest)
         if scheme == "file":
             return cls("file", "", _components(text, _local_path(text, rest)))
         if scheme:
             raise InvalidInputError(
                 f"The location {shown(text)} has the scheme {scheme!r}, which is not supported. Use s3a:// (s3:// and "
-                "s3n:// mean the same), file:/// or an absolute local path.",
+                "s3n:// mean the same), hdfs://, file:/// or an absolute local path.",
                 {"location": text, "scheme": scheme},
             )
         if text.startswith("/"):
@@ -99,16 +103,27 @@ class Location:
             )
         return cls("s3a", bucket, _components(text, key))
 
+    @classmethod
+    def _parse_hdfs(cls, text: str, rest: str) -> Location:
+        authority, _, path = rest.removeprefix("//").partition("/")
+        if not rest.startswith("//") or not _AUTHORITY.fullmatch(authority):
+            raise InvalidInputError(
+                f"The location {shown(text)} does not name the HDFS. Write hdfs://namenode:port/path, or the name of a "
+                "name service in the place of namenode:port.",
+                {"location": text},
+            )
+        return cls("hdfs", authority, _components(text, path))
+
     @property
     def path(self) -> str:
         """The path as ``pyarrow.fs`` takes it: ``bucket/key`` or ``/key``."""
-        if self.scheme == "file":
+        if self.scheme != "s3a":
             return f"/{self.key}"
         return f"{self.bucket}/{self.key}" if self.key else self.bucket
 
     @property
     def name(self) -> str:
-        """The last component; empty for a bucket or the file system's root."""
+        """The last component; empty for a bucket or a file system's root."""
         return self.key.rpartition("/")[2]
 
     @property
@@ -150,7 +165,7 @@ class Location:
     def __str__(self) -> str:
         if self.scheme == "file":
             return f"file:///{self.key}"
-        return f"s3a://{self.path}"
+        return f"hdfs://{self.bucket}{self.path}" if self.scheme == "hdfs" else f"s3a://{self.path}"
 
 
 def canonical_location(text: str, *, base: str | None = None) -> str:

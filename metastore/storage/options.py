@@ -1,9 +1,9 @@
-"""Storage options: how S3 is reached, given once for Spark's S3A and for Python.
+"""Storage options: how S3 and HDFS are reached, given once for Spark and for Python.
 
 They are read from Hadoop's own keys (``fs.s3a.endpoint``, ``fs.s3a.bucket.NAME.endpoint``, with or without
 ``spark.hadoop.`` before them) and from short names (``endpoint``, ``access_key``). A short name wins over a Hadoop key,
 a bucket's own key over the general one. Credentials that are not set come from AWS's usual chain (environment,
-profile, instance role).
+profile, instance role). Of HDFS, Hadoop's ``dfs.*`` keys are taken, which describe a name service, for example.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ _FLAGS = frozenset({"path_style", "ssl", "anonymous"})
 _SECRETS = frozenset({"access_key", "secret_key", "session_token"})
 _PREFIX = "fs.s3a."
 _BUCKET_PREFIX = "fs.s3a.bucket."
+_HDFS_PREFIX = "dfs."
 _ANONYMOUS_PROVIDER = "org.apache.hadoop.fs.s3a.AnonymousAWSCredentialsProvider"
 SHORT_NAMES = tuple(sorted(_HADOOP_NAMES.values()))
 
@@ -105,10 +106,17 @@ class S3Options:
 
 @dataclass(frozen=True, slots=True)
 class StorageOptions:
-    """The options of every bucket: the general ones, and those of buckets that have their own."""
+    """The options of every bucket: the general ones, and those of buckets that have their own; and those of HDFS.
+
+    Attributes:
+        default: Of a bucket that has none of its own.
+        buckets: By the bucket's name.
+        hdfs: Hadoop's ``dfs.*`` keys.
+    """
 
     default: S3Options = field(default_factory=S3Options)
     buckets: Mapping[str, S3Options] = field(default_factory=lambda: MappingProxyType({}))
+    hdfs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def parse(cls, settings: Mapping[str, Any] | None) -> StorageOptions:
@@ -124,6 +132,7 @@ class StorageOptions:
         general: dict[str, Any] = {}
         short: dict[str, Any] = {}
         buckets: dict[str, dict[str, Any]] = {}
+        hdfs: dict[str, str] = {}
         for key, value in (settings or {}).items():
             if value is None:
                 continue
@@ -131,30 +140,35 @@ class StorageOptions:
                 short[_short_name(key)] = _typed(_short_name(key), key, value)
                 continue
             hadoop = key.removeprefix("spark.hadoop.")
-            if hadoop.startswith(_BUCKET_PREFIX):
+            if hadoop.startswith(_HDFS_PREFIX):
+                hdfs[hadoop] = str(value).lower() if isinstance(value, bool) else str(value)
+            elif hadoop.startswith(_BUCKET_PREFIX):
                 _take_bucket_key(hadoop, value, buckets)
             elif (name := _HADOOP_NAMES.get(hadoop.removeprefix(_PREFIX))) and hadoop.startswith(_PREFIX):
                 general[name] = _typed(name, hadoop, value)
-        return cls._build({**general, **short}, buckets)
+        return cls._build({**general, **short}, buckets, hdfs)
 
     @classmethod
-    def _build(cls, general: Mapping[str, Any], buckets: Mapping[str, Mapping[str, Any]]) -> StorageOptions:
+    def _build(
+        cls, general: Mapping[str, Any], buckets: Mapping[str, Mapping[str, Any]], hdfs: Mapping[str, str]
+    ) -> StorageOptions:
         default = S3Options(**general)
         default.check()
         own = {bucket: replace(default, **fields) for bucket, fields in buckets.items()}
         for bucket, options in own.items():
             options.check(bucket)
-        return cls(default, MappingProxyType(own))
+        return cls(default, MappingProxyType(own), MappingProxyType(dict(hdfs)))
 
     def for_bucket(self, bucket: str) -> S3Options:
         """Return how ``bucket`` is reached."""
         return self.buckets.get(bucket, self.default)
 
     def to_hadoop(self) -> dict[str, str]:
-        """Return the same options as S3A's keys (``fs.s3a.…``), secrets included."""
+        """Return the same options as Hadoop's keys (``fs.s3a.…``, ``dfs.…``), secrets included."""
         keys = _hadoop_keys(_PREFIX, self.default)
         for bucket, options in self.buckets.items():
             keys.update(_hadoop_keys(f"{_BUCKET_PREFIX}{bucket}.", options))
+        keys.update(self.hdfs)
         return keys
 
 

@@ -1,4 +1,4 @@
-"""Storage: one interface to the local file system and to S3, over ``pyarrow.fs``."""
+"""Storage: one interface to the local file system, to HDFS and to S3, over ``pyarrow.fs``."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from metastore.errors import (
     StorageUnavailableError,
 )
 from metastore.storage.failures import is_throttled, location_not_found, translate
+from metastore.storage.hdfs import Hdfs, HdfsHandler
+from metastore.storage.local_files import LocalFiles
 from metastore.storage.locations import Location, shown
 from metastore.storage.options import S3Options, StorageOptions
 from metastore.storage.parallel import batched, in_parallel, raise_together
@@ -71,7 +73,7 @@ class Storage:
     """Reads, lists and changes locations on every store; safe to use from several threads.
 
     Args:
-        options: How S3 is reached, as `StorageOptions` or the settings they are parsed from.
+        options: How S3 and HDFS are reached, as `StorageOptions` or the settings they are parsed from.
         listing_threads: Prefixes that one listing asks for at the same time.
         target_prefixes: Prefixes that a listing looks for before it lists each of them recursively.
         timeouts: How long a request to S3 may take.
@@ -97,6 +99,8 @@ class Storage:
         self._timeouts = timeouts or Timeouts()
         self._lock = threading.Lock()
         self._local = pafs.LocalFileSystem()
+        self._local_files = LocalFiles()
+        self._hdfs: dict[str, Hdfs] = {}
         self._s3: dict[_S3Key, pafs.FileSystem] = {}
         self._uploads: dict[_S3Key, Uploads] = {}
 
@@ -105,9 +109,12 @@ class Storage:
 
         Raises:
             StorageUnavailableError: The region of a bucket on Amazon S3 cannot be found out.
+            EnvironmentSetupError: The client of HDFS is not installed.
         """
         if location.scheme == "file":
             return self._local
+        if location.scheme == "hdfs":
+            return pafs.PyFileSystem(HdfsHandler(self.hdfs(location)))
         options = self.options.for_bucket(location.bucket)
         key = _s3_key(options, location)
         with self._lock:
@@ -115,9 +122,24 @@ class Storage:
                 self._s3[key] = self._connect(options, location)
             return self._s3[key]
 
+    def hdfs(self, location: Location) -> Hdfs:
+        """Return the HDFS that ``location`` lies on; it does not connect before it is used.
+
+        Raises:
+            EnvironmentSetupError: Its client is not installed.
+            StorageError: The name service is not described by the settings.
+        """
+        with self._lock:
+            if location.bucket not in self._hdfs:
+                try:
+                    self._hdfs[location.bucket] = Hdfs(location.bucket, self.options.hdfs)
+                except OSError as error:
+                    raise self.translate(error, location, "connect to") from error
+            return self._hdfs[location.bucket]
+
     def store_has_directories(self, location: str | Location) -> bool:
-        """Return whether the store keeps directories that hold nothing (local: yes, S3: no)."""
-        return _location(location).scheme == "file"
+        """Return whether the store keeps directories that hold nothing (local and HDFS: yes, S3: no)."""
+        return _location(location).scheme != "s3a"
 
     def stat(self, location: str | Location) -> Entry | None:
         """Return what lies at ``location``; ``None`` where nothing does.
@@ -169,7 +191,7 @@ class Storage:
                 f"The location {shown(str(place))} is a file. Give the directory that holds the table's partitions.",
                 {"location": str(place)},
             )
-        elif place.scheme == "file":
+        elif self.store_has_directories(place):
             self._check_readable(place)
 
     def list_directory(self, location: str | Location) -> list[Entry]:
@@ -217,7 +239,7 @@ class Storage:
             StorageError: The store refuses.
         """
         place = _location(location)
-        if place.scheme == "file":
+        if self.store_has_directories(place):
             self.attempt(place, "create", lambda filesystem: filesystem.create_dir(place.path, recursive=True))
 
     def delete_tree(self, location: str | Location) -> None:
@@ -257,7 +279,7 @@ class Storage:
         """
         for _ in range(_RENAME_ATTEMPTS):
             try:
-                self._rename_once(source, target)
+                self._files(target).rename(source.path, target.path)
                 return
             except FileExistsError:
                 self._check_moved(target, size)
@@ -370,7 +392,7 @@ class Storage:
             try:
                 return call(filesystem)
             except OSError as error:
-                delay_s = next(delays_s, None) if location.scheme != "file" and is_throttled(error) else None
+                delay_s = next(delays_s, None) if location.scheme == "s3a" and is_throttled(error) else None
                 if delay_s is None or (stop is not None and stop.is_set()):
                     raise self.translate(error, location, action) from error
             (stop or threading.Event()).wait(delay_s)
@@ -379,12 +401,6 @@ class Storage:
         """Return this project's error for what the store raised at ``location``."""
         endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
         return translate(error, location, action, endpoint=endpoint)
-
-    def _rename_once(self, source: Location, target: Location) -> None:
-        if os.path.lexists(target.path):
-            # Names carry their transaction's id, so that nobody else makes this one in between.
-            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target.path)
-        os.rename(source.path, target.path)
 
     def _check_moved(self, target: Location, size: int) -> None:
         found = self.stat(target)
@@ -404,23 +420,21 @@ class Storage:
     def _delete_batch(self, batch: Sequence[Location]) -> list[CatalogExtError]:
         if batch[0].scheme == "s3a":
             return self._uploads_to(batch[0]).delete(batch)
-        return [error for location in batch if (error := self._delete_local(location)) is not None]
+        return [error for location in batch if (error := self._delete_file(location)) is not None]
 
-    def _delete_local(self, location: Location) -> CatalogExtError | None:
-        # The checksum that Hadoop's local file system keeps beside a file.
-        for path in (location.path, f"{location.parent.path}/.{location.name}.crc"):
-            try:
-                os.unlink(path)
-            except (FileNotFoundError, NotADirectoryError):
-                continue
-            except OSError as error:
-                return self.translate(error, location, "delete")
+    def _delete_file(self, location: Location) -> CatalogExtError | None:
+        try:
+            self._files(location).delete_file(location.path)
+        except (FileNotFoundError, NotADirectoryError):
+            return None
+        except OSError as error:
+            return self.translate(error, location, "delete")
         return None
 
     def _remove_if_empty(self, directory: Location) -> bool:
         """Return whether ``directory`` is not there now."""
         try:
-            os.rmdir(directory.path)
+            self._files(directory).remove_directory(directory.path)
         except FileNotFoundError:
             return True
         except NotADirectoryError:
@@ -430,6 +444,9 @@ class Storage:
                 return False
             raise self.translate(error, directory, "remove the empty directory") from error
         return True
+
+    def _files(self, location: Location) -> LocalFiles | Hdfs:
+        return self.hdfs(location) if location.scheme == "hdfs" else self._local_files
 
     def _uploads_to(self, location: Location) -> Uploads:
         if location.scheme != "s3a":
@@ -471,8 +488,7 @@ class Storage:
 
     def _check_readable(self, place: Location) -> None:
         try:
-            with os.scandir(place.path):
-                return
+            self._files(place).check_readable(place.path)
         except OSError as error:
             raise self.translate(error, place, "list") from error
 

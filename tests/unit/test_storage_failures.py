@@ -14,10 +14,12 @@ from metastore.errors import (
     StorageUnavailableError,
 )
 from metastore.storage.failures import is_missing_bucket, is_throttled, translate
+from metastore.storage.hdfs import os_errors
 from metastore.storage.locations import Location
 
 TRIPS = Location.parse("s3a://bucket/trips")
 LOCAL = Location.parse("/warehouse/trips")
+ON_HDFS = Location.parse("hdfs://name:8020/warehouse/trips")
 LISTING = "When listing objects under key 'trips/' in bucket 'bucket': AWS Error {} during ListObjectsV2 operation: {}"
 
 
@@ -88,3 +90,58 @@ def test_what_is_tried_again(code: str, throttled: bool) -> None:
 def test_only_an_unavailable_store_may_be_asked_again() -> None:
     assert translate(s3_error("SLOW_DOWN"), TRIPS, "list").retryable
     assert not translate(s3_error("ACCESS_DENIED"), TRIPS, "list").retryable
+
+
+def rpc(kind: str, words: str) -> str:
+    """The text of what hdfs-native raises."""
+    return f'RPCError("{kind}", "{words}\\n\\tat org.apache.hadoop.Server.call(Server.java:1)")'
+
+
+@pytest.mark.parametrize(
+    ("text", "expected", "words"),
+    [
+        (
+            rpc("org.apache.hadoop.security.AccessControlException", 'Permission denied: inode=\\"/x\\":root'),
+            StorageAccessDeniedError,
+            "permission is denied",
+        ),
+        (
+            rpc("org.apache.hadoop.security.AccessControlException", "/x (is not a directory)"),
+            LocationNotFoundError,
+            "not a directory",
+        ),
+        (
+            rpc("org.apache.hadoop.hdfs.server.namenode.SafeModeException", "Name node is in safe mode."),
+            StorageUnavailableError,
+            "safe mode",
+        ),
+        (
+            rpc("org.apache.hadoop.hdfs.protocol.FSLimitException$PathComponentTooLongException", "limit of 255"),
+            LocationNotFoundError,
+            "does not exist",
+        ),
+        (
+            rpc("org.apache.hadoop.hdfs.protocol.DSQuotaExceededException", "The DiskSpace quota is exceeded"),
+            StorageError,
+            "quota is exceeded.",
+        ),
+        (rpc("org.apache.hadoop.NewException", "words"), StorageError, "org.apache.hadoop.NewException: words."),
+        ('InvalidArgument("No NameNode hosts found")', StorageError, "No NameNode hosts found"),
+    ],
+)
+def test_hdfs(text: str, expected: type[CatalogExtError], words: str) -> None:
+    with pytest.raises(OSError) as raised, os_errors():  # noqa: PT011 - its number is what is tested
+        raise RuntimeError(text)
+    translated = translate(raised.value, ON_HDFS, "list")
+    assert type(translated) is expected
+    assert words in translated.message
+    assert "hdfs://name:8020/warehouse/trips" in translated.message
+    assert "Server.java" not in translated.message
+
+
+def test_a_name_node_that_does_not_answer() -> None:
+    with pytest.raises(ConnectionError) as raised, os_errors():
+        raise OSError("Connection refused (os error 111)")
+    translated = translate(raised.value, ON_HDFS, "list")
+    assert isinstance(translated, StorageUnavailableError)
+    assert "Connection refused" in translated.message

@@ -130,3 +130,12 @@ def test_an_own_endpoint_is_addressed_by_path_on_both_sides() -> None:
     assert "fs.s3a.path.style.access" not in StorageOptions.parse({}).to_hadoop()
     virtual = StorageOptions.parse({"endpoint": "http://store", "path_style": False}).to_hadoop()
     assert virtual["fs.s3a.path.style.access"] == "false"
+
+
+def test_keys_of_hdfs_are_kept_for_both_sides() -> None:
+    options = StorageOptions.parse(
+        {"spark.hadoop.dfs.ha.namenodes.ns1": "a,b", "dfs.client.use.datanode.hostname": True, "fs.defaultFS": "x"}
+    )
+    expected = {"dfs.ha.namenodes.ns1": "a,b", "dfs.client.use.datanode.hostname": "true"}
+    assert options.hdfs == expected
+    assert options.to_hadoop() == expected
