@@ -33,6 +33,7 @@ class FakeMetastore:
     Attributes:
         down: Calls fail as if no server accepted the connection.
         breaks_off: Calls are carried out, and fail as if the connection broke before the answer.
+        most_altered: More partitions in one alteration are refused, as release 4 on Derby does.
         calls: Calls so far, by method.
         batches: The sizes of the batches of partitions added, altered and dropped.
     """
@@ -41,6 +42,7 @@ class FakeMetastore:
         self.address = address
         self.down = False
         self.breaks_off = False
+        self.most_altered = 1000
         self.calls: Counter[str] = Counter()
         self.batches: list[int] = []
         self.closed = 0
@@ -132,6 +134,8 @@ class FakeMetastore:
     def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
         self._reachable("alter_partitions")
         self._table(database, table)
+        if len(partitions) > self.most_altered:
+            raise MetastoreRefusedError("JDOException")
         held = self._partitions[database, table]
         if any(p.values not in held for p in partitions):
             raise PartitionNotFoundError("Not all partitions are there.")

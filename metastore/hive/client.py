@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 DEFAULT_BATCH = 1000
 """Partitions added or read a call: thrift messages of some 500 kB, transactions that every metastore database takes."""
 
-DROP_BATCH = 200
+SMALL_BATCH = 200
 """Partitions dropped a call: release 2.3 makes one condition of all names, and Derby refuses 600."""
 
 

@@ -14,7 +14,7 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.client import DEFAULT_BATCH, DROP_BATCH, HiveMetastore
+from metastore.hive.client import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
 from metastore.hive.conversion import (
     hive_partition_name,
     to_hive,
@@ -147,7 +147,7 @@ def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
         return
     # First out, then in: a directory may have been replaced by another spelling of the same values.
     names = _convertible(table, dropped, lambda name: hive_partition_name(table, name))
-    for batch in _batches(names, DROP_BATCH):
+    for batch in _batches(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
     states = {state.name: state for state in wanted}
     partitions = _convertible(table, list(states), lambda name: _partition(table, states[name]))
@@ -181,7 +181,20 @@ def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence
     there = [(found[p.values], with_parameters_of(found[p.values].parameters, p)) for p in wanted if p.values in found]
     changed = [now for before, now in there if not _is_the_same(before, now)]
     if changed:
+        _alter_partitions(metastore, table, changed)
+
+
+def _alter_partitions(metastore: HiveMetastore, table: HiveTable, changed: Sequence[HivePartition]) -> None:
+    """In one call, so that Hive engines see one switch, unless the metastore cannot take so many."""
+    try:
         metastore.alter_partitions(table.database, table.name, changed)
+    except MetastoreRefusedError as error:
+        if len(changed) <= SMALL_BATCH:
+            raise
+        # Release 4 on Derby makes one condition of all names; on other databases this does not happen.
+        _log.warning("%d partitions of %s go in parts of %d: %s", len(changed), table, SMALL_BATCH, error.message)
+        for batch in _batches(changed, SMALL_BATCH):
+            metastore.alter_partitions(table.database, table.name, batch)
 
 
 def _is_the_same(left: HivePartition, right: HivePartition) -> bool:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 CONNECT_TIMEOUT_SECONDS = 5.0
 CALL_TIMEOUT_SECONDS = 60.0
 _ALL = -1
+_NAMES_A_REQUEST = 200
+"""Releases 3 and 4 on Derby make one condition of all names, and do not survive 1,000."""
 _NO_STATISTICS = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})
 
 
@@ -172,7 +174,7 @@ class ThriftMetastore:
         def alter(client: HMSClient) -> None:
             keys = [key.name for key in self._get_table(client, database, table).partitionKeys]
             names = [metastore_name(keys, partition.values) for partition in partitions]
-            found = {tuple(p.values): p for p in client.get_partitions_by_names(database, table, names)}
+            found = {tuple(p.values): p for p in _named(client, database, table, names)}
             missing = [name for name, p in zip(names, partitions, strict=True) if p.values not in found]
             if missing:
                 raise PartitionNotFoundError(
@@ -220,7 +222,7 @@ class ThriftMetastore:
 
         def named(client: HMSClient) -> list[wire.Partition]:
             try:
-                return list(client.get_partitions_by_names(database, table, list(names)))
+                return _named(client, database, table, names)
             except (TApplicationException, wire.NoSuchObjectException):
                 self._get_table(client, database, table)
                 raise
@@ -251,6 +253,14 @@ class ThriftMetastore:
             return client.get_table(database, name)
         except wire.NoSuchObjectException as error:
             raise _no_table(database, name) from error
+
+
+def _named(client: HMSClient, database: str, table: str, names: Sequence[str]) -> list[wire.Partition]:
+    found: list[wire.Partition] = []
+    for start in range(0, len(names), _NAMES_A_REQUEST):
+        some = list(names[start : start + _NAMES_A_REQUEST])
+        found += client.get_partitions_by_names(database, table, some)
+    return found
 
 
 def _no_table(database: str, name: str) -> TableNotFoundError:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -17,8 +18,10 @@ from metastore.errors import (
 from metastore.hive.connect import connect
 from metastore.hive.conversion import from_hive, from_hive_partition, to_hive
 from metastore.hive.delivery import Deliverer
+from metastore.hive.follower import follow
 from metastore.identifiers import TableIdentifier
 from metastore.index import Index
+from metastore.index.outbox import Delivery
 from metastore.model import Column, Namespace, TableDefinition, TableType
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore
 
@@ -39,6 +42,29 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     yield client
     client.close()
     server.stop()
+
+
+def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_path: Path) -> None:
+    counts = {"numFiles": "3", "totalSize": "30", "numRows": "9", "transient_lastDdlTime": "1700000000"}
+    accurate = {"COLUMN_STATS_ACCURATE": '{"BASIC_STATS":"true"}', "numFilesErasureCoded": "0"}
+    new = names[0].replace("01-01", "01-02")
+    states = [
+        {"name": name, "location": f"file:{tmp_path}/moved/{number}", "parameters": counts}
+        for number, name in enumerate([*names, new])
+    ]
+    # What the metastore would find if it looked for itself.
+    (tmp_path / "moved" / "0").mkdir(parents=True)
+    (tmp_path / "moved" / "0" / "file").write_text("x")
+    before = Counter(client.calls)
+    message = {"add": states[-1:], "alter": states[:-1], "drop": []}
+    follow(client, Delivery(1, "sync_partitions", "sales", "trips", message, 0, 0, None))
+    made = Counter(client.calls) - before
+    assert made == {"get_table": 1, "partitions_by_names": 1, "add_partitions": 1, "alter_partitions": 1}
+    found = list(client.partitions("sales", "trips"))
+    assert {p.location for p in found} == {state["location"] for state in states}
+    assert {tuple(sorted(p.parameters.items())) for p in found} == {tuple(sorted((counts | accurate).items()))}
+    client.drop_partitions("sales", "trips", ["ds=2025-01-02/region=a b/hour=1"])
+    assert (tmp_path / "moved" / "0" / "file").exists()
 
 
 @pytest.mark.slow
@@ -81,6 +107,7 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
         client.create_table(replace(to_hive(definition), database="nowhere"))
     assert client.list_tables("nowhere") == []
 
+    _statistics_and_relocation(client, names, tmp_path)
     index.commit(table.table_id, [DropPartition(name) for name in names[1:]], operation="repair", deliver=True)
     assert deliverer.deliver(timeout_s=120).error is None
     assert list(client.partition_names("sales", "trips")) == ["ds=2025-01-01/region=a b/hour=1"]

@@ -449,6 +449,23 @@ def test_a_full_message_takes_few_calls(outbox: FakeOutbox, metastore: FakeMetas
     ]
 
 
+def test_what_is_too_much_at_once_goes_in_parts(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition()))
+    names = [f"ds={i}/n=1" for i in range(450)]
+    sync(outbox, "sales.trips", names)
+    outbox.put("sync_partitions", "sales.trips", add=[], alter=[state(n, f"s3a://b/{n}") for n in names], drop=[])
+    metastore.most_altered = 300
+    assert deliverer.deliver(timeout_s=60) == done(2)
+    assert metastore.batches == [450, 200, 200, 50]
+    assert set(partitions(metastore).values()) == {f"s3a://b/{n}" for n in names}
+    outbox.put("sync_partitions", "sales.trips", add=[], alter=[state(n, f"s3a://c/{n}") for n in names], drop=[])
+    metastore.most_altered = 100
+    assert "JDOException" in (deliverer.deliver(timeout_s=60).error or "")
+
+
 def test_a_table_is_replaced(outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer) -> None:
     """CREATE OR REPLACE: the old one goes with its partitions, at the same place or another; files stay."""
     old = definition()
