@@ -32,7 +32,7 @@ from metastore.index.schema import (
 )
 from metastore.index.schema import tables as table_rows
 from metastore.index.serialization import definition_from_dict, name_hash, table_from_row, to_json
-from metastore.model import DataFile
+from metastore.model import DataFile, TableType
 from metastore.names import partition_values
 from metastore.transactions.model import State, WriteKind, WriteOutcome
 from metastore.transactions.serialization import outcome_to_dict
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from metastore.index.engine import Database
-    from metastore.model import Table
+    from metastore.model import Table, TableDefinition
     from metastore.transactions.model import Transaction
 
 CLAIMS_KEPT_MS = 3_600_000
@@ -126,7 +126,9 @@ class _Committing:
         old = reservations.check_name(self._connection, self._row, self._plan.kind)
         definition = definition_from_dict(self._plan.definition or {})
         if old is not None:
-            tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False)
+            self._collect_replaced(
+                tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False), definition
+            )
         table = tables.create_within(self._connection, definition, namespace_id, deliver=deliver)
         return tables.load_row_by_id(self._connection, table.table_id)
 
@@ -329,6 +331,19 @@ class _Committing:
         for name, paths in self._plan.removes.items():
             folder = at.get(name) or directory(table, {"name": name, "location": None})
             self._removals.extend(f"{folder}/{path}" for path in paths)
+
+    def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
+        """The files of a table that is replaced; those of an external one only where the new one takes its place."""
+        if old.definition.table_type is TableType.EXTERNAL and old.definition.location != new.location:
+            return
+        p, f = partitions.c, files.c
+        statement = (
+            sa.select(p.name, p.location, f.path)
+            .select_from(partitions.join(files, f.partition_id == p.partition_id))
+            .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
+        )
+        for row in self._connection.execute(statement).mappings():
+            self._removals.append(f"{directory(old, row)}/{row['path']}")
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
         shown = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed", "rows",

@@ -14,6 +14,7 @@ from metastore.errors import CatalogExtError, StagedFileMissingError, StorageErr
 from metastore.storage.locations import shown
 from metastore.storage.parallel import in_parallel, raise_together
 from metastore.storage.store import EntryKind
+from metastore.transactions.faults import fault_point
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -102,6 +103,7 @@ def undo(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFA
 
 
 def _promote_one(storage: Storage, place: StagedPlace) -> None:
+    fault_point("promote.file")
     if place.upload is not None:
         storage.complete_upload(place.target, place.upload, place.size)
     elif place.source is not None:

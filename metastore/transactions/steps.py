@@ -98,6 +98,8 @@ class Steps:
             except CatalogExtError as error:
                 return self._take_back(transaction, error)
         if transaction.state in (State.ABORTING, State.ABORTED):
+            # Its tasks may have written after somebody else had removed everything.
+            self.undo_quietly(transaction)
             raise Undone(was_undone(transaction))
         return transaction
 

@@ -2,46 +2,420 @@
 
 from __future__ import annotations
 
+import logging
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
+from metastore.changes import AddPartition
+from metastore.errors import (
+    CatalogExtError,
+    ConflictError,
+    InvalidConfigurationError,
+    InvalidInputError,
+    StagedFileMissingError,
+    TableAlreadyExistsError,
+    TableLayoutError,
+    TableNotFoundError,
+    TransactionStateError,
+)
+from metastore.identifiers import TableIdentifier
 from metastore.index import Index
-from metastore.transactions.model import WriteKind
-from tests.repair_cases import empty_index
+from metastore.model import DataFile, Totals
+from metastore.transactions.model import State, WriteKind
+from metastore.transactions.places import Places
+from metastore.transactions.reports import RecoveryAction
+from tests.repair_cases import empty_index, write
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
+
+APPEND, OVERWRITE, DYNAMIC = WriteKind.APPEND, WriteKind.OVERWRITE, WriteKind.OVERWRITE_PARTITIONS
+OTHER = TableIdentifier("s", "new")
 
 
 @pytest.fixture
-def stand(tmp_path: Path) -> Iterator[Stand]:
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def empty(tmp_path: Path) -> Iterator[Stand]:
+    """A stand without a table."""
     (tmp_path / "index.db").write_bytes(empty_index())
     with Index.open(str(tmp_path / "index.db")) as index:
-        stand = Stand(index)
-        stand.create(definition(tmp_path / "t"))
-        yield stand
+        yield Stand(index)
 
 
-def check(stand: Stand, rows: dict[str, str]) -> None:
-    assert stand.rows() == rows
-    assert stand.listed() == rows
-    assert stand.strays() == []
+@pytest.fixture
+def stand(empty: Stand, root: Path) -> Stand:
+    empty.create(definition(root))
+    return empty
 
 
-def test_an_append_adds_partitions_and_files(stand: Stand) -> None:
+def check(stand: Stand, rows: dict[str, str], table: TableIdentifier | None = None) -> None:
+    where = () if table is None else (table,)
+    assert stand.rows(*where) == rows
+    assert stand.listed(*where) == rows
+    assert stand.strays(*where) == []
+    assert all(t.state in (State.FINISHED, State.ABORTED) for t in stand.index.list_transactions())
+
+
+def equals(value: str) -> dict[str, str]:
+    return {"op": "=", "column": "k", "value": value}
+
+
+def test_an_append_adds_partitions_and_files(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "metastore.transactions.engine")
     outcome = stand.write({"k=1": "1\n", "k=2": "2\n2\n"})
     assert (outcome.version, outcome.partitions_added, outcome.files_added, outcome.rows) == (1, 2, 2, 3)
-    assert outcome.bytes == 6
+    assert (outcome.bytes, outcome.table, outcome.pending_deliveries) == (6, "s.t", 0)
+    assert "INSERT to s.t: version 1, partitions +2 -0 ~0, files +2 -0, 3 rows, 6 bytes" in caplog.text
     outcome = stand.write({"k=2": "3\n"})
     assert (outcome.version, outcome.partitions_added, outcome.partitions_changed) == (2, 0, 1)
     check(stand, {"k=1": "1\n", "k=2": "2\n2\n3\n"})
+    assert stand.table().totals == Totals(2, 3, 8, 4)
+
+
+def test_files_keep_the_time_that_the_store_shows(stand: Stand, root: Path) -> None:
+    stand.write({"k=1": "1\n"})
+    (row,) = stand.index.plan_files(stand.table(), None).read_all().to_pylist()
+    assert row["modified_ms"] == (root / "k=1" / row["path"]).stat().st_mtime_ns // 1_000_000
 
 
 def test_an_overwrite_replaces_the_partitions_that_receive_rows(stand: Stand) -> None:
     stand.write({"k=1": "1\n", "k=2": "2\n"})
-    outcome = stand.write({"k=2": "3\n", "k=3": "4\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    outcome = stand.write({"k=2": "3\n", "k=3": "4\n"}, DYNAMIC)
     assert (outcome.partitions_added, outcome.partitions_changed, outcome.files_removed) == (1, 1, 1)
     check(stand, {"k=1": "1\n", "k=2": "3\n", "k=3": "4\n"})
+
+
+def test_an_overwrite_takes_every_directory_of_its_value(stand: Stand, root: Path) -> None:
+    write(root, "k=01/a.csv", "k=01/unknown.csv", content=b"0\n")
+    stand.index.commit(
+        stand.table().table_id, [AddPartition("k=01", (DataFile("a.csv", 2, 0),))], operation="repair", deliver=False
+    )
+    stand.write({"k=1": "1\n"}, DYNAMIC)
+    check(stand, {"k=1": "1\n"})
+
+
+def test_a_static_overwrite_without_rows_empties_its_partition_and_keeps_it(stand: Stand) -> None:
+    stand.write({"k=1": "1\n", "k=2": "2\n"})
+    stand.write({}, DYNAMIC, keep="k=1")
+    check(stand, {"k=1": "", "k=2": "2\n"})
+    stand.write({}, DYNAMIC, keep="k=3")
+    check(stand, {"k=1": "", "k=2": "2\n", "k=3": ""})
+
+
+def test_a_dynamic_overwrite_without_rows_changes_nothing(stand: Stand) -> None:
+    stand.write({"k=1": "1\n"})
+    assert stand.write({}, DYNAMIC).version == 1
+    check(stand, {"k=1": "1\n"})
+
+
+def test_an_overwrite_by_a_condition_drops_what_gets_no_rows(stand: Stand) -> None:
+    stand.write({f"k={n}": f"{n}\n" for n in range(4)})
+    predicate = {"op": "<", "column": "k", "value": "2"}
+    outcome = stand.write({"k=1": "9\n", "k=7": "7\n"}, OVERWRITE, predicate=predicate, operation="REPLACE WHERE")
+    assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
+    check(stand, {"k=1": "9\n", "k=2": "2\n", "k=3": "3\n", "k=7": "7\n"})
+
+
+def test_delete_drops_partitions_and_truncate_keeps_them(stand: Stand, root: Path) -> None:
+    stand.write({f"k={n}": f"{n}\n" for n in range(4)})
+    write(root, "k=2/unknown.csv")
+    outcome = stand.engine.delete(stand.table(), equals("1"), truncate=False)
+    assert (outcome.operation, outcome.partitions_removed, outcome.files_removed) == ("DELETE", 1, 1)
+    assert not (root / "k=1").exists()
+    outcome = stand.engine.delete(stand.table(), equals("2"), truncate=True)
+    assert (outcome.operation, outcome.partitions_removed, outcome.files_removed) == ("TRUNCATE", 0, 1)
+    check(stand, {"k=0": "0\n", "k=2": "", "k=3": "3\n"})
+    stand.engine.delete(stand.table(), None, truncate=True)
+    check(stand, {"k=0": "", "k=2": "", "k=3": ""})
+
+
+def test_an_unpartitioned_table_is_one_partition(empty: Stand, root: Path) -> None:
+    empty.create(definition(root, {}))
+    write(root, "unknown.csv")
+    empty.write({"": "1\n"}, OVERWRITE, operation="INSERT OVERWRITE")
+    check(empty, {"": "1\n"})
+    empty.write({"": "2\n"})
+    check(empty, {"": "1\n2\n"})
+    empty.engine.delete(empty.table(), None, truncate=True)
+    check(empty, {"": ""})
+    empty.write({"": "3\n"}, OVERWRITE, options={"overwrite-mode": "relocate"})
+    check(empty, {"": "3\n"})
+
+
+def test_a_partition_at_its_own_location_is_written_there(stand: Stand, tmp_path: Path) -> None:
+    other = tmp_path / "elsewhere"
+    write(other, "a.csv", content=b"0\n")
+    stand.index.commit(
+        stand.table().table_id,
+        [AddPartition("k=1", (DataFile("a.csv", 2, 0, 1),), location=f"file://{other}")],
+        operation="repair",
+        deliver=False,
+    )
+    begun = stand.begin()
+    assert begun.partition_locations == {"k=1": f"file://{other}"}
+    staged = stand.put(begun, {"k=1": "1\n", "k=2": "2\n"})
+    assert (other / "_catalog_ext_staging" / begun.transaction_id / staged[0].name).exists()
+    stand.engine.commit(begun.transaction_id, staged)
+    check(stand, {"k=1": "0\n1\n", "k=2": "2\n"})
+    stand.write({"k=1": "3\n"}, DYNAMIC)
+    check(stand, {"k=1": "3\n", "k=2": "2\n"})
+    begun = stand.begin()
+    stand.put(begun, {"k=1": "4\n"})
+    stand.engine.abort(begun.transaction_id, "a task failed")
+    check(stand, {"k=1": "3\n", "k=2": "2\n"})
+    assert len(list(other.iterdir())) == 1
+
+
+def test_a_relocating_overwrite_moves_partitions(stand: Stand, root: Path) -> None:
+    stand.write({"k=1": "1\n", "k=2": "2\n"})
+    relocate = {"overwrite-mode": "relocate"}
+    begun = stand.begin(DYNAMIC, options=relocate)
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "3\n"}))
+    moved = f"file://{root}/_catalog_ext_data/{begun.transaction_id}/k=1"
+    assert stand.index.located_partitions(stand.table()) == {"k=1": moved}
+    rows = {"k=1": "3\n", "k=2": "2\n"}
+    assert stand.rows() == stand.listed() == rows
+    assert [Path(s).parent.name for s in stand.strays()] == ["k=1"], "the old file stays until vacuum"
+    stand.write({"k=1": "4\n"})
+    assert stand.rows() == stand.listed() == {**rows, "k=1": "3\n4\n"}
+    stand.engine.delete(stand.table(), equals("1"), truncate=True)
+    assert stand.rows() == stand.listed() == {**rows, "k=1": ""}
+    aborted = stand.begin(DYNAMIC, options=relocate)
+    stand.put(aborted, {"k=2": "5\n"})
+    stand.engine.abort(aborted.transaction_id, "a task failed")
+    assert [p.name for p in (root / "_catalog_ext_data").iterdir()] == [begun.transaction_id]
+
+
+def test_an_append_to_an_external_table_takes_in_what_lies_in_new_partitions(empty: Stand, root: Path) -> None:
+    empty.create(definition(root, external=True))
+    write(root, "k=1/there.csv", "k=1/_hidden.csv", "k=1/deeper/x.csv", "k=2/there.csv", content=b"0\n")
+    empty.write({"k=1": "1\n"})
+    assert empty.rows() == {"k=1": "0\n1\n"}
+    write(root, "k=1/late.csv", content=b"late\n")
+    empty.write({"k=1": "2\n"})
+    assert empty.rows() == {"k=1": "0\n1\n2\n"}, "only a partition that is created takes in"
+    empty.write({"k=1": "3\n", "k=2": "4\n"}, DYNAMIC)
+    assert empty.rows() == {"k=1": "3\n", "k=2": "4\n"}
+    assert sorted(empty.strays()) == ["k=1/_hidden.csv", "k=1/deeper/x.csv"]
+
+
+def test_files_of_other_writers_are_neither_taken_in_nor_removed(empty: Stand, root: Path) -> None:
+    empty.create(definition(root, external=True))
+    other = empty.begin()
+    (promoted,) = empty.put(other, {"k=1": "9\n"})
+    places = Places(other.transaction_id, other.plan)
+    source = places.place(promoted).source
+    assert source is not None
+    empty.engine.stage(other.transaction_id, [promoted])
+    empty.storage.rename_file(source, places.place(promoted).target, promoted.size)
+    empty.write({"k=1": "1\n"})
+    assert empty.rows() == {"k=1": "1\n"}
+    empty.write({"k=1": "2\n"}, DYNAMIC)
+    assert (root / "k=1" / promoted.name).exists()
+
+
+def test_a_table_is_created_with_its_rows(empty: Stand, tmp_path: Path) -> None:
+    empty.create(definition(tmp_path / "t"))
+    made = definition(tmp_path / "new", name="new")
+    begun = empty.begin(WriteKind.CREATE, definition=made, operation="CTAS")
+    staged = empty.put(begun, {"k=1": "1\n"})
+    with pytest.raises(TableNotFoundError):
+        empty.table(OTHER)
+    outcome = empty.engine.commit(begun.transaction_id, staged)
+    assert (outcome.operation, outcome.table_id) == ("CTAS", empty.table(OTHER).table_id)
+    check(empty, {"k=1": "1\n"}, OTHER)
+    with pytest.raises(TableAlreadyExistsError):
+        empty.write({}, WriteKind.CREATE, definition=replace(made, location=f"file://{tmp_path}/third"))
+    assert not (tmp_path / "third").exists()
+
+
+def test_a_table_without_rows_is_created_with_its_folder(empty: Stand, tmp_path: Path) -> None:
+    empty.create(definition(tmp_path / "t"))
+    empty.write({}, WriteKind.CREATE, definition=definition(tmp_path / "new", name="new"))
+    assert (tmp_path / "new").is_dir()
+    check(empty, {}, OTHER)
+
+
+def test_a_table_is_not_created_where_something_lies(empty: Stand, tmp_path: Path) -> None:
+    empty.create(definition(tmp_path / "t"))
+    write(tmp_path / "new", "k=1/a.csv")
+    with pytest.raises(TableLayoutError, match="not empty"):
+        empty.begin(WriteKind.CREATE, definition=definition(tmp_path / "new", name="new"))
+    assert empty.index.list_transactions() == []
+
+
+def test_a_failed_creation_leaves_no_folder(empty: Stand, tmp_path: Path) -> None:
+    empty.create(definition(tmp_path / "t"))
+    begun = empty.begin(WriteKind.CREATE, definition=definition(tmp_path / "new", name="new"))
+    empty.put(begun, {"k=1": "1\n"})
+    empty.engine.abort(begun.transaction_id, "a task failed")
+    assert not (tmp_path / "new").exists()
+
+
+@pytest.mark.parametrize("external", [False, True])
+def test_a_replaced_table_has_the_new_rows_alone(empty: Stand, tmp_path: Path, external: bool) -> None:
+    old = empty.create(definition(tmp_path / "t", external=external))
+    empty.write({"k=1": "1\n", "k=2": "2\n"})
+    write(tmp_path / "t", "k=2/unknown.csv")
+    new = definition(tmp_path / "t", {"k": "string"}, external=external)
+    outcome = empty.write({"k=2": "9\n"}, WriteKind.REPLACE, table=empty.table(), definition=new, operation="RTAS")
+    assert outcome.table_id != old.table_id
+    check(empty, {"k=2": "9\n"})
+    assert not (tmp_path / "t" / "k=1").exists()
+
+
+def test_writing_to_a_replaced_table_fails(stand: Stand, root: Path) -> None:
+    stand.write({"k=1": "1\n"})
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "2\n"})
+    stand.write({"k=5": "5\n"}, WriteKind.REPLACE, table=stand.table(), definition=definition(root))
+    with pytest.raises(TableNotFoundError):
+        stand.engine.commit(begun.transaction_id, staged)
+    check(stand, {"k=5": "5\n"})
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "conflict"),
+    [(APPEND, APPEND, False), (APPEND, DYNAMIC, True), (DYNAMIC, APPEND, True), (DYNAMIC, DYNAMIC, True)],
+)
+def test_the_later_of_two_writers_of_a_partition(
+    stand: Stand, first: WriteKind, second: WriteKind, conflict: bool
+) -> None:
+    stand.write({"k=1": "1\n"})
+    begun, other = stand.begin(second), stand.begin(first)
+    stand.engine.commit(other.transaction_id, stand.put(other, {"k=1": "2\n"}))
+    before = stand.rows()
+    staged = stand.put(begun, {"k=1": "3\n", "k=2": "3\n"})
+    if not conflict:
+        stand.engine.commit(begun.transaction_id, staged)
+        check(stand, {"k=1": "1\n2\n3\n", "k=2": "3\n"})
+        return
+    with pytest.raises(ConflictError) as caught:
+        stand.engine.commit(begun.transaction_id, staged)
+    assert caught.value.retryable
+    check(stand, before)
+    with pytest.raises(TransactionStateError, match="undone"):
+        stand.engine.commit(begun.transaction_id)
+
+
+def test_a_batch_of_an_application_is_committed_once(stand: Stand) -> None:
+    batch = {"app_id": "job", "app_version": 7}
+    late = stand.begin(**batch)
+    assert stand.write({"k=1": "1\n"}, **batch).duplicate is False
+    assert stand.begin(**batch).duplicate
+    assert stand.begin(app_id="job", app_version=6).duplicate
+    outcome = stand.engine.commit(late.transaction_id, stand.put(late, {"k=1": "1\n"}))
+    assert (outcome.duplicate, outcome.version) == (True, 1)
+    check(stand, {"k=1": "1\n"})
+    assert not stand.begin(app_id="job", app_version=8).duplicate
+
+
+def test_commit_called_again_answers_the_same(stand: Stand) -> None:
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "1\n"})
+    first = stand.engine.commit(begun.transaction_id, staged)
+    assert replace(stand.engine.commit(begun.transaction_id), commit_ms=first.commit_ms) == first
+    with pytest.raises(TransactionStateError, match="finished"):
+        stand.engine.abort(begun.transaction_id, "too late")
+    check(stand, {"k=1": "1\n"})
+
+
+def test_files_are_staged_in_several_calls(stand: Stand) -> None:
+    begun = stand.begin()
+    stand.engine.stage(begun.transaction_id, stand.put(begun, {"k=1": "1\n"}, task=1))
+    stand.engine.stage(begun.transaction_id, stand.put(begun, {"k=1": "2\n"}, task=2))
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=2": "3\n"}, task=3))
+    check(stand, {"k=1": "1\n2\n", "k=2": "3\n"})
+
+
+@pytest.mark.parametrize(
+    ("change", "error"),
+    [
+        ({"name": "part-0.csv"}, "carry the transaction's id"),
+        ({"name": "_part-{id}.csv"}, "carry the transaction's id"),
+        ({"name": "a/part-{id}.csv"}, "carry the transaction's id"),
+        ({"partition": "k=x"}, "k=x"),
+        ({"partition": "other=1"}, "other=1"),
+    ],
+)
+def test_a_file_that_does_not_fit_is_refused_and_undoes_the_write(
+    stand: Stand, change: dict[str, str], error: str
+) -> None:
+    begun = stand.begin()
+    (staged,) = stand.put(begun, {"k=1": "1\n"})
+    wrong = replace(staged, **{n: v.replace("{id}", begun.transaction_id) for n, v in change.items()})
+    with pytest.raises(CatalogExtError, match=error) as caught:
+        stand.engine.commit(begun.transaction_id, [wrong])
+    assert isinstance(caught.value, InvalidInputError | StagedFileMissingError)
+    check(stand, {})
+
+
+def test_a_staged_file_that_vanished_undoes_the_write(stand: Stand) -> None:
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "1\n", "k=2": "2\n"})
+    place = Places(begun.transaction_id, begun.plan).place(staged[1]).source
+    assert place is not None
+    Path(place.path).unlink()
+    with pytest.raises(StagedFileMissingError, match="1 of 2 staged files"):
+        stand.engine.commit(begun.transaction_id, staged)
+    check(stand, {})
+
+
+def test_options_are_checked_when_a_write_begins(stand: Stand) -> None:
+    with pytest.raises(InvalidConfigurationError, match=r"transaction\.lease"):
+        stand.begin(options={"transaction.lease": "soon"})
+    with pytest.raises(InvalidConfigurationError, match="partition-commit"):
+        stand.begin(options={"sink.partition-commit.trigger": "never"})
+    begun = stand.begin(options={"staging-dir": ".mine", "transaction.lease": "5s"})
+    assert begun.lease_ms == 5000
+    staged = stand.put(begun, {"k=1": "1\n"})
+    stand.engine.commit(begun.transaction_id, staged)
+    check(stand, {"k=1": "1\n"})
+
+
+def test_a_heartbeat_extends_the_lease_of_a_live_transaction(stand: Stand) -> None:
+    begun = stand.begin(options={"transaction.lease": "1h"})
+    before = stand.index.load_transaction(begun.transaction_id).expires_at_ms
+    assert stand.engine.heartbeat(begun.transaction_id) >= before
+    stand.engine.abort(begun.transaction_id, "enough")
+    with pytest.raises(TransactionStateError, match="enough"):
+        stand.engine.heartbeat(begun.transaction_id)
+
+
+def test_recover_undoes_what_a_dead_writer_left(stand: Stand) -> None:
+    stand.write({"k=1": "1\n"})
+    begun = stand.begin()
+    stand.put(begun, {"k=1": "2\n", "k=2": "2\n"})
+    assert stand.engine.recover(stand.table()).transactions == (), "its lease is not over"
+    preview = stand.engine.recover(older_than_s=0, dry_run=True)
+    assert [t.action for t in preview.transactions] == [RecoveryAction.WOULD_UNDO]
+    (line,) = stand.engine.recover(stand.table(), 0).transactions
+    assert (line.transaction_id, line.action, line.owner) == (begun.transaction_id, RecoveryAction.UNDONE, "test")
+    check(stand, {"k=1": "1\n"})
+    with pytest.raises(TransactionStateError, match="lease"):
+        stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "3\n"}))
+    check(stand, {"k=1": "1\n"})
+
+
+def test_the_next_writer_recovers_expired_transactions(stand: Stand, tmp_path: Path) -> None:
+    dead = stand.begin()
+    stand.put(dead, {"k=1": "2\n"})
+    made = definition(tmp_path / "new", name="new")
+    creation = stand.begin(WriteKind.CREATE, definition=made)
+    stand.put(creation, {"k=1": "2\n"})
+    for begun in (dead, creation):
+        stand.index.extend_lease(begun.transaction_id, 0)
+    stand.write({"k=1": "1\n"})
+    assert stand.index.load_transaction(dead.transaction_id).state is State.ABORTED
+    assert stand.index.load_transaction(creation.transaction_id).state is State.OPEN
+    stand.write({"k=3": "3\n"}, WriteKind.CREATE, definition=made)
+    check(stand, {"k=1": "1\n"})
+    check(stand, {"k=3": "3\n"}, OTHER)
