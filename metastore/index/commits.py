@@ -343,7 +343,7 @@ class _Committing:
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
-            self._removals.append(f"{directory(old, row)}/{row['path']}")
+            self._removals.append(f"{directory(old, dict(row))}/{row['path']}")
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
         shown = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed", "rows",
