@@ -1,6 +1,7 @@
 package org.apache.spark.sql.catalogext
 
 import java.math.BigInteger
+import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
@@ -30,6 +31,7 @@ import org.apache.spark.unsafe.types.UTF8String
  */
 object FileStatistics {
   private val LongestText = 256
+  private val FirstGregorianDay = -141427L // 1582-10-15
   private val TruncateLength = "parquet.statistics.truncate.length"
 
   private case class Column(minimum: Option[Any], maximum: Option[Any], nulls: Option[Long])
@@ -93,7 +95,8 @@ object FileStatistics {
     case (BooleanType, v: java.lang.Boolean) => Some(v.booleanValue)
     case (ByteType, v: Integer) => Some(v.toByte)
     case (ShortType, v: Integer) => Some(v.toShort)
-    case (IntegerType | DateType, v: Integer) => Some(v.intValue)
+    case (IntegerType, v: Integer) => Some(v.intValue)
+    case (DateType, v: Integer) => day(v.longValue)
     case (LongType | TimestampNTZType, v: java.lang.Long) => Some(v.longValue)
     case (FloatType, v: java.lang.Float) if !v.isNaN => Some(v.floatValue + 0.0f)
     case (DoubleType, v: java.lang.Double) if !v.isNaN => Some(v.doubleValue + 0.0)
@@ -113,7 +116,7 @@ object FileStatistics {
       val ids = root.getFieldNames.asScala.zip(root.getChildren.asScala.map(_.getId)).toMap
       (for {
         field <- schema
-        id <- ids.get(field.name)
+        id <- ids.get(field.name).orElse(ids.get(field.name.toLowerCase(Locale.ROOT)))
         if field.dataType.isInstanceOf[AtomicType]
       } yield field.name -> ofOrc(statistics(id), field.dataType, rows)).toMap
     } finally reader.close()
@@ -133,7 +136,7 @@ object FileStatistics {
       case (LongType, s: IntegerColumnStatistics) => (Some(s.getMinimum), Some(s.getMaximum))
       case (BooleanType, s: BooleanColumnStatistics) => (Some(s.getFalseCount == 0), Some(s.getTrueCount > 0))
       case (DateType, s: DateColumnStatistics) =>
-        (Some(s.getMinimumDayOfEpoch.toInt), Some(s.getMaximumDayOfEpoch.toInt))
+        (day(s.getMinimumDayOfEpoch), day(s.getMaximumDayOfEpoch))
       // A sum that is NaN tells of a NaN among the values, which the bounds do not show.
       case (DoubleType, s: DoubleColumnStatistics) if !s.getSum.isNaN =>
         (Some(s.getMinimum + 0.0), Some(s.getMaximum + 0.0))
@@ -146,6 +149,9 @@ object FileStatistics {
         (Option(s.getMinimum).map(UTF8String.fromString), Option(s.getMaximum).map(UTF8String.fromString))
       case _ => (None, None)
     }
+
+  /** Older dates may be counted in the Julian calendar, which the number alone does not tell. */
+  private def day(value: Long): Option[Any] = Option.when(value >= FirstGregorianDay)(value.toInt)
 
   private def decimal(value: java.math.BigDecimal, d: DecimalType): Option[Any] =
     Some(Decimal(value.setScale(d.scale), d.precision, d.scale))

@@ -15,6 +15,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
 import org.apache.spark.sql.execution.UnsafeExternalRowSorter
 import org.apache.spark.sql.execution.datasources.OutputWriter
+import org.apache.spark.sql.internal.SQLConf
 
 class StagingWriterFactory(job: WriteJob) extends DataWriterFactory {
   override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] =
@@ -45,7 +46,8 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   private val keyOf = UnsafeProjection.create(job.keys.map(_.attribute), job.allColumns)
   private val dataOf = UnsafeProjection.create(
     job.dataColumns.map(column => job.allColumns.find(_.exprId == column.exprId).get), job.allColumns)
-  private val dataSchema = job.dataSchema
+  // Some of what Spark's writers do is said in the SQL conf alone; the session's is not touched.
+  private val sqlConf = StagingDataWriter.sqlConf(job)
   private val extension = job.writers.getFileExtension(context)
   // Asking a store for a file's size costs; rows are compressed, so that this is often enough.
   private val bytesBetweenChecks = math.min(math.max(job.maxFileBytes / 16, 64L << 10), 64L << 20)
@@ -91,7 +93,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
     counter += 1
     val path = staging.pathFor(partition, name)
     new OpenFile(key, partition, name, path, WriteErrors.storing(job.tableName, path) {
-      job.writers.newInstance(path, dataSchema, context)
+      SQLConf.withExistingConf(sqlConf)(job.writers.newInstance(path, job.fileSchema, context))
     })
   }
 
@@ -188,6 +190,14 @@ private class OpenFile(
 }
 
 object StagingDataWriter {
+  private def sqlConf(job: WriteJob): SQLConf =
+    if (job.sqlConf.isEmpty) SQLConf.get
+    else {
+      val conf = new SQLConf
+      (SQLConf.get.getAllConfs ++ job.sqlConf).foreach { case (key, value) => conf.setConfString(key, value) }
+      conf
+    }
+
   private def context(job: WriteJob, partitionId: Int): TaskAttemptContext = {
     val jobId = SparkHadoopWriterUtils.createJobID(new Date, 0)
     val taskId = new TaskID(jobId, TaskType.MAP, partitionId)

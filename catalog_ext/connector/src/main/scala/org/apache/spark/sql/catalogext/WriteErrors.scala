@@ -12,6 +12,8 @@ import org.apache.hadoop.security.AccessControlException
 object WriteErrors {
   private val Denied = s"${ConnectorErrors.Prefix}_STORAGE_ACCESS_DENIED"
   private val NotFound = s"${ConnectorErrors.Prefix}_LOCATION_NOT_FOUND"
+  // Classes of S3A and of its SDK, which need not be there.
+  private val Missing = Set("UnknownStoreException", "NoSuchBucketException")
   private val Unavailable = s"${ConnectorErrors.Prefix}_STORAGE_UNAVAILABLE"
 
   def tooManyPartitions(table: String, setting: String, limit: Long, count: Long, who: String): Throwable =
@@ -45,6 +47,7 @@ object WriteErrors {
       // A local disk says so of a directory that may not be written as well.
       if (String.valueOf(e.getMessage).contains("Permission denied")) (Denied, "Check the permissions of the directory.")
       else (NotFound, "Check that the bucket or directory exists.")
+    case _ if Missing.contains(e.getClass.getSimpleName) => (NotFound, "Check that the bucket exists.")
     case _ if e.getCause != null && depth < 8 => kind(e.getCause, depth + 1)
     case _ if String.valueOf(e.getMessage).contains("Permission denied") =>
       (Denied, "Check the permissions of the directory.")

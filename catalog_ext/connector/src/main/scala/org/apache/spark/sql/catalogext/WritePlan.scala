@@ -1,5 +1,6 @@
 package org.apache.spark.sql.catalogext
 
+import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.mapreduce.Job
 import org.apache.hadoop.mapreduce.lib.output.FileOutputFormat
 
@@ -28,6 +29,8 @@ case class WriteJob(
     hadoopConf: SerializableConfiguration,
     allColumns: Seq[Attribute],
     dataColumns: Seq[Attribute],
+    fileSchema: StructType,
+    sqlConf: Map[String, String],
     keys: Seq[PartitionKey],
     zone: String,
     grouped: Boolean,
@@ -37,6 +40,7 @@ case class WriteJob(
     partitionLimit: Option[(String, Long)],
     hiveStrategy: Boolean) {
 
+  /** The data columns under the table's names; `fileSchema` has the names that the files get. */
   def dataSchema: StructType = DataTypeUtils.fromAttributes(dataColumns)
 }
 
@@ -61,13 +65,16 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
     }
   }
 
-  private val dataSchema = DataTypeUtils.fromAttributes(dataColumns)
+  private val fileSchema = {
+    val schema = DataTypeUtils.fromAttributes(dataColumns)
+    if (settings.hiveCompatible) HiveFiles.schema(table.format, schema, SQLConf.get.caseSensitiveAnalysis) else schema
+  }
   private val format: FileFormat = WritePlan.format(table)
 
   if (dataColumns.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.NotSupported,
     s"Table ${target.tableName} has no column besides its partition columns, so that its files would be empty.")
-  DataSourceUtils.verifySchema(format, dataSchema)
-  DataSourceUtils.checkFieldNames(format, dataSchema)
+  DataSourceUtils.verifySchema(format, fileSchema)
+  DataSourceUtils.checkFieldNames(format, fileSchema)
 
   /** Names, in the rows, of the partition columns. */
   def keyNames: Seq[String] = keys.map(_.attribute.name)
@@ -81,8 +88,10 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
     hadoop.setOutputKeyClass(classOf[Void])
     hadoop.setOutputValueClass(classOf[org.apache.spark.sql.catalyst.InternalRow])
     FileOutputFormat.setOutputPath(hadoop, new org.apache.hadoop.fs.Path(places.location))
-    val writers = format.prepareWrite(spark, hadoop, options, dataSchema)
-    adapt(hadoop.getConfiguration)
+    val writers = format.prepareWrite(spark, hadoop, options, fileSchema)
+    val own = if (settings.hiveCompatible) HiveFiles.settings(table.format, options) else Map.empty[String, String]
+    own.foreach { case (key, value) => hadoop.getConfiguration.set(key, value) }
+    limitGroups(hadoop.getConfiguration)
     WriteJob(
       tableName = target.tableName,
       places = places,
@@ -91,6 +100,8 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
       hadoopConf = new SerializableConfiguration(hadoop.getConfiguration),
       allColumns = allColumns,
       dataColumns = dataColumns,
+      fileSchema = fileSchema,
+      sqlConf = own,
       keys = keys,
       zone = settings.zone,
       grouped = grouped,
@@ -101,18 +112,10 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
       hiveStrategy = settings.hiveStrategy)
   }
 
-  /** What the job's own configuration says otherwise than the session. */
-  private def adapt(conf: org.apache.hadoop.conf.Configuration): Unit = {
-    if (settings.hiveCompatible) {
-      // Hive 2.3 knows neither Spark's integer decimals nor timestamps as plain integers.
-      conf.set(SQLConf.PARQUET_WRITE_LEGACY_FORMAT.key, "true")
-      conf.set(SQLConf.PARQUET_OUTPUT_TIMESTAMP_TYPE.key, SQLConf.ParquetOutputTimestampType.INT96.toString)
-    }
-    // A file grows by whole row groups and stripes, so these may not be larger than a file.
-    WritePlan.Groups.foreach { case (key, default) =>
-      val limit = math.max(settings.maxFileBytes, WritePlan.SmallestGroup)
-      if (limit < conf.getLong(key, default)) conf.setLong(key, limit)
-    }
+  /** A file grows by whole row groups and stripes, so these may not be larger than a file. */
+  private def limitGroups(conf: Configuration): Unit = WritePlan.Groups.foreach { case (key, default) =>
+    val limit = math.max(settings.maxFileBytes, WritePlan.SmallestGroup)
+    if (limit < conf.getLong(key, default)) conf.setLong(key, limit)
   }
 
   private def partitionLimit: Option[(String, Long)] = if (target.onePartition) None else {

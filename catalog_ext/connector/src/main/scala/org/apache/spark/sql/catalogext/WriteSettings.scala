@@ -72,6 +72,9 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
     // A codec of the write is the write's, whatever it is called in the table.
     if (options.containsKey("compression")) FormatProperties.foreach(merged.remove)
     merged.putAll(new CaseInsensitiveStringMap(options))
+    if (hiveCompatible) HiveFiles.options(table.format, merged.asScala.toMap, conf).foreach { case (key, value) =>
+      merged.put(key, value)
+    }
     merged.asScala.toMap
   }
 
