@@ -14,6 +14,7 @@ from metastore.index import (
     migration,
     namespaces,
     outbox,
+    partition_states,
     reader,
     reservations,
     statistics,
@@ -187,6 +188,10 @@ class Index:
     def partition_exists(self, table: Table, names: Sequence[str]) -> set[str]:
         """Those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)
+
+    def partition_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``partitions`` at the table's version: what readers see, and what waits to be due."""
+        return partition_states.partition_rows(self._database, table, self.located_partitions(table))
 
     def located_partitions(self, table: Table) -> dict[str, str]:
         """The locations of those partitions of the table that are not at its default place for them, by name."""

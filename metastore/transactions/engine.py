@@ -43,7 +43,7 @@ from metastore.transactions.serialization import outcome_from_dict
 from metastore.transactions.steps import Steps, Undone, was_undone
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metastore.index import Index
     from metastore.model import Table, TableDefinition
@@ -414,6 +414,24 @@ class Transactions:
             keep_emptied=truncate,
         )
         return self.commit(self.begin(request).transaction_id)
+
+    def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
+        """Commits what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
+
+        Args:
+            table: The table.
+            app_id: The query's id, under which its epochs were committed.
+            owner: Names the process, for people.
+            options: As the epochs had them.
+
+        Raises:
+            ConflictError: Somebody else is committing an epoch of the query.
+            CatalogExtError: As ``commit``.
+        """
+        if next(self._index.waiting_files(table.table_id, app_id), None) is None:
+            return None
+        request = BeginWrite(WriteKind.APPEND, "STREAMING", owner, table, app_id=app_id, options=options)
+        return self.commit(self.begin(request).transaction_id, final=True)
 
     def recover(
         self, table: Table | None = None, older_than_s: float | None = None, *, dry_run: bool = False

@@ -59,6 +59,9 @@ object MetadataTable {
       .add("transaction", StringType).add("partitions_added", LongType).add("partitions_removed", LongType)
       .add("partitions_changed", LongType).add("files_added", LongType).add("files_removed", LongType)
       .add("rows", LongType).add("bytes", LongType).add("summary", StringType),
+    "partitions" -> new StructType()
+      .add("partition", StringType).add("location", StringType).add("files", LongType).add("bytes", LongType)
+      .add("rows", LongType).add("state", StringType),
     "transactions" -> new StructType()
       .add("transaction", StringType).add("operation", StringType).add("state", StringType).add("owner", StringType)
       .add("began_ms", TimestampType).add("expires_ms", TimestampType).add("ended_ms", TimestampType)

@@ -1,0 +1,237 @@
+"""Epochs of a stream on the engine: what waits, when it is committed, and what is done for it then."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import replace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.errors import CatalogExtError, InvalidConfigurationError, InvalidValueError
+from metastore.index import Index
+from metastore.transactions.faults import POINTS, InjectedFault, armed
+from metastore.transactions.model import State, WriteKind
+from metastore.transactions.partition_commit import (
+    DELAY,
+    POLICY_CLASS,
+    POLICY_KIND,
+    TIME_PATTERN,
+    TRIGGER,
+)
+from tests.repair_cases import empty_index
+from tests.write_cases import Stand, definition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+    from pathlib import Path
+
+    from metastore.transactions.model import WriteOutcome
+
+HOURLY = {
+    TRIGGER: "partition-time",
+    DELAY: "1 h",
+    TIME_PATTERN: "2025-01-01 $h:00:00",
+    POLICY_KIND: "success-file,custom",
+    POLICY_CLASS: "json:committed",
+}
+Calls = list[tuple[dict[str, str | None], str]]
+
+
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
+    """What the custom policy was called with."""
+    made: Calls = []
+
+    def committed(values: Mapping[str, str | None], location: str) -> None:
+        made.append((dict(values), location))
+
+    monkeypatch.setattr("json.committed", committed, raising=False)
+    return made
+
+
+@pytest.fixture
+def stand(tmp_path: Path, calls: Calls) -> Iterator[Stand]:
+    (tmp_path / "index.db").write_bytes(empty_index())
+    with Index.open(str(tmp_path / "index.db")) as index:
+        stand = Stand(index)
+        stand.create(replace(definition(tmp_path / "t", {"h": "int"}), properties=HOURLY))
+        yield stand
+
+
+class Stream:
+    """A query that writes epoch after epoch."""
+
+    def __init__(self, stand: Stand, app_id: str = "query", first: int = 0) -> None:
+        self._stand = stand
+        self._epoch = first - 1
+        self.app_id = app_id
+
+    def epoch(self, watermark_hour: int, files: Mapping[str, str], **more: object) -> WriteOutcome:
+        self._epoch += 1
+        at = int(datetime(2025, 1, 1, watermark_hour, tzinfo=UTC).timestamp() * 1000)
+        return self._stand.write(
+            files, operation="STREAMING", app_id=self.app_id, app_version=self._epoch, watermark_ms=at, **more
+        )
+
+    def end(self) -> WriteOutcome | None:
+        return self._stand.engine.release(self._stand.table(), self.app_id, "test", {})
+
+
+def waiting(stand: Stand) -> list[str]:
+    return sorted({w.partition for w in stand.index.waiting_files(stand.table().table_id)})
+
+
+def announced(calls: Calls) -> list[str | None]:
+    hours = [values["h"] for values, _ in calls]
+    calls.clear()
+    return hours
+
+
+def unseen(stand: Stand) -> list[str]:
+    """Hidden files, but for those that say that a partition is whole."""
+    return [path for path in stand.strays() if not path.endswith("_SUCCESS")]
+
+
+def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: Calls, tmp_path: Path) -> None:
+    stream = Stream(stand)
+    outcome = stream.epoch(8, {"h=8": "a\n", "h=9": "b\n"})
+    assert (outcome.waiting, outcome.files_added, outcome.rows) == (2, 0, 2)
+    assert (stand.rows(), stand.listed()) == ({}, {})
+    assert waiting(stand) == ["h=8", "h=9"]
+    assert announced(calls) == []
+
+    outcome = stream.epoch(9, {"h=8": "c\n", "h=10": "d\n"})
+    assert (outcome.waiting, outcome.files_added, outcome.partitions_added) == (1, 2, 1)
+    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n"}
+    assert announced(calls) == ["8"]
+    assert (tmp_path / "t" / "h=8" / "_SUCCESS").read_bytes() == b""
+
+    # A late row appears with its epoch, and its partition is committed again.
+    stream.epoch(11, {"h=8": "late\n", "h=11": "e\n"})
+    assert stand.rows() == stand.listed() == {"h=8": "a\nc\nlate\n", "h=9": "b\n", "h=10": "d\n"}
+    assert announced(calls) == ["10", "8", "9"]
+    assert waiting(stand) == ["h=11"]
+    assert len(unseen(stand)) == 1
+
+    outcome = stream.end()
+    assert outcome is not None
+    assert (outcome.operation, outcome.files_added, outcome.waiting) == ("STREAMING", 1, 0)
+    assert stand.rows()["h=11"] == "e\n"
+    assert announced(calls) == ["11"]
+    assert unseen(stand) == []
+    assert stream.end() is None
+    assert {t.state for t in stand.index.list_transactions()} == {State.FINISHED}
+
+
+def test_an_epoch_after_the_end_is_not_taken_for_a_duplicate(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(0, {"h=8": "a\n"})
+    stream.end()
+    assert not stream.epoch(0, {"h=8": "b\n"}).duplicate
+    stream.end()
+    assert stand.rows() == {"h=8": "a\nb\n"}
+
+
+def test_a_repeated_epoch_is_a_duplicate_also_while_its_files_wait(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(0, {"h=8": "a\n"})
+    again = stand.begin(app_id="query", app_version=0)
+    assert again.duplicate
+    stream.end()
+    assert stand.rows() == {"h=8": "a\n"}
+
+
+def test_each_query_has_its_own_watermark(stand: Stand) -> None:
+    slow, fast = Stream(stand, "slow"), Stream(stand, "fast")
+    slow.epoch(0, {"h=8": "slow\n"})
+    fast.epoch(12, {"h=8": "fast\n"})
+    assert stand.rows() == {"h=8": "fast\n"}
+    fast.end()
+    assert waiting(stand) == ["h=8"]
+    slow.end()
+    assert stand.rows() == {"h=8": "fast\nslow\n"}
+    assert unseen(stand) == []
+
+
+def test_other_writes_never_wait_and_have_policies_too(stand: Stand, calls: Calls) -> None:
+    stream = Stream(stand)
+    stream.epoch(0, {"h=8": "stream\n"})
+    stand.write({"h=8": "batch\n", "h=9": "batch\n"})
+    assert stand.rows() == {"h=8": "batch\n", "h=9": "batch\n"}
+    assert announced(calls) == ["8", "9"]
+    # What waits is not there yet, so that an overwrite does not concern it.
+    stand.write({"h=8": "new\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    stream.end()
+    assert stand.rows() == {"h=8": "new\nstream\n", "h=9": "batch\n"}
+
+
+@pytest.mark.parametrize("action", ["error", "unavailable"])
+@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("undo")])
+def test_an_epoch_that_fails_anywhere_is_there_once_when_it_has_run_again(
+    stand: Stand, calls: Calls, point: str, action: str
+) -> None:
+    stream = Stream(stand)
+    stream.epoch(0, {"h=8": "a\n", "h=13": "b\n"})
+    files = {"h=8": "c\n", "h=9": "d\n", "h=12": "e\n"}
+    with armed(point, action), contextlib.suppress(InjectedFault, CatalogExtError):
+        stream.epoch(10, files)
+    assert stand.rows() in ({}, {"h=8": "a\nc\n", "h=9": "d\n"})
+    # As a query that is started again does it.
+    stand.engine.recover(older_than_s=0)
+    if not stand.begin(operation="STREAMING", app_id="query", app_version=1).duplicate:
+        stream = Stream(stand, first=1)
+        stream.epoch(10, files)
+    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=9": "d\n"}
+    assert waiting(stand) == ["h=12", "h=13"]
+    assert set(announced(calls)) == {"8", "9"}
+    stream.end()
+    stand.engine.recover(older_than_s=0)
+    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=9": "d\n", "h=12": "e\n", "h=13": "b\n"}
+    assert unseen(stand) == []
+
+
+def test_a_policy_that_fails_runs_again_with_recovery(
+    stand: Stand, calls: Calls, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def committed(values: Mapping[str, str | None], location: str) -> None:
+        raise RuntimeError("the pager is off")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("json.committed", committed)
+        stand.write({"h=8": "a\n"})
+    assert stand.rows() == {"h=8": "a\n"}
+    assert [t.state for t in stand.index.list_transactions()] == [State.COMMITTED]
+    stand.engine.recover(older_than_s=0)
+    assert announced(calls) == ["8"]
+    assert [t.state for t in stand.index.list_transactions()] == [State.FINISHED]
+
+
+def test_a_partition_without_a_time_fails_its_epoch_alone(stand: Stand) -> None:
+    stream = Stream(stand)
+    with pytest.raises(InvalidValueError, match="has no time"):
+        stream.epoch(0, {"h=8": "a\n", "h=__HIVE_DEFAULT_PARTITION__": "b\n"})
+    assert stand.strays() == []
+    assert waiting(stand) == []
+
+
+def test_the_writes_own_options_go_before_the_tables(stand: Stand, calls: Calls) -> None:
+    stream = Stream(stand)
+    stream.epoch(0, {"h=8": "a\n"}, options={TRIGGER: "process-time", DELAY: "0s", POLICY_KIND: "metastore"})
+    assert stand.rows() == {"h=8": "a\n"}
+    assert announced(calls) == []
+    with pytest.raises(InvalidConfigurationError, match="trigger"):
+        stand.begin(options={TRIGGER: "never"})
+
+
+def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
+    stream = Stream(stand)
+    stream.epoch(10, {"h=8": "a\n", "h=12": "b\n"})
+    stream.epoch(10, {"h=12": "c\n\n"})
+    found = stand.index.partition_rows(stand.table()).read_all().to_pylist()
+    root = f"file://{tmp_path}/t"
+    assert found == [
+        {"partition": "h=8", "location": f"{root}/h=8", "files": 1, "bytes": 2, "rows": 1, "state": "committed"},
+        {"partition": "h=12", "location": f"{root}/h=12", "files": 2, "bytes": 5, "rows": 3, "state": "waiting"},
+    ]
