@@ -26,6 +26,8 @@ _OPENED_PACKAGES = (
     "java.util.concurrent",
     "java.util.concurrent.atomic",
     "java.io",
+    "java.nio",
+    "sun.nio.ch",
 )
 _MARKER = "__catalog_ext_statement__"
 _LOG4J = """\
@@ -36,6 +38,12 @@ appender.err.name = err
 appender.err.target = SYSTEM_ERR
 appender.err.layout.type = PatternLayout
 appender.err.layout.pattern = %p %c{1}: %m%n
+"""
+# Hive's own release of Parquet would log among the rows, on the standard output.
+_JAVA_LOGGING = """\
+org.apache.parquet.handlers = java.util.logging.ConsoleHandler
+org.apache.parquet.useParentHandlers = false
+java.util.logging.ConsoleHandler.level = SEVERE
 """
 
 
@@ -49,10 +57,12 @@ class HiveCli:
     Args:
         directory: For its configuration and scratch files.
         metastore_uri: The metastore that it works on.
+        first_jars: Jars put before PySpark's: Hive's own engine with its own readers, serdes.
     """
 
-    def __init__(self, directory: Path, metastore_uri: str) -> None:
+    def __init__(self, directory: Path, metastore_uri: str, *, first_jars: Sequence[Path] = ()) -> None:
         self._directory = directory
+        self._first_jars = tuple(first_jars)
         self._write_configuration(metastore_uri)
 
     def __call__(self, statement: str) -> list[tuple[str, ...]]:
@@ -87,7 +97,8 @@ class HiveCli:
         return [[tuple(line.split("\t")) for line in part.splitlines()] for part in parts]
 
     def _command(self, script: Path) -> list[str]:
-        class_path = os.pathsep.join([str(self._directory / "conf"), *map(str, engine_jars()), f"{jar_folder()}/*"])
+        jars = [*self._first_jars, *engine_jars(), f"{jar_folder()}/*"]
+        class_path = os.pathsep.join([str(self._directory / "conf"), *map(str, jars)])
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
         return [
             str(find_java()),
@@ -96,6 +107,7 @@ class HiveCli:
             "-XX:TieredStopAtLevel=1",
             *opened,
             f"-Dlog4j2.configurationFile={(self._directory / 'conf' / 'log4j2.properties').as_uri()}",
+            f"-Djava.util.logging.config.file={self._directory / 'conf' / 'logging.properties'}",
             f"-Djava.io.tmpdir={self._directory / 'tmp'}",
             "-cp",
             class_path,
@@ -131,6 +143,7 @@ class HiveCli:
         )
         (conf / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
         (conf / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+        (conf / "logging.properties").write_text(_JAVA_LOGGING, encoding="utf-8")
 
 
 def engine_jars() -> list[Path]:

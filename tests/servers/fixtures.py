@@ -131,6 +131,6 @@ def make_hive_metastore(tmp_path: Path) -> Iterator[Callable[[], HiveMetastore]]
 @pytest.fixture(scope="session")
 def hive_cli(tmp_path_factory: pytest.TempPathFactory, hive_metastore: HiveMetastore) -> HiveCli:
     """The Hive command line on the session's metastore."""
-    from tests.servers.hive import HiveCli
+    from tests.servers.hive import whole_engine
 
-    return HiveCli(tmp_path_factory.mktemp("hive"), hive_metastore.uri)
+    return whole_engine(tmp_path_factory.mktemp("hive"), hive_metastore.uri)
