@@ -463,6 +463,9 @@ class Storage:
             return self._uploads[key]
 
     def _stat_together(self, places: Sequence[Location]) -> list[Entry | None]:
+        if places[0].scheme != "file":
+            # pyarrow would ask for one after the other.
+            return in_parallel(self.stat, places, self.listing_threads)
         paths = [place.path for place in places]
         try:
             infos = self.attempt(places[0], "look at", lambda filesystem: filesystem.get_file_info(paths))

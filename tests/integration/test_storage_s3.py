@@ -9,6 +9,7 @@ import time
 from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING
 
 import boto3
@@ -18,6 +19,7 @@ from botocore.config import Config
 from metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageUnavailableError
 from metastore.storage.globs import glob
 from metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from metastore.storage.locations import Location
 from metastore.storage.retry import Backoff
 from metastore.storage.s3_client import Timeouts
 from metastore.storage.store import Storage
@@ -325,3 +327,30 @@ def test_credentials_come_from_the_environment_when_none_are_given(
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", nested.server.access_key)
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", nested.server.secret_key)
     Storage({"endpoint": nested.server.endpoint}).check_directory(f"s3a://{nested.name}/nested")
+
+
+def test_files_are_looked_at_several_at_a_time() -> None:
+    """Four HEAD requests wait for each other, which those of a single thread would do for ever."""
+    together = threading.Barrier(4)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_HEAD(self) -> None:
+            together.wait(20)
+            self.send_response(200)
+            self.send_header("Content-Length", "3")
+            self.send_header("Last-Modified", "Wed, 21 Oct 2015 07:28:00 GMT")
+            self.end_headers()
+
+        def log_message(self, *_: object) -> None:
+            """Nothing is printed."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
+        storage = Storage(
+            {"endpoint": f"http://127.0.0.1:{server.server_address[1]}", "access_key": "a", "secret_key": "b"}
+        )
+        entries = storage.stat_many([Location("s3a", "bucket", f"key-{number}") for number in range(16)])
+        server.shutdown()
+    assert [entry.size for entry in entries if entry is not None] == [3] * 16
