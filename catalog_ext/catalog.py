@@ -26,7 +26,10 @@ from catalog_ext.repair.engine import Repair, RepairMode, RepairOptions
 from catalog_ext.repair.observe import Progress, RepairProgress
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.repair.spool import Spool
+from catalog_ext.setting import seconds_of
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
+from catalog_ext.status import StatusEntry, status_entries
+from catalog_ext.writing import Writing
 from metastore.errors import (
     InvalidInputError,
     LocationNotFoundError,
@@ -48,7 +51,10 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from metastore.hive.delivery import DeliveryReport
+    from metastore.index.tables import TableVersion
     from metastore.storage.store import Storage
+    from metastore.transactions.model import Transaction
+    from metastore.transactions.reports import RecoveryReport
 
 logger = logging.getLogger(__name__)
 
@@ -261,7 +267,7 @@ class Catalog:
             InvalidInputError: Another argument is wrong.
         """
         identifier = self.identify(table)
-        self._check_free(identifier)
+        self.check_free(identifier)
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
         )
@@ -281,17 +287,30 @@ class Catalog:
             TableAlreadyExistsError, NamespaceNotFoundError: As in ``register_table``.
             InvalidInputError: The definition is not valid, or the managed table's location holds files.
         """
+        self.check_free(definition.identifier)
+        whole = self.complete_definition(definition, location)
+        self.following.check_free(whole)
+        return self._create(whole)
+
+    def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
+        """The checked definition of a table that is to be created, with its location and its defaults.
+
+        Args:
+            definition: The table; its own ``location`` is not looked at.
+            location: Where it lies; None for the namespace's or the warehouse's default.
+
+        Raises:
+            NamespaceNotFoundError: Its namespace is not there.
+            InvalidInputError: The definition is not valid.
+        """
         identifier = definition.identifier
-        self._check_free(identifier)
         file_format = check_format(definition.format, str(identifier))
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         definition, place = placed(definition, location, lambda: self._default_location(identifier))
         check_reachable(self.storage, definition, place)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
-        whole = replace(definition, format=file_format, location=str(place), properties=properties)
-        self.following.check_free(whole)
-        return self._create(whole)
+        return replace(definition, format=file_format, location=str(place), properties=properties)
 
     def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
         """Set and remove properties of a table.
@@ -320,7 +339,7 @@ class Catalog:
             MetastoreUnavailableError: The metastore does not answer.
         """
         identifier = self.identify(table)
-        self._check_free(identifier, namespace_too=False)
+        self.check_free(identifier, namespace_too=False)
         return adopt_table(self, identifier, checked_properties(properties or {}), progress or _no_progress)
 
     def unregister_table(self, table: str) -> Table:
@@ -384,6 +403,9 @@ class Catalog:
             StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
             RepairRefusedError: ``strict``, and something would be skipped.
         """
+        if not dry_run:
+            # What dead writers have promoted is theirs to finish: then it is there, and nothing is left to find.
+            self.recover(table)
         target = self.load_table(table)
         report_progress = progress or _no_progress
         words = (
@@ -426,6 +448,58 @@ class Catalog:
         target = self.load_table(table)
         return self.index.plan_files(target, self.predicate(target, where)).read_all()
 
+    # Writes
+
+    @cached_property
+    def writes(self) -> Writing:
+        """Transactions that write to tables."""
+        return Writing(self)
+
+    def history(self, table: str) -> list[TableVersion]:
+        """The table's commits, newest first.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self.index.history(self.identify(table))
+
+    def list_transactions(self, table: str) -> list[Transaction]:
+        """The table's transactions that `vacuum` has not forgotten, newest first.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self.index.list_transactions(self.load_table(table).table_id)
+
+    def recover(
+        self, table: str | None = None, *, older_than: str | float | None = None, dry_run: bool = False
+    ) -> RecoveryReport:
+        """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
+
+        Args:
+            table: Its name; None for all tables, those among them that are not there yet or any more.
+            older_than: Seconds, or text such as ``10m``, since the last sign of life; ``0s`` where the owners are known
+                to be dead. None takes writes whose lease is over.
+            dry_run: Preview: report what would be done and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidInputError: ``older_than`` is no duration.
+        """
+        of = None if table is None else self.load_table(table)
+        return self.writes.engine.recover(of, seconds_of(older_than, "older_than"), dry_run=dry_run)
+
+    def status(self, table: str | None = None) -> list[StatusEntry]:
+        """What is under way: unfinished writes, partitions that wait, and changes for the metastore.
+
+        Args:
+            table: Its name; None for all tables.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return list(status_entries(self.index, None if table is None else self.load_table(table)))
+
     # The metastore
 
     def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
@@ -442,12 +516,24 @@ class Catalog:
 
     # Registration's checks
 
-    def _check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
+    def find_table(self, identifier: TableIdentifier) -> Table | None:
+        """The table at its newest version, or None."""
+        try:
+            return self.index.load_table(identifier)
+        except TableNotFoundError:
+            return None
+
+    def check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
+        """Return if no table has the name here, and unless told otherwise if its namespace is there.
+
+        Raises:
+            TableAlreadyExistsError: The name is taken.
+            NamespaceNotFoundError: The namespace is not there.
+        """
         if namespace_too:
             self.index.load_namespace(identifier.namespace)
-        try:
-            there = self.index.load_table(identifier)
-        except TableNotFoundError:
+        there = self.find_table(identifier)
+        if there is None:
             return
         raise TableAlreadyExistsError(
             f"Table {identifier} exists already, at {there.definition.location}. Unregister it first, or choose "

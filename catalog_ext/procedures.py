@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -15,7 +16,10 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from metastore.model import Table
 
-_ARROW_NAMES = {pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean"}
+_TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ARROW_NAMES = {
+    pa.string(): "string", pa.int64(): "bigint", pa.int32(): "int", pa.bool_(): "boolean", _TIMESTAMP: "timestamp",
+}  # fmt: skip
 _MAP = "map<string,string>"
 _PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, _MAP: Mapping}
 
@@ -108,6 +112,17 @@ _TABLE_SCHEMA = pa.schema([
     ("columns", pa.int32()), ("metastore", pa.string()),
 ])  # fmt: skip
 
+_RECOVER_SCHEMA = pa.schema([
+    ("transaction", pa.string()), ("table", pa.string()), ("operation", pa.string()), ("owner", pa.string()),
+    ("action", pa.string()), ("files", pa.int64()), ("error", pa.string()),
+])  # fmt: skip
+_STATUS_SCHEMA = pa.schema([
+    ("kind", pa.string()), ("table", pa.string()), ("id", pa.string()), ("state", pa.string()),
+    ("since", _TIMESTAMP), ("detail", pa.string()),
+])  # fmt: skip
+_ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
+_DRY_RUN = Parameter("dry_run", "boolean", "preview only", default=False)
+
 
 def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
     definition = table.definition
@@ -137,6 +152,21 @@ def _unregister(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.R
 
 def _repair(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     return catalog.repair_partitions(arguments["table"], **_without(arguments, "table")).batches()
+
+
+def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    rows = ({**asdict(t), "transaction": t.transaction_id} for t in catalog.recover(**arguments).transactions)
+    return _batches(rows, _RECOVER_SCHEMA)
+
+
+def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    rows = ({**e._asdict(), "since": e.since_ms * 1000} for e in catalog.status(**arguments))
+    return _batches(rows, _STATUS_SCHEMA)
+
+
+def _batches(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    while chunk := list(islice(rows, 10_000)):
+        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 
 def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -182,11 +212,31 @@ PROCEDURES: Sequence[Procedure] = (
             _TABLE,
             Parameter("mode", "string", "add, drop or sync", default="add"),
             Parameter("where", "string", "a condition on partition columns that limits the repair"),
-            Parameter("dry_run", "boolean", "preview only", default=False),
+            _DRY_RUN,
             Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
         ),
         repair_report.SCHEMA,
         _repair,
+    ),
+    Procedure(
+        "recover",
+        "Finishes or undoes writes whose owners are gone",
+        (
+            _ANY_TABLE,
+            Parameter(
+                "older_than", "string", "duration since the last sign of life, such as 0s; the lease if left out"
+            ),
+            _DRY_RUN,
+        ),
+        _RECOVER_SCHEMA,
+        _recover,
+    ),
+    Procedure(
+        "status",
+        "Shows writes, waiting partitions and changes for the metastore that are under way",
+        (_ANY_TABLE,),
+        _STATUS_SCHEMA,
+        _status,
     ),
 )
 _BY_NAME = {p.name: p for p in PROCEDURES}

@@ -8,7 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 from metastore.durations import duration_s
-from metastore.errors import InvalidConfigurationError
+from metastore.errors import InvalidConfigurationError, InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -136,6 +136,23 @@ def duration(text: str) -> float:
     if value is None:
         raise ValueError("give a duration such as 0s, 500ms, 30s, 2m or 7d")
     return value
+
+
+def seconds_of(value: str | float | None, name: str) -> float | None:
+    """The seconds that an argument means: a number, text such as ``10m``, or None.
+
+    Raises:
+        InvalidInputError: It is no duration.
+    """
+    if value is None:
+        return None
+    try:
+        found = duration(value.strip()) if isinstance(value, str) else float(value)
+        if not 0 <= found < 1e12:
+            raise ValueError("give a duration from zero")
+    except ValueError as error:
+        raise InvalidInputError(f"The argument {name} cannot be {str(value)[:60]!r}: {error}.") from error
+    return found
 
 
 def seconds(text: str) -> float:

@@ -108,9 +108,9 @@ WRITE_DISTRIBUTION_MODE: Setting[str] = Setting(
 )
 WRITE_MAX_OPEN_WRITERS: Setting[int] = Setting(
     "write.max-open-writers",
-    None,
-    "Files that one task keeps open for different partitions before it sorts the rest of its rows; otherwise "
-    "`spark.sql.maxConcurrentOutputFileWriters`.",
+    "16",
+    "Files that one task keeps open for different partitions before it sorts the rest of its rows; where it is not "
+    "given, `spark.sql.maxConcurrentOutputFileWriters` goes before the default.",
     "a whole number from 0",
     long_integer,
     _WRITE,

@@ -64,7 +64,7 @@ class Client:
         finally:
             connection.close()
 
-    def call(self, operation: str, **fields: object) -> Answer:
+    def call(self, operation: str, /, **fields: object) -> Answer:
         return self.send(f"/v1/{operation}", json.dumps(fields).encode())
 
     def load(self, name: str = "t") -> dict[str, Any]:

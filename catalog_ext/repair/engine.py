@@ -21,6 +21,7 @@ from catalog_ext.repair.observe import (
     observe_index,
     report_elsewhere,
 )
+from catalog_ext.repair.unfinished import UnfinishedWrites
 from metastore.changes import AddPartition, ReplaceFiles
 from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
 
@@ -127,6 +128,8 @@ class Repair:
 
     def _observe(self, spool: Spool) -> None:
         mode, predicate = self._options.mode, self._options.predicate
+        unfinished = UnfinishedWrites(self._index, self._table, spool)
+        unfinished.note_removals()
         observer = StoreObserver(self._storage, self._table, self._layout, spool, self._progress)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC
@@ -143,6 +146,7 @@ class Repair:
         report_elsewhere(spool)
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, spool)
+        unfinished.leave_out()
 
     def _refuse_if_strict(self, spool: Spool) -> None:
         count = spool.value("SELECT count(*) FROM skipped")

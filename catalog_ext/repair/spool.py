@@ -26,6 +26,9 @@ CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms IN
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
+CREATE TABLE leaving (uri TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE under_way (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
+CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE entries (
     seq INTEGER PRIMARY KEY, action TEXT, partition TEXT, path TEXT, files INTEGER, bytes INTEGER, reason TEXT
 );
@@ -76,6 +79,10 @@ class Spool:
     def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
         """Run one statement for its effect."""
         self._db.execute(statement, parameters)
+
+    def create_function(self, name: str, function: Callable[[str], str | None]) -> None:
+        """Let statements use a function of one text that always gives the same for the same."""
+        self._db.create_function(name, 1, function, deterministic=True)
 
     @_translated
     def value(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 -- as the query has it

@@ -14,8 +14,9 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
+from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages import Request
-from catalog_ext.service.operations import ArrowStream, Operations
+from catalog_ext.service.operations import Operations
 from metastore.errors import (
     AlreadyExistsError,
     CatalogExtError,

@@ -46,6 +46,23 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be an integer of at most 64 bits.")
         return value
 
+    def optional_integer(self, name: str) -> int | None:
+        """An integer of at most 64 bits, or None."""
+        self._asked.add(name)
+        return None if self._body.get(name) is None else self.integer(name)
+
+    def count(self, name: str) -> int:
+        """A required integer of at most 64 bits that is not negative."""
+        value = self.integer(name)
+        if value < 0:
+            raise InvalidInputError(f"The field {name!r} of the request must not be negative.")
+        return value
+
+    def optional_count(self, name: str) -> int | None:
+        """An integer of at most 64 bits that is not negative, or None."""
+        self._asked.add(name)
+        return None if self._body.get(name) is None else self.count(name)
+
     def flag(self, name: str, *, default: bool = False) -> bool:
         """A boolean, the default when left out."""
         value = self._get(name, bool, "true or false", required=False)
@@ -61,6 +78,18 @@ class Request:
     def mapping(self, name: str) -> dict[str, Any]:
         """An object of anything, empty when left out."""
         return dict(self._get(name, Mapping, "an object", required=False) or {})
+
+    def optional_object(self, name: str) -> Request | None:
+        """An object whose fields are read as those of a request, or None; whoever reads it finishes it."""
+        value = self._get(name, Mapping, "an object or null", required=False)
+        return None if value is None else Request(value)
+
+    def objects(self, name: str) -> list[Request]:
+        """A list of objects, empty when left out; whoever reads them finishes them."""
+        value = self._get(name, list, "a list of objects", required=False) or []
+        if not all(isinstance(v, Mapping) for v in value):
+            raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
+        return [Request(item) for item in value]
 
     def texts(self, name: str) -> list[str]:
         """A list of strings, empty when left out."""
@@ -119,9 +148,23 @@ def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
 
 def table_json(table: Table) -> dict[str, Any]:
     """A table as the contract has it."""
-    definition = table.definition
     return {
         "table_id": table.table_id,
+        **definition_json(table.definition),
+        "created_at_ms": table.created_at_ms,
+        "version": table.version,
+        "totals": {
+            "partitions": table.totals.partitions,
+            "files": table.totals.files,
+            "bytes": table.totals.bytes,
+            "rows": table.totals.rows,
+        },
+    }
+
+
+def definition_json(definition: TableDefinition) -> dict[str, Any]:
+    """The fields of a table that its definition has."""
+    return {
         "namespace": definition.identifier.namespace,
         "name": definition.identifier.name,
         "table_type": str(definition.table_type),
@@ -134,14 +177,6 @@ def table_json(table: Table) -> dict[str, Any]:
         "properties": dict(definition.properties),
         "comment": definition.comment,
         "owner": definition.owner,
-        "created_at_ms": table.created_at_ms,
-        "version": table.version,
-        "totals": {
-            "partitions": table.totals.partitions,
-            "files": table.totals.files,
-            "bytes": table.totals.bytes,
-            "rows": table.totals.rows,
-        },
     }
 
 

@@ -3,40 +3,26 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Generator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.metadata import version
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.procedures import PROCEDURES, find_procedure
+from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
+from catalog_ext.service.write_operations import WriteOperations
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import Predicate, bind
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    import pyarrow as pa
+    from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
     from metastore.model import Table
 
 CONTRACT = 1
 _REMEMBERED_TABLES = 1024
-
-
-@dataclass(frozen=True, slots=True)
-class ArrowStream:
-    """An answer of record batches."""
-
-    schema: pa.Schema
-    batches: Iterator[pa.RecordBatch]
-
-    def close(self) -> None:
-        """Give up what the batches are made from, whether they were all taken or not."""
-        if isinstance(self.batches, Generator):
-            self.batches.close()
 
 
 Answer: TypeAlias = dict[str, Any] | ArrowStream
@@ -66,6 +52,7 @@ class Operations:
             "partitions/list": self._list_partitions,
             "procedures/list": self._list_procedures,
             "procedures/call": self._call_procedure,
+            **WriteOperations(catalog).handlers,
         }
 
     def _ping(self, request: Request) -> Answer:
@@ -128,11 +115,11 @@ class Operations:
 
     def _plan(self, request: Request) -> Answer:
         table, predicate = self._pinned(request)
-        return _stream(self._catalog.index.plan_files(table, predicate))
+        return ArrowStream.of(self._catalog.index.plan_files(table, predicate))
 
     def _list_partitions(self, request: Request) -> Answer:
         table, predicate = self._pinned(request)
-        return _stream(self._catalog.index.list_partitions(table, predicate))
+        return ArrowStream.of(self._catalog.index.list_partitions(table, predicate))
 
     def _list_procedures(self, request: Request) -> Answer:
         request.finish()
@@ -164,12 +151,3 @@ class Operations:
         if condition is not None:
             predicate = bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))
         return replace(table, version=pinned), predicate
-
-
-def _stream(reader: pa.RecordBatchReader) -> ArrowStream:
-    return ArrowStream(reader.schema, _batches(reader))
-
-
-def _batches(reader: pa.RecordBatchReader) -> Iterator[pa.RecordBatch]:
-    with reader:
-        yield from reader

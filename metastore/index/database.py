@@ -335,6 +335,10 @@ class Index:
         """The staged files that wait for their partition to be due, of one application or of all."""
         return transactions.waiting(self._database, table_id, app_id)
 
+    def tables_with_waiting_files(self) -> list[int]:
+        """The numbers of the tables that ``waiting_files`` has something for."""
+        return transactions.waiting_tables(self._database)
+
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""
         return outbox.pending_deliveries(self._database, limit, after)

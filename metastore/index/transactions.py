@@ -361,6 +361,13 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
     return {row.transaction_id: State(row.state) for row in rows}
 
 
+def waiting_tables(database: Database) -> list[int]:
+    """The numbers of the tables that have waiting files."""
+    w = waiting_files.c
+    with database.reading() as connection:
+        return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
+
+
 def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:
     """The waiting files of a table, or of one application in it, partition by partition, a document at a time."""
     w = waiting_files.c

@@ -19,6 +19,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from tests.integration.fake_writes import FakeWrites
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
@@ -136,6 +138,7 @@ class FakeService:
         self.requests: Counter[str] = Counter()
         self.bodies: list[tuple[str, dict[str, Any]]] = []
         self.faults: dict[str, Callable[[], Any]] = {}
+        self.writes = FakeWrites()
         self._ids = iter(range(1, 1_000_000))
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         self.uri = f"http://127.0.0.1:{self._server.server_address[1]}"
@@ -188,6 +191,8 @@ class FakeService:
         """A JSON object, or an Arrow table."""
         if fault := self.faults.get(operation):
             return fault()
+        if operation in ("writes/heartbeat", "writes/stage", "writes/commit", "writes/abort"):
+            return getattr(self.writes, operation.partition("/")[2])(**body)
         handler = getattr(self, "_" + operation.replace("/", "_"), None)
         if handler is None:
             raise Refusal(404, "NOT_FOUND", f"no operation {operation}")
@@ -282,8 +287,14 @@ class FakeService:
         ]
         return pa.table(list(zip(*rows, strict=True)) or [[]] * 7, schema=PARTITIONS_SCHEMA)
 
+    def _writes_begin(self, table_id: int, **request: Any) -> Any:
+        return self.writes.begin(self._by_id(table_id), **request)
+
+    def _by_id(self, table_id: int) -> FakeTable:
+        return next(table for table in self.tables.values() if table.table_id == table_id)
+
     def _chosen(self, table_id: int, predicate: Any) -> list[FakePartition]:
-        table = next(table for table in self.tables.values() if table.table_id == table_id)
+        table = self._by_id(table_id)
         if predicate is None or not self.prune:
             return table.partitions
         types = dict(table.partition_columns)

@@ -32,7 +32,8 @@ OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
     "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
-    "procedures/call",
+    "procedures/call", "writes/begin", "writes/heartbeat", "writes/stage",
+    "writes/commit", "writes/abort", "writes/delete",
 }  # fmt: skip
 
 
@@ -131,6 +132,7 @@ def test_a_body_that_is_too_large_is_400(client: Client, monkeypatch: pytest.Mon
     assert "1001 bytes" in client.send("/v1/ping", b" " * 999 + b"{}").error["message"]
 
 
+_NOBODYS = "0" * 32
 FIELDS: dict[str, dict[str, object]] = {
     "namespaces/load": {"namespace": "s"},
     "namespaces/create": {"namespace": "never", "properties": {}},
@@ -147,6 +149,17 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
     "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
     "procedures/call": {"procedure": "never", "arguments": {}},
+    "writes/begin": {
+        "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
+        "keep_emptied": False, "app_id": None, "app_version": None, "options": {}, "definition": None,
+    },
+    "writes/heartbeat": {"transaction": _NOBODYS},
+    "writes/stage": {"transaction": _NOBODYS, "files": []},
+    "writes/commit": {"transaction": _NOBODYS, "files": [], "keep": None, "watermark_ms": None, "final": False},
+    "writes/abort": {"transaction": _NOBODYS, "reason": "r"},
+    "writes/delete": {
+        "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
+    },
 }  # fmt: skip
 
 

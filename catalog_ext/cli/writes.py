@@ -1,0 +1,143 @@
+"""Commands about writes: what is under way, what became of them, and the end of what nobody finishes or needs."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
+from catalog_ext.cli.options import json_option, limit_option
+from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note
+from catalog_ext.cli.progress import spinner
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+_SHOWN = 100
+_DURATION = "DURATION"
+_UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option(
+    "--older-than",
+    metavar=_DURATION,
+    help="Take writes whose last sign of life is so long ago: 0s where their owners are known to be dead. Default: "
+    "those whose lease is over.",
+)
+@click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
+@limit_option
+@json_option
+@click.pass_obj
+def recover(
+    invocation: Invocation, table: str | None, older_than: str | None, dry_run: bool, limit: int | None, as_json: bool
+) -> int:
+    """Finish or undo writes whose owners are gone, of TABLE or of all tables.
+
+    A write that had begun to show its files is finished, any other one undone. Exits with 1 if one could be neither.
+
+    \b
+    catalog-ext recover --dry-run
+    catalog-ext recover sales.trips --older-than 0s
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with invocation.catalog(follow=not dry_run) as catalog:
+        with spinner(message_console(), "Looking for unfinished writes"):
+            report = catalog.recover(table, older_than=older_than, dry_run=dry_run)
+        if not dry_run:
+            settle(catalog)
+    rows = [asdict(transaction) for transaction in report.transactions]
+    columns = ("action", "table", "operation", "files", "transaction_id", "owner", "error")
+    listing = _Listing("transactions", rows, columns, {"dry_run": dry_run}, right=("files",))
+    listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
+    return 1 if report.failed else 0
+
+
+@click.command()
+@click.argument("table", required=False)
+@limit_option
+@json_option
+@click.pass_obj
+def status(invocation: Invocation, table: str | None, limit: int | None, as_json: bool) -> None:
+    """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore."""
+    with invocation.catalog(follow=False) as catalog:
+        rows = [entry._asdict() for entry in catalog.status(table)]
+    columns = ("kind", "table", "id", "state", "since_ms", "detail")
+    _Listing(
+        "entries", rows, columns, {"table": table}, cells={"since_ms": moment}, headings={"since_ms": "since (UTC)"}
+    ).show(limit, as_json=as_json, end="" if rows else "Nothing is under way.")
+
+
+@click.command()
+@click.argument("table")
+@limit_option
+@json_option
+@click.pass_obj
+def history(invocation: Invocation, table: str, limit: int | None, as_json: bool) -> None:
+    """List the commits of TABLE, newest first: when, by what, and what changed."""
+    with invocation.catalog(follow=False) as catalog:
+        versions = catalog.history(table)
+    rows = [
+        {"version": v.version, "operation": v.operation, "committed_at_ms": v.committed_at_ms, "summary": v.summary}
+        for v in versions
+    ]
+    listing = _Listing(
+        "versions", rows, ("version", "operation", "committed_at_ms", "summary"), {"table": table}, right=("version",),
+        cells={"committed_at_ms": moment, "summary": _changes}, headings={"committed_at_ms": "committed (UTC)"},
+    )  # fmt: skip
+    listing.show(limit, as_json=as_json)
+
+
+def _changes(summary: dict[str, Any]) -> str:
+    return ", ".join(f"{key} {value}" for key, value in summary.items() if value not in (None, 0, "", []))
+
+
+class _Listing:
+    """Rows for people or programs.
+
+    Args:
+        name: What the rows are, in the plural; their field in JSON.
+        rows: All of them.
+        columns: The fields to show as text, in order.
+        head: Further fields of the JSON.
+        right: Columns that are aligned to the right.
+        cells: How a field is shown as text, where not as it is.
+        headings: Of columns whose field is not called so.
+    """
+
+    def __init__(
+        self, name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], head: dict[str, Any], *,
+        right: Sequence[str] = (), cells: dict[str, Callable[[Any], object]] | None = None,
+        headings: dict[str, str] | None = None,
+    ) -> None:  # fmt: skip
+        self._name = name
+        self._rows = rows
+        self._columns = columns
+        self._head = head
+        self._right = right
+        self._cells = cells or {}
+        self._headings = headings or {}
+
+    def show(self, limit: int | None, *, as_json: bool, end: str = "") -> None:
+        """Print at most ``limit`` of them (0 is all, None all as JSON and a hundred as text), and a last line."""
+        if as_json:
+            echo_json_rows(self._head, self._name, self._rows[: limit or None])
+            return
+        console = output_console()
+        count = (_SHOWN if limit is None else limit) or len(self._rows)
+        sides = dict.fromkeys(self._right, "right")
+        table = make_table([(self._headings.get(c, c), sides.get(c, "left")) for c in self._columns])
+        for row in self._rows[:count]:
+            add_row(table, *(self._cells.get(c, _as_it_is)(row[c]) for c in self._columns))
+        if self._rows:
+            console.print(table)
+        more = f"; {count:,} shown, --limit 0 shows all" if len(self._rows) > count else ""
+        note(console, f"{len(self._rows):,} {self._name}{more}")
+        if end:
+            note(console, end)
+
+
+def _as_it_is(value: object) -> object:
+    return value

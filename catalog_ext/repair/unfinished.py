@@ -1,0 +1,115 @@
+"""Keeps a repair from what writes have on the store that the index does not show: it is never registered.
+
+Three things lie about that a listing shows and the index at the compared version does not have: files that a write has
+promoted before its commit (or after the version), files that a committed write is about to delete, and directories that
+either of the two has made or is about to remove.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metastore.transactions.model import State
+from metastore.transactions.places import transaction_id_in
+
+if TYPE_CHECKING:
+    from catalog_ext.repair.spool import Spool
+    from metastore.index import Index
+    from metastore.model import Table
+
+_MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
+
+
+class UnfinishedWrites:
+    """What the writes to one table have under way while it is repaired.
+
+    Args:
+        index: Knows the transactions.
+        table: The table, at the version that the repair compares with.
+        spool: What the repair compares.
+    """
+
+    def __init__(self, index: Index, table: Table, spool: Spool) -> None:
+        self._index = index
+        self._table = table
+        self._spool = spool
+
+    def note_removals(self) -> None:
+        """Note what committed writes are about to delete; to be called before the store is listed.
+
+        Afterwards it would be too late: a write that finishes meanwhile forgets what it has deleted, and the listing
+        may have seen it.
+        """
+        root = f"{self._table.definition.location}/"
+        for transaction in self._index.list_transactions(self._table.table_id, states=(State.COMMITTED,)):
+            if transaction.version is None or transaction.version > self._table.version:
+                # The version that is compared with still has these files.
+                continue
+            for uri in self._index.removals(transaction.transaction_id):
+                self._spool.insert("leaving", [(uri,)], columns=1, ignore=True)
+                if uri.startswith(root):
+                    self._unsettle(uri[len(root) :].rpartition("/")[0])
+
+    def leave_out(self) -> None:
+        """Take what is under way out of what was listed; to be called when both sides were observed.
+
+        What aborted writes have left is reported.
+        """
+        self._leave_out_leaving()
+        states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
+        if states:
+            self._leave_out_files(states)
+            self._note_made_directories(states)
+        self._spool.execute(
+            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unsettled)"
+            " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
+        )
+
+    def _leave_out_leaving(self) -> None:
+        if not self._spool.value("SELECT count(*) FROM leaving"):
+            return
+        self._spool.execute(
+            "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
+            " LEFT JOIN indexed_partitions i USING (name)"
+            " JOIN leaving l"
+            " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path)",
+            (self._table.definition.location,),
+        )
+
+    def _leave_out_files(self, states: dict[str, State]) -> None:
+        def carried(path: str) -> str | None:
+            found = transaction_id_in(path)
+            return found if found in states else None
+
+        spool = self._spool
+        spool.create_function("carried", carried)
+        # An epoch of a stream may have committed some of its files and hold back others: the index knows the former.
+        spool.execute(
+            "INSERT INTO under_way SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
+            " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
+            " (SELECT 1 FROM indexed_files i WHERE i.name = f.name AND i.path = f.path)"
+        )
+        spool.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM under_way)")
+        spool.execute("INSERT OR IGNORE INTO unsettled SELECT DISTINCT name FROM under_way")
+        for name, path, size, transaction in spool.rows(
+            "SELECT name, path, size, id FROM under_way ORDER BY name, path"
+        ):
+            if states[transaction] is State.ABORTED:
+                reason = f"left by write {transaction}, which was aborted; vacuum removes it"
+                row = (f"{name}/{path}" if name else path, name, 1, size, reason)
+                spool.insert("skipped", [row], columns=5, ignore=True)
+
+    def _note_made_directories(self, states: dict[str, State]) -> None:
+        empty = (
+            "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
+            " AND name NOT IN (SELECT name FROM listed_files))"
+        )
+        if not self._spool.value(empty):
+            return
+        for transaction_id, state in states.items():
+            if state in _MAKES_DIRECTORIES:
+                for file in self._index.staged_files(transaction_id):
+                    self._unsettle(file.partition)
+
+    def _unsettle(self, name: str) -> None:
+        self._spool.insert("unsettled", [(name,)], columns=1, ignore=True)

@@ -1,0 +1,88 @@
+"""The service's operations of writes, and of what became of them; as in ``operations``, no logic lives here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.service.messages import Request, definition_of
+from catalog_ext.service.write_messages import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
+from catalog_ext.writing import Batch
+from metastore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.catalog import Catalog
+
+
+class WriteOperations:
+    """The operations ``writes/…`` of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+            "writes/begin": self._begin,
+            "writes/heartbeat": self._heartbeat,
+            "writes/stage": self._stage,
+            "writes/commit": self._commit,
+            "writes/abort": self._abort,
+            "writes/delete": self._delete,
+        }
+
+    def _begin(self, request: Request) -> dict[str, Any]:
+        kind = kind_of(request)
+        batch = Batch(
+            request.text("operation"), request.text("owner"), request.optional_text("app_id"),
+            request.optional_count("app_version"), request.text_map("options"),
+        )  # fmt: skip
+        table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
+        predicate, keep_emptied = request.any("predicate"), request.flag("keep_emptied")
+        described = request.optional_object("definition")
+        request.finish()
+        if creates(kind):
+            if described is None or table_id is not None:
+                raise InvalidInputError(f"A write of the kind '{kind}' needs a 'definition' and no 'table_id'.")
+            definition, location = definition_of(described)
+            described.finish()
+            return begun_json(*self._catalog.writes.begin_creation(kind, definition, location, batch))
+        if described is not None or table_id is None or version is None:
+            raise InvalidInputError(f"A write of the kind '{kind}' needs 'table_id' and 'version' and no 'definition'.")
+        return begun_json(
+            *self._catalog.writes.begin(kind, table_id, version, batch, predicate=predicate, keep_emptied=keep_emptied)
+        )
+
+    def _heartbeat(self, request: Request) -> dict[str, Any]:
+        transaction = transaction_of(request)
+        request.finish()
+        return {"expires_at_ms": self._catalog.writes.engine.heartbeat(transaction)}
+
+    def _stage(self, request: Request) -> dict[str, Any]:
+        transaction, files = transaction_of(request), files_of(request)
+        request.finish()
+        self._catalog.writes.engine.stage(transaction, files)
+        return {"staged": len(files)}
+
+    def _commit(self, request: Request) -> dict[str, Any]:
+        transaction, files = transaction_of(request), files_of(request)
+        keep, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
+        final = request.flag("final")
+        request.finish()
+        return outcome_json(
+            self._catalog.writes.engine.commit(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+        )
+
+    def _abort(self, request: Request) -> dict[str, Any]:
+        transaction, reason = transaction_of(request), request.text("reason")
+        request.finish()
+        self._catalog.writes.engine.abort(transaction, reason)
+        return {"aborted": True}
+
+    def _delete(self, request: Request) -> dict[str, Any]:
+        table_id, version = request.integer("table_id"), request.integer("version")
+        operation, predicate = request.text("operation"), request.any("predicate")
+        request.finish()
+        if operation not in ("delete", "truncate"):
+            raise InvalidInputError(
+                f"The field 'operation' of the request cannot be {operation[:40]!r}. Use 'delete' or 'truncate'."
+            )
+        return outcome_json(self._catalog.writes.delete(table_id, version, predicate, truncate=operation == "truncate"))

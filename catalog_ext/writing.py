@@ -1,0 +1,163 @@
+"""The catalog's side of writes: what is asked for is checked here, the transactions themselves are the engine's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext import write_conf
+from catalog_ext.registration import warn_of_overlap
+from metastore.errors import InvalidInputError, TableNotFoundError
+from metastore.predicate_json import predicate_from_json
+from metastore.predicates import bind
+from metastore.transactions.engine import Transactions
+from metastore.transactions.model import BeginWrite, WriteKind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.catalog import Catalog
+    from metastore.model import Table, TableDefinition
+    from metastore.transactions.model import BegunWrite, WriteOutcome
+
+_OF_TRANSACTION = (write_conf.TRANSACTION_LEASE, write_conf.STAGING_DIR, write_conf.OVERWRITE_MODE)
+"""Settings that a transaction takes over when it begins."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """What a writer says of its write besides what it does.
+
+    Attributes:
+        operation: The word for the history: ``INSERT``, ``CTAS``, ``STREAMING`` …
+        owner: Names the process, for people.
+        app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
+        options: The write's own options, with those of its session.
+    """
+
+    operation: str
+    owner: str
+    app_id: str | None = None
+    app_version: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        if (self.app_id is None) is not (self.app_version is None):
+            raise InvalidInputError(
+                f"The options {write_conf.TXN_APP_ID.key!r} and {write_conf.TXN_VERSION.key!r} are given together, or "
+                "neither is."
+            )
+
+
+class Writing:
+    """Writes to the tables of a catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    @cached_property
+    def engine(self) -> Transactions:
+        """The engine; made on the first use, like the stores that it works on."""
+        conf = self._catalog.settings.conf
+        return Transactions(
+            self._catalog.index,
+            self._catalog.storage,
+            threads=write_conf.COMMIT_THREADS.read(conf),
+            unknown_timeout_s=write_conf.COMMIT_UNKNOWN_TIMEOUT.read(conf),
+            deliver=self._catalog.following.takes,
+            follow=self._catalog.following.follow,
+        )
+
+    def begin(
+        self, kind: WriteKind, table_id: int, version: int, batch: Batch, *, predicate: object = None,
+        keep_emptied: bool = False,
+    ) -> tuple[BegunWrite, Table]:  # fmt: skip
+        """Begin a write to a table that is there.
+
+        Args:
+            kind: What it does; none that creates a table.
+            table_id: The table's number.
+            version: The version that the statement read.
+            batch: What else is known of it.
+            predicate: The contract's JSON predicate of an overwrite, None for all.
+            keep_emptied: Whether partitions that an overwrite leaves without files stay registered.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            InvalidConfigurationError: An option is none that its key may have.
+        """
+        table = self._table_at(table_id, version)
+        _check_predicate(table, predicate)
+        settings = self._settings(batch.options, table.definition.properties)
+        request = BeginWrite(
+            kind, batch.operation, batch.owner, table=table, predicate=predicate, keep_emptied=keep_emptied,
+            app_id=batch.app_id, app_version=batch.app_version, options=settings,
+        )  # fmt: skip
+        return self.engine.begin(request), table
+
+    def begin_creation(
+        self, kind: WriteKind, definition: TableDefinition, location: str | None, batch: Batch
+    ) -> tuple[BegunWrite, TableDefinition]:
+        """Begin a write that creates or replaces a table.
+
+        Args:
+            kind: ``CREATE``, ``REPLACE`` or ``CREATE_OR_REPLACE``.
+            definition: The table; its own ``location`` is not looked at.
+            location: Where it lies; None for the namespace's or the warehouse's default.
+            batch: What else is known of it.
+
+        Raises:
+            TableAlreadyExistsError: It is to be created, and the name is taken here or in the metastore.
+            TableNotFoundError: It is to be replaced, and is not there.
+            NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
+        """
+        catalog, identifier = self._catalog, definition.identifier
+        there = catalog.find_table(identifier)
+        if kind is WriteKind.CREATE:
+            catalog.check_free(identifier)
+        elif kind is WriteKind.REPLACE and there is None:
+            raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
+        whole = catalog.complete_definition(definition, location)
+        if there is None:
+            catalog.following.check_free(whole)
+        others = [o for o in catalog.index.overlapping_tables(whole.location) if o != identifier]
+        warn_of_overlap(whole, others)
+        request = BeginWrite(
+            kind, batch.operation, batch.owner, table=there, definition=whole, app_id=batch.app_id,
+            app_version=batch.app_version, options=self._settings(batch.options, whole.properties),
+        )  # fmt: skip
+        return self.engine.begin(request), whole
+
+    def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
+        """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            ConflictError: Somebody else changed one of them meanwhile.
+        """
+        table = self._table_at(table_id, version)
+        _check_predicate(table, predicate)
+        return self.engine.delete(table, predicate, truncate)
+
+    def _table_at(self, table_id: int, version: int) -> Table:
+        # Loaded anew: what is written goes by the table's properties of today.
+        return replace(self._catalog.index.load_table_by_id(table_id), version=version)
+
+    def _settings(self, options: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+        # Spark's options have names without regard to case.
+        options = {key.lower(): text for key, text in options.items()}
+        found: dict[str, str] = dict(options)
+        for setting in _OF_TRANSACTION:
+            text = setting.text(options, properties, self._catalog.settings.conf)
+            if text is not None:
+                setting.value_of(text)
+                found[setting.key] = text
+        return found
+
+
+def _check_predicate(table: Table, predicate: Any) -> None:  # noqa: ANN401 -- a JSON value
+    if predicate is not None:
+        bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))

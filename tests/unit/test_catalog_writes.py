@@ -1,0 +1,166 @@
+"""The catalog's own part in writes: status, history, recover and vacuum, in Python, as commands and as procedures."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog_ext.cli.main import main
+from catalog_ext.procedures import find_procedure
+from metastore.errors import InvalidInputError, TableNotFoundError
+from metastore.transactions.model import State
+from tests.repair_cases import indexed, local_catalog, register, write
+from tests.writes import begin, crash_at, insert, stage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
+    write(root, f"{EU}/old.csv")
+    with local_catalog(tmp_path) as catalog:
+        register(catalog, root)
+        catalog.repair_partitions("s.t")
+        yield catalog
+
+
+@pytest.fixture
+def run(
+    tmp_path: Path, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., tuple[int, str]]:
+    """The command line over the catalog's index: exit code and standard output."""
+    monkeypatch.setenv("CATALOG_EXT_METASTORE", "none")
+    monkeypatch.setenv("CATALOG_EXT_INDEX", str(tmp_path / "index.db"))
+    monkeypatch.setenv("CATALOG_EXT_WAREHOUSE", str(tmp_path / "warehouse"))
+
+    def run(*arguments: str) -> tuple[int, str]:
+        code = main(arguments)
+        return code, capsys.readouterr().out
+
+    return run
+
+
+def crash(catalog: Catalog, point: str, *partitions: str) -> None:
+    """A write whose process is gone at a point of the protocol."""
+    crash_at(point, lambda: insert(catalog, *partitions))
+
+
+def call(catalog: Catalog, name: str, **arguments: object) -> list[dict[str, Any]]:
+    result = find_procedure(name).call(catalog, arguments)
+    return [row for batch in result.batches for row in batch.to_pylist()]
+
+
+def test_history_and_transactions_say_what_writes_did(catalog: Catalog) -> None:
+    insert(catalog, EU, US)
+    newest, repair, *_ = catalog.history("s.t")
+    assert (newest.version, newest.operation, repair.operation) == (2, "INSERT", "repair")
+    assert newest.summary["files_added"] == 2
+    (transaction,) = catalog.list_transactions("s.t")
+    assert (transaction.state, transaction.version) == (State.FINISHED, 2)
+    for ask in (catalog.history, catalog.list_transactions, catalog.status, catalog.recover):
+        with pytest.raises(TableNotFoundError):
+            ask("s.none")
+
+
+def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
+    assert catalog.status() == []
+    live = begin(catalog)
+    crash(catalog, "reserve.after", US)
+    by_id = {entry.id: entry for entry in catalog.status("s.t")}
+    assert len(by_id) == 2
+    assert {e.kind for e in by_id.values()} == {"transaction"}
+    assert by_id[live.transaction_id].state == "open (live)"
+    assert {e.state for e in by_id.values()} == {"open (live)", "reserved (live)"}
+    assert catalog.index.extend_lease(live.transaction_id, 1)
+    expired = next(e for e in catalog.status() if e.id == live.transaction_id)
+    assert expired.state == "open (expired)"
+    assert "recover undoes it" in expired.detail
+
+
+def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog, root: Path) -> None:
+    crash(catalog, "reserve.after", US)
+    opened = begin(catalog)
+    stage(opened, EU)
+    assert catalog.recover("s.t").transactions == (), "their leases are not over"
+    before = indexed(catalog)
+    preview = catalog.recover("s.t", older_than="0s", dry_run=True).transactions
+    assert len(preview) == 2
+    assert indexed(catalog) == before
+    assert [t.action for t in preview] == ["would finish", "would undo"]
+    done = catalog.recover(older_than=0).transactions
+    assert [t.action for t in done] == ["finished", "undone"]
+    assert [t.transaction_id for t in done] == [t.transaction_id for t in preview]
+    assert all(t.table == "s.t" and t.owner == "test@host:1" for t in done)
+    assert set(indexed(catalog)) == {EU, US}
+    assert not (root / "_catalog_ext_staging").exists()
+    assert catalog.status() == []
+
+
+@pytest.mark.parametrize("older_than", ["soon", -1, "-1s", float("nan")])
+def test_a_duration_that_is_none_is_refused(catalog: Catalog, older_than: str | float) -> None:
+    with pytest.raises(InvalidInputError, match="older_than"):
+        catalog.recover("s.t", older_than=older_than)
+
+
+def test_a_repair_recovers_expired_writes_first(catalog: Catalog) -> None:
+    crash(catalog, "promote.after", US)
+    (dead,) = catalog.list_transactions("s.t")
+    assert list(catalog.repair_partitions("s.t").added) == []
+    assert set(indexed(catalog)) == {EU}
+    assert catalog.index.extend_lease(dead.transaction_id, 1)
+    catalog.repair_partitions("s.t", dry_run=True)
+    assert set(indexed(catalog)) == {EU}, "a preview changes nothing"
+    catalog.repair_partitions("s.t")
+    assert set(indexed(catalog)) == {EU, US}
+
+
+def test_the_commands(catalog: Catalog, run: Callable[..., tuple[int, str]]) -> None:
+    assert run("status") == (0, "0 entries\nNothing is under way.\n")
+    crash(catalog, "reserve.after", US)
+    assert json.loads(run("status", "s.t", "--json")[1])["entries"][0]["state"] == "reserved (live)"
+    code, text = run("recover", "s.t", "--older-than", "0s", "--dry-run")
+    assert code == 0
+    assert "Nothing was changed. Run it without --dry-run to apply this." in text
+    code, text = run("recover", "--older-than", "0s", "--json")
+    answer = json.loads(text)
+    assert (code, answer["dry_run"], len(answer["transactions"])) == (0, False, 1)
+    assert run("recover") == (0, "0 transactions\n")
+    code, text = run("history", "s.t")
+    assert code == 0
+    assert "INSERT" in text
+    assert [v["version"] for v in json.loads(run("history", "s.t", "--json")[1])["versions"]][:2] == [2, 1]
+    assert run("recover", "s.t", "--older-than", "soon")[0] == 2
+    assert run("history", "s.none")[0] == 1
+
+
+def test_the_procedures(catalog: Catalog) -> None:
+    crash(catalog, "reserve.after", US)
+    (row,) = call(catalog, "status", table="s.t")
+    assert (row["kind"], row["table"], row["since"].tzname()) == ("transaction", "s.t", "UTC")
+    (done,) = call(catalog, "recover", older_than="0s")
+    assert (done["transaction"], done["operation"], done["error"]) == (row["id"], "INSERT", None)
+    assert call(catalog, "status") == []
+
+
+def test_a_table_that_is_dropped_leaves_nothing_of_its_writes(catalog: Catalog, root: Path) -> None:
+    begun = begin(catalog)
+    file = stage(begun, US)
+    catalog.drop_table("s.t")
+    with pytest.raises(TableNotFoundError):
+        catalog.writes.engine.commit(begun.transaction_id, [file])
+    assert not (root / "_catalog_ext_staging").exists()
+    assert not (root / US).exists()
+    assert catalog.status() == []

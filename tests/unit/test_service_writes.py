@@ -1,0 +1,293 @@
+"""The service's operations of writes against their contract (docs/spec/service.md), as a connector would call them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog_ext.service.server import Service
+from metastore.index.clock import now_ms
+from tests.repair_cases import indexed, local_catalog, register, walked, write
+from tests.service_client import Answer, Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.catalog import Catalog
+
+BEGUN = {
+    "transaction", "duplicate", "location", "base", "staging", "promotion", "partition_locations", "lease_ms", "table",
+}  # fmt: skip
+EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
+
+
+class Writer:
+    """Writes a table's files as Spark's tasks do, and calls the service as its driver does."""
+
+    def __init__(self, client: Client, root: Path) -> None:
+        self.client = client
+        self.root = root
+
+    def begin(self, kind: str = "append", **changed: object) -> Answer:
+        table = self.client.load()
+        request = {
+            "table_id": table["table_id"], "version": table["version"], "kind": kind, "operation": "INSERT",
+            "owner": "test@host:1", "predicate": None, "keep_emptied": False, "app_id": None, "app_version": None,
+            "options": {}, "definition": None,
+        }  # fmt: skip
+        return self.client.call("writes/begin", **{**request, **changed})
+
+    def begun(self, kind: str = "append", **changed: object) -> dict[str, Any]:
+        answer = self.begin(kind, **changed)
+        assert answer.status == 200, answer.body
+        assert set(answer.json) == BEGUN
+        return answer.json  # type: ignore[no-any-return]
+
+    @staticmethod
+    def stage(begun: dict[str, Any], partition: str, rows: int = 1, number: int = 0) -> dict[str, Any]:
+        """A staged file of the partition, on disk, as the contract describes it."""
+        transaction = begun["transaction"]
+        location = Path(begun["location"].removeprefix("file://"))
+        if partition in begun["partition_locations"]:
+            location = Path(begun["partition_locations"][partition].removeprefix("file://"))
+            folder = location / begun["staging"] / transaction
+        else:
+            folder = location / begun["staging"] / transaction / partition
+        folder.mkdir(parents=True, exist_ok=True)
+        name = f"part-{number:05d}-{transaction}-a0-c000.csv"
+        (folder / name).write_text("x\n" * rows)
+        return {
+            "partition": partition, "name": name, "size": 2 * rows, "rows": rows, "statistics": {}, "upload": None,
+        }  # fmt: skip
+
+    def commit(self, begun: dict[str, Any], *files: dict[str, Any], keep: str | None = None) -> Answer:
+        return self.client.call(
+            "writes/commit", transaction=begun["transaction"], files=list(files), keep=keep, watermark_ms=None,
+            final=False,
+        )  # fmt: skip
+
+    def write(self, kind: str, *partitions: str, **changed: object) -> dict[str, Any]:
+        begun = self.begun(kind, **changed)
+        answer = self.commit(begun, *(self.stage(begun, partition) for partition in partitions))
+        assert answer.status == 200, answer.body
+        return answer.json  # type: ignore[no-any-return]
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
+    write(root, f"{EU}/old.csv")
+    with local_catalog(tmp_path) as catalog:
+        register(catalog, root)
+        catalog.repair_partitions("s.t")
+        yield catalog
+
+
+@pytest.fixture
+def writer(catalog: Catalog, root: Path) -> Iterator[Writer]:
+    with Service(catalog) as service:
+        yield Writer(Client(service), root)
+
+
+def visible(root: Path) -> dict[str, dict[str, int]]:
+    """What an engine sees that lists directories; it has to be what the index has."""
+    return {name: files for name, files in walked(root, 2).items() if files}
+
+
+def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, root: Path) -> None:
+    begun = writer.begun()
+    assert (begun["duplicate"], begun["promotion"], begun["staging"]) == (False, "rename", "_catalog_ext_staging")
+    assert begun["location"] == begun["base"] == f"file://{root}"
+    assert begun["table"] == writer.client.load()
+    assert begun["lease_ms"] == 600_000
+    files = [writer.stage(begun, EU, 3), writer.stage(begun, US, 2)]
+    staged = writer.client.call("writes/stage", transaction=begun["transaction"], files=files[:1])
+    assert staged.json == {"staged": 1}
+    assert visible(root) == {EU: {"old.csv": 1}}, "nothing is seen before the commit"
+    outcome = writer.commit(begun, *files[1:]).json
+    assert {k: v for k, v in outcome.items() if k != "commit_ms"} == {
+        "transaction": begun["transaction"], "table_id": begun["table"]["table_id"], "table": "s.t",
+        "operation": "INSERT", "version": 2, "partitions_added": 1, "partitions_removed": 0, "partitions_changed": 1,
+        "files_added": 2, "files_removed": 0, "rows": 5, "bytes": 10, "waiting": 0, "duplicate": False,
+        "pending_deliveries": 0,
+    }  # fmt: skip
+    assert indexed(catalog) == visible(root)
+    assert not (root / "_catalog_ext_staging").exists()
+    assert {**writer.commit(begun).json, "commit_ms": outcome["commit_ms"]} == outcome, "asked again, the same is told"
+    assert catalog.repair_partitions("s.t", strict=True).version == 2, "and a repair finds nothing to do"
+
+
+def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root: Path) -> None:
+    assert writer.write("append", US)["partitions_added"] == 1
+    dynamic = writer.write("overwrite_partitions", EU)
+    assert (dynamic["files_added"], dynamic["files_removed"], dynamic["partitions_changed"]) == (1, 1, 1)
+    assert indexed(catalog) == visible(root)
+    assert set(indexed(catalog)) == {EU, US}
+    is_us = {"op": "=", "column": "region", "value": "us"}
+    static = writer.write("overwrite", "ds=2025-01-04/region=us", predicate=is_us)
+    assert (static["partitions_added"], static["partitions_removed"]) == (1, 1)
+    assert set(indexed(catalog)) == {EU, "ds=2025-01-04/region=us"}
+    assert indexed(catalog) == visible(root)
+
+    def delete(operation: str, predicate: object) -> Answer:
+        table = writer.client.load()
+        return writer.client.call(
+            "writes/delete", table_id=table["table_id"], version=table["version"], operation=operation,
+            predicate=predicate,
+        )  # fmt: skip
+
+    emptied = delete("truncate", None).json
+    assert (emptied["files_removed"], emptied["partitions_removed"]) == (2, 0)
+    assert indexed(catalog) == {EU: {}, "ds=2025-01-04/region=us": {}}
+    assert visible(root) == {}
+    assert delete("delete", {"op": "is_not_null", "column": "ds"}).json["partitions_removed"] == 2
+    assert indexed(catalog) == {}
+    assert delete("delete", {"op": "=", "column": "x", "value": "1"}).status == 400
+    assert delete("drop", None).status == 400
+
+
+def test_a_static_partition_stays_without_rows(writer: Writer, catalog: Catalog) -> None:
+    begun = writer.begun("overwrite", predicate={"op": "=", "column": "region", "value": "xx"})
+    assert writer.commit(begun, keep="ds=2025-01-03/region=xx").status == 200
+    assert indexed(catalog)["ds=2025-01-03/region=xx"] == {}
+
+
+def test_an_aborted_write_leaves_nothing(writer: Writer, catalog: Catalog, root: Path) -> None:
+    begun = writer.begun()
+    file = writer.stage(begun, US)
+    heartbeat = writer.client.call("writes/heartbeat", transaction=begun["transaction"]).json
+    assert heartbeat["expires_at_ms"] > now_ms()
+    aborted = writer.client.call("writes/abort", transaction=begun["transaction"], reason="the job failed")
+    assert aborted.json == {"aborted": True}
+    assert not (root / "_catalog_ext_staging").exists()
+    assert visible(root) == {EU: {"old.csv": 1}}
+    late = writer.commit(begun, file)
+    assert (late.status, late.error["code"]) == (409, "CATALOG_EXT_TRANSACTION_STATE")
+    assert "the job failed" in late.error["message"]
+
+
+def test_a_conflict_is_retryable_and_leaves_nothing(writer: Writer, catalog: Catalog, root: Path) -> None:
+    slow = writer.begun("overwrite_partitions")
+    file = writer.stage(slow, EU)
+    writer.write("append", EU)
+    lost = writer.commit(slow, file)
+    assert (lost.status, lost.error["code"], lost.error["retryable"]) == (409, "CATALOG_EXT_CONFLICT", True)
+    assert indexed(catalog) == visible(root)
+    assert not (root / "_catalog_ext_staging").exists()
+
+
+def test_a_batch_is_committed_once(writer: Writer) -> None:
+    batch = {"app_id": "nightly", "app_version": 7}
+    first = writer.write("append", US, **batch)
+    again = writer.begun(**batch)
+    assert (again["transaction"], again["duplicate"]) == (None, True)
+    assert writer.write("append", US, app_id="nightly", app_version=8)["version"] == first["version"] + 1
+    half = writer.begin(app_id="nightly")
+    assert (half.status, half.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+
+
+DEFINITION = {
+    "namespace": "s", "name": "new", "table_type": "MANAGED", "format": "csv", "location": None,
+    "columns": [{"name": "x", "type": "int"}],
+    "partition_columns": [{"name": "ds", "type": "date"}, {"name": "region", "type": "string"}], "options": {},
+    "properties": {}, "comment": None,
+}  # fmt: skip
+
+
+def creation(writer: Writer, kind: str = "create", **changed: object) -> Answer:
+    return writer.begin(kind, table_id=None, version=None, operation="CTAS", definition={**DEFINITION, **changed})
+
+
+def test_a_table_is_created_with_its_rows_or_not_at_all(writer: Writer, catalog: Catalog) -> None:
+    begun = creation(writer).json
+    assert (begun["table"]["table_id"], begun["table"]["version"], begun["table"]["name"]) == (None, None, "new")
+    assert begun["table"]["partition_mode"] == "declared"
+    assert "new" not in catalog.list_tables("s")
+    outcome = writer.commit(begun, writer.stage(begun, EU, 2)).json
+    assert (outcome["table"], outcome["rows"]) == ("s.new", 2)
+    assert indexed(catalog, "s.new") == {EU: {f"part-00000-{begun['transaction']}-a0-c000.csv": 4}}
+    assert creation(writer).error["code"] == "CATALOG_EXT_TABLE_ALREADY_EXISTS"
+    assert creation(writer, "replace", name="none").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+    replaced = creation(writer, "create_or_replace").json
+    assert writer.commit(replaced, writer.stage(replaced, US, 3)).status == 200
+    assert set(indexed(catalog, "s.new")) == {US}
+    assert visible(Path(replaced["location"].removeprefix("file://"))) == indexed(catalog, "s.new")
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [
+        {"format": "avro"},
+        {"columns": [{"name": "x", "type": "nothing"}]},
+        {"columns": [{"name": "ds", "type": "int"}]},
+        {"properties": {"overwrite-mode": "sometimes"}},
+        {"name": "a/b"},
+        {"nonsense": 1},
+    ],
+)
+def test_a_definition_is_checked_as_by_create_table(writer: Writer, changed: dict[str, object]) -> None:
+    assert creation(writer, **changed).status == 400
+    assert writer.client.call("tables/create", **{**DEFINITION, **changed}).status == 400
+
+
+@pytest.mark.parametrize(
+    ("kind", "changed", "status"),
+    [
+        ("upsert", {}, 400),
+        ("append", {"table_id": None}, 400),
+        ("append", {"version": None}, 400),
+        ("append", {"definition": DEFINITION}, 400),
+        ("append", {"table_id": 10**9}, 404),
+        ("append", {"options": {"overwrite-mode": "sometimes"}}, 400),
+        ("append", {"options": {"staging-dir": "visible"}}, 400),
+        ("append", {"options": {"transaction.lease": "soon"}}, 400),
+        ("append", {"nonsense": 1}, 400),
+        ("create", {}, 400),
+        ("overwrite", {"predicate": {"op": "=", "column": "x", "value": "1"}}, 400),
+        ("overwrite", {"predicate": 7}, 400),
+    ],
+)
+def test_writes_that_are_wrong_are_refused_before_they_begin(
+    writer: Writer, catalog: Catalog, kind: str, changed: dict[str, object], status: int
+) -> None:
+    answer = writer.begin(kind, **changed)
+    assert answer.status == status, answer.body
+    assert answer.error["message"]
+    assert catalog.list_transactions("s.t") == []
+
+
+def test_options_go_before_the_tables_properties(writer: Writer, catalog: Catalog, root: Path) -> None:
+    catalog.alter_table_properties("s.t", {"overwrite-mode": "relocate", "hive_staging_dir": ".mine"})
+    begun = writer.begun("overwrite_partitions")
+    assert begun["staging"] == ".mine"
+    assert begun["base"] == f"file://{root}/_catalog_ext_data/{begun['transaction']}"
+    own = writer.begun("overwrite_partitions", options={"overwrite-mode": "in-place", "transaction.lease": "30s"})
+    assert (own["base"], own["lease_ms"]) == (own["location"], 30_000)
+
+
+@pytest.mark.parametrize("operation", ["heartbeat", "stage", "commit", "abort"])
+def test_a_transaction_that_is_not_there_is_404(writer: Writer, operation: str) -> None:
+    rest: dict[str, dict[str, object]] = {
+        "stage": {"files": []}, "abort": {"reason": "x"},
+        "commit": {"files": [], "keep": None, "watermark_ms": None, "final": False},
+    }  # fmt: skip
+    answer = writer.client.call(f"writes/{operation}", transaction="0" * 32, **rest.get(operation, {}))
+    assert (answer.status, answer.error["code"]) == (404, "CATALOG_EXT_TRANSACTION_NOT_FOUND")
+
+
+def test_a_table_that_is_dropped_fails_its_writes_which_leave_nothing(
+    writer: Writer, catalog: Catalog, root: Path
+) -> None:
+    begun = writer.begun()
+    file = writer.stage(begun, US)
+    catalog.unregister_table("s.t")
+    lost = writer.commit(begun, file)
+    assert (lost.status, lost.error["code"]) == (404, "CATALOG_EXT_TABLE_NOT_FOUND")
+    assert visible(root) == {EU: {"old.csv": 1}}
+    assert not (root / "_catalog_ext_staging").exists()
