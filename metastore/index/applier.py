@@ -48,6 +48,8 @@ _PARTITION_COLUMNS = (
 _FILE_COLUMNS = (
     "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
 )  # fmt: skip
+COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
+"""What the history's summary counts of every commit."""
 _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 
@@ -114,6 +116,9 @@ class Applier:
     row: Mapping[str, Any]
     now: int = field(default_factory=now_ms)
     sums: _Sums = field(default_factory=_Sums)
+    partitions_added: int = 0
+    partitions_removed: int = 0
+    partitions_changed: int = 0
     files_added: int = 0
     files_removed: int = 0
     long_keys: bool = False
@@ -193,6 +198,7 @@ class Applier:
         for chunk in chunks([row["partition_id"] for row in rows], _AT_ONCE):
             self._end(partitions, chunk)
             self._end(files, chunk)
+        self.partitions_removed += len(rows)
         for row in rows:
             self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
             self.files_removed += row["n_files"]
@@ -201,6 +207,7 @@ class Applier:
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Adds to living partitions, or replaces all that they hold, without reading it."""
+        self.partitions_changed += len(changes)
         for chunk in chunks(changes, _AT_ONCE):
             self._end(partitions, [c.row["partition_id"] for c in chunk])
             cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
@@ -237,6 +244,7 @@ class Applier:
         self.long_keys = self.long_keys or has_long_key(values, keys)
         partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
         self._next_partition += 1
+        self.partitions_added += 1
         row = {
             "partition_id": partition_id,
             "table_id": self.table.table_id,
@@ -272,6 +280,7 @@ class Applier:
         self.files_added += len(added)
 
     def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
+        self.partitions_changed += len(changes)
         for chunk in chunks(changes, _AT_ONCE):
             contents = self._contents([row["partition_id"] for _, row in chunk])
             ended: list[tuple[int, int]] = []
@@ -340,14 +349,23 @@ class Applier:
     def record(
         self, operation: str, summary: Mapping[str, object], *, deliver: bool, transaction_id: str | None = None
     ) -> int:
-        """Writes the version into the history; returns the number of messages for the metastore."""
+        """Writes the version into the history; returns the number of messages for the metastore.
+
+        Args:
+            operation: What made the version.
+            summary: Kept in the history, beside the counts of partitions and files.
+            deliver: Whether the metastore is to be told.
+            transaction_id: Of a write.
+        """
+        counts = {name: getattr(self, name) for name in COUNTS}
         row = {
             "table_id": self.table.table_id,
             "version": self.version,
             "operation": operation,
             "committed_at_ms": self.now,
-            "summary": to_json(summary),
+            "summary": to_json({**counts, **summary}),
             "transaction_id": transaction_id,
+            "first_file_id": self.row["next_file_id"],
         }
         self.connection.execute(sa.insert(table_versions), row)
         if not deliver:
@@ -379,13 +397,11 @@ def commit(
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row)
     applier.apply(changes)
-    adds = sum(isinstance(c, AddPartition) for c in changes)
-    drops = sum(isinstance(c, DropPartition) for c in changes)
     return Commit(
         version=table.version,
-        partitions_added=adds,
-        partitions_dropped=drops,
-        partitions_changed=len(changes) - adds - drops,
+        partitions_added=applier.partitions_added,
+        partitions_dropped=applier.partitions_removed,
+        partitions_changed=applier.partitions_changed,
         files_added=applier.files_added,
         files_removed=applier.files_removed,
         deliveries=applier.record(operation, summary, deliver=deliver),

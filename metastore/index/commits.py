@@ -15,7 +15,7 @@ from metastore.changes import AddPartition
 from metastore.identifiers import TableIdentifier
 from metastore.index import reservations, tables
 from metastore.index import transactions as rows
-from metastore.index.applier import Applier, Rewrite, directory
+from metastore.index.applier import COUNTS, Applier, Rewrite, directory
 from metastore.index.bulk import chunks
 from metastore.index.clock import now_ms
 from metastore.index.keys import claim_hash, typed_values
@@ -149,11 +149,7 @@ class _Committing:
             table=self._transaction.table,
             operation=self._transaction.operation,
             version=applier.version,
-            partitions_added=len(adds),
-            partitions_removed=len(drops),
-            partitions_changed=len(rewrites),
-            files_added=applier.files_added,
-            files_removed=applier.files_removed,
+            **{name: getattr(applier, name) for name in COUNTS},
             rows=self._rows_written,
             bytes=self._bytes_written,
             waiting=self._waiting,
@@ -346,9 +342,7 @@ class _Committing:
             self._removals.append(f"{directory(old, dict(row))}/{row['path']}")
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
-        shown = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed", "rows",
-                 "bytes")  # fmt: skip
-        summary = {"transaction": self._id, **{name: getattr(outcome, name) for name in shown}}
+        summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
         messages = applier.record(self._transaction.operation, summary, deliver=deliver, transaction_id=self._id)
         return replace(outcome, pending_deliveries=messages)
 

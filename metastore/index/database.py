@@ -19,6 +19,7 @@ from metastore.index import (
     reservations,
     statistics,
     transactions,
+    versions,
 )
 from metastore.index import tables as table_rows
 from metastore.index.engine import Database, use_write_ahead_log
@@ -338,6 +339,41 @@ class Index:
     def tables_with_waiting_files(self) -> list[int]:
         """The numbers of the tables that ``waiting_files`` has something for."""
         return transactions.waiting_tables(self._database)
+
+    def changes(self, table_id: int, after: int, upto: int) -> pa.RecordBatchReader:
+        """The files that the versions above ``after`` up to ``upto`` added, in order (``versions.CHANGES_SCHEMA``).
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            VersionExpiredError: Vacuum has forgotten one of the versions.
+        """
+        return versions.changes(self._database, table_id, after, upto)
+
+    def history_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""
+        return versions.history_rows(self._database, table)
+
+    def transaction_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``transactions``, newest first (``versions.TRANSACTIONS_SCHEMA``)."""
+        return versions.transaction_rows(self._database, table)
+
+    def version_at(self, table_id: int, at_ms: int) -> int:
+        """The newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
+        return versions.version_at(self._database, table_id, at_ms)
+
+    def ended_files(self, table: Table, before_version: int) -> pa.RecordBatchReader:
+        """The files that writes replaced and no version from ``before_version`` on needs (``versions.ENDED_SCHEMA``).
+
+        What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
+        """
+        return versions.ended_files(self._database, table, before_version)
+
+    def expire_versions(self, table_id: int, before_version: int) -> int:
+        """Forgets the versions below ``before_version``; returns how many rows were removed, in short transactions.
+
+        Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
+        """
+        return versions.expire(self._database, table_id, before_version)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""

@@ -1,7 +1,8 @@
 """The queries that a table's readers run: its files, its partitions, and which of some names it has.
 
 Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was
-dropped after the statement had loaded it, and an answer without its rows must not pass for an empty table.
+dropped after the statement had loaded it, and an answer without its rows must not pass for an empty table. It also says
+which version is the oldest that is still whole.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from metastore.errors import TableNotFoundError
+from metastore.errors import TableNotFoundError, VersionExpiredError
 from metastore.evaluation import Evaluator
 from metastore.index import arrow_rows
 from metastore.index.column_types import ExactText
@@ -52,6 +53,7 @@ PARTITION_SCHEMA = pa.schema([
 
 _MARK = -1
 _ZERO = sa.literal(0)
+_OLDEST = tables.c.oldest_version
 _NAMES_AT_ONCE = 500
 
 
@@ -60,6 +62,7 @@ def plan_files(database: Database, table: Table, predicate: Predicate | None) ->
 
     Raises:
         TableNotFoundError: The table has been dropped.
+        VersionExpiredError: Vacuum has forgotten the version.
         IndexUnavailableError: The database is gone or locked.
     """
     statement, exact = plan_statement(database.dialect, table, predicate)
@@ -74,8 +77,8 @@ def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> t
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
     rows = (
         sa.select(
-            partitions.c.partition_id, _raw(partitions.c.name), _raw(partitions.c.location),
-            _raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows,
+            partitions.c.partition_id, raw(partitions.c.name), raw(partitions.c.location),
+            raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows,
         )
         .select_from(_source(condition).join(files, files.c.partition_id == partition_id))
         .where(*(_at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
@@ -83,7 +86,7 @@ def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> t
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = _mark(table, name=_text(""), at=sa.null(), path=_text(""), size=_ZERO, modified_ms=_ZERO, n_rows=sa.null())
+    mark = _mark(table, name=_text(""), at=sa.null(), path=_text(""), size=_OLDEST, modified_ms=_ZERO, n_rows=sa.null())
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
@@ -94,6 +97,7 @@ def list_partitions(database: Database, table: Table, predicate: Predicate | Non
 
     Raises:
         TableNotFoundError: The table has been dropped.
+        VersionExpiredError: Vacuum has forgotten the version.
         IndexUnavailableError: The database is gone or locked.
     """
     statement, exact = partitions_statement(database.dialect, table, predicate)
@@ -109,8 +113,8 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
     p = partitions.c
     rows = (
         sa.select(
-            p.partition_id, _raw(p.name), _raw(p.location), p.n_files, p.n_bytes, p.n_rows, p.created_at_ms,
-            *(_raw(p[name]) for name in names),
+            p.partition_id, raw(p.name), raw(p.location), p.n_files, p.n_bytes, p.n_rows, p.created_at_ms,
+            *(raw(p[name]) for name in names),
         )
         .select_from(_source(condition))
         .where(*_at_version(partitions, table), condition.clause)
@@ -119,7 +123,7 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
     # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
     # its halves in the order of the index, in constant memory.
     mark = _mark(
-        table, name=_text(""), at=sa.null(), n_files=long_keys, n_bytes=_ZERO, n_rows=sa.null(), created_at_ms=_ZERO,
+        table, name=_text(""), at=sa.null(), n_files=long_keys, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO,
         **dict.fromkeys(names, sa.null()),
     )  # fmt: skip
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
@@ -188,13 +192,22 @@ def _mark(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
     return sa.select(sa.literal(_MARK).label("partition_id"), *named).where(tables.c.table_id == table.table_id)
 
 
-def _raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    # As the driver gives it: text is decoded a batch at a time.
+def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The column as the driver gives it: text is decoded a batch at a time."""
     return sa.type_coerce(column, sa.types.NullType())
 
 
 def _text(value: str) -> sa.ColumnElement[Any]:
-    return _raw(sa.literal(value, ExactText()))
+    return raw(sa.literal(value, ExactText()))
+
+
+def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
+    """The error that says that a version is not whole any more."""
+    return VersionExpiredError(
+        f"Version {version} of the table {table} was removed by vacuum; the oldest that is kept is {oldest}. Read a "
+        "newer version, or give vacuum a longer vacuum.retention.",
+        {"table": table, "version": str(version), "oldest": str(oldest)},
+    )
 
 
 class _Check:
@@ -214,12 +227,18 @@ class _Check:
             marks = pc.equal(batch.column(0), _MARK)
             if pc.any(marks).as_py():
                 self._found = True
-                self.has_long_keys = batch.filter(marks).column(3)[0].as_py() == 1
+                mark = batch.filter(marks)
+                self.has_long_keys = mark.column(3)[0].as_py() == 1
+                self._require_kept(mark.column(4)[0].as_py())
                 batch = batch.filter(pc.invert(marks))
         if self._evaluator is None:
             return batch
         matching = self._matching(self._evaluator, batch.column(1).to_pylist())
         return batch.filter(pa.array(matching, pa.bool_()))
+
+    def _require_kept(self, oldest: int) -> None:
+        if self._table.version < oldest:
+            raise version_expired(str(self._table.identifier), self._table.version, oldest)
 
     def finish(self) -> None:
         """Returns when the mark was there.

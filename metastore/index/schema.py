@@ -105,6 +105,7 @@ table_versions = sa.Table(
     _big("committed_at_ms"),
     _text("summary"),
     _id("transaction_id", nullable=True),
+    _big("first_file_id", nullable=True),
 )  # fmt: skip
 
 partitions = sa.Table(
@@ -124,6 +125,7 @@ partitions = sa.Table(
     _big("created_at_ms"),
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
+    sa.Index(None, "table_id", "begin_version"),
     *(
         sa.Index(
             None, "table_id", f"k{i}", "end_version", "begin_version",

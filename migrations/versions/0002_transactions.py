@@ -127,10 +127,14 @@ def upgrade() -> None:
     for column in ("oldest_version", "claims_from"):
         op.add_column("tables", sa.Column(column, sa.BigInteger(), nullable=False, server_default=sa.text("0")))
     op.add_column("table_versions", _id(nullable=True))
+    op.add_column("table_versions", _big("first_file_id", nullable=True))
+    op.create_index("ix_partitions_table_id_begin_version", "partitions", ["table_id", "begin_version"])
 
 
 def downgrade() -> None:
-    op.drop_column("table_versions", "transaction_id")
+    op.drop_index("ix_partitions_table_id_begin_version", "partitions")
+    for column in ("first_file_id", "transaction_id"):
+        op.drop_column("table_versions", column)
     for column in ("claims_from", "oldest_version"):
         op.drop_column("tables", column)
     for table in (

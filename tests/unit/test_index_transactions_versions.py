@@ -1,0 +1,173 @@
+"""What the versions of a table tell: changes, history, transactions, and what vacuum may remove; on SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from metastore.changes import AddPartition, DropPartition
+from metastore.errors import TableNotFoundError, VersionExpiredError
+from metastore.index import Index
+from metastore.index.reader import PLAN_SCHEMA
+from metastore.transactions.model import ColumnStatistics, StagedFile, State, WriteKind
+from tests.index_cases import create, data_files
+from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from metastore.model import Table
+
+OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Iterator[Index]:
+    with Index.open(str(tmp_path / "index.db")) as opened:
+        yield opened
+
+
+@pytest.fixture
+def table(index: Index) -> Table:
+    return create(index, keys={"k": "int"})
+
+
+def changed(index: Index, table: Table, after: int, upto: int) -> list[tuple[int, int, str]]:
+    rows = index.changes(table.table_id, after, upto).read_all().to_pylist()
+    return [(row["version"], row["position"], row["partition"]) for row in rows]
+
+
+def ended(index: Index, table: Table, before: int) -> set[str]:
+    now = index.load_table(table.identifier)
+    uris = index.ended_files(now, before).read_all().column("uri").to_pylist()
+    return {uri.removeprefix(f"{now.definition.location}/") for uri in uris}
+
+
+def test_changes_are_the_files_of_each_version_in_order(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=2", "k=1")
+    index.commit(table.table_id, [AddPartition("k=3", data_files(2))], operation="repair", deliver=False)
+    write(index, table, plan(table, OVERWRITE), "k=2")
+    write(index, table, relocated(table, "abc"), "k=2")
+    one, two = [(1, 0, "k=2"), (1, 1, "k=1")], [(2, 0, "k=3"), (2, 1, "k=3")]
+    assert changed(index, table, 0, 4) == [*one, *two, (3, 0, "k=2"), (4, 0, "k=2")]
+    assert changed(index, table, 1, 3) == [*two, (3, 0, "k=2")]
+    assert changed(index, table, 2, 2) == []
+    rows = index.changes(table.table_id, 2, 4).read_all()
+    assert rows.schema.names == [*PLAN_SCHEMA.names, "version", "position"]
+    assert rows.column("location").to_pylist() == [None, "file:///data/s/t/_catalog_ext_data/abc/k=2"]
+    with pytest.raises(TableNotFoundError):
+        index.changes(999, 0, 1)
+
+
+def test_the_history_counts_what_each_version_did(index: Index, table: Table) -> None:
+    index.commit(table.table_id, [AddPartition("k=3", data_files(2))], operation="repair", deliver=False)
+    made = begin(index, index.load_table(table.identifier), plan(table, OVERWRITE), "k=3", "k=4")
+    finish(index, made)
+    newest, repair, create_ = index.history_rows(table).read_all().to_pylist()
+    assert (newest["version"], newest["operation"], newest["transaction"]) == (2, "INSERT", made.transaction_id)
+    assert (newest["files_added"], newest["files_removed"], newest["rows"], newest["bytes"]) == (2, 2, 4, 20)
+    assert (repair["partitions_added"], repair["files_added"]) == (1, 2)
+    assert (repair["rows"], repair["transaction"]) == (None, None)
+    assert (create_["version"], create_["files_added"]) == (0, None)
+
+
+def test_transactions_are_rows(index: Index, table: Table) -> None:
+    finish(index, begin(index, table, plan(table), "k=1", app_id="a", app_version=7))
+    begin(index, table, plan(table), "k=1", "k=2", each=3, began_at_ms=1_700_000_000_001)
+    opened, committed = index.transaction_rows(table).read_all().to_pylist()
+    assert (opened["state"], opened["files"], opened["version"], opened["ended_ms"]) == ("open", 6, None, None)
+    assert (committed["state"], committed["version"], committed["app_id"], committed["app_version"]) == (
+        "committed", 1, "a", 7,
+    )  # fmt: skip
+    assert committed["began_ms"].timestamp() == 1_700_000_000
+    assert committed["files"] is None
+
+
+def test_a_time_names_the_version_that_was_current(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=1")
+    write(index, table, plan(table), "k=1")
+    created, first, second = reversed(index.history(table.identifier))
+    assert index.version_at(table.table_id, created.committed_at_ms - 1) == 0
+    assert index.version_at(table.table_id, second.committed_at_ms + 1) == 2
+    assert index.version_at(table.table_id, first.committed_at_ms) in (1, 2)
+
+
+def test_ended_files_are_those_that_writes_replaced(index: Index, table: Table) -> None:
+    index.commit(table.table_id, [AddPartition(n, data_files(1)) for n in ("k=1", "k=2")], operation="x", deliver=False)
+    write(index, table, relocated(table, "a"), "k=1")
+    first = files_by_partition(index, table)["k=1"][0]
+    assert ended(index, table, 1) == set()
+    assert ended(index, table, 2) == {"k=1/part-00000.parquet"}
+    write(index, table, relocated(table, "b"), "k=1")
+    index.commit(table.table_id, [DropPartition("k=2")], operation="repair", deliver=False)
+    assert ended(index, table, 2) == {"k=1/part-00000.parquet"}
+    assert ended(index, table, 4) == {"k=1/part-00000.parquet", f"_catalog_ext_data/a/k=1/{first}"}
+
+
+def test_a_file_that_is_there_again_is_not_ended(index: Index, table: Table) -> None:
+    index.commit(table.table_id, [AddPartition("k=1", data_files(2))], operation="repair", deliver=False)
+    write(index, table, plan(table, WriteKind.OVERWRITE))
+    again = AddPartition("k=1", data_files(1))
+    index.commit(table.table_id, [again], operation="repair", deliver=False)
+    assert ended(index, table, 3) == {"k=1/part-00001.parquet"}
+    elsewhere = AddPartition("k=7", data_files(2), location=f"{table.definition.location}/k=1")
+    index.commit(table.table_id, [elsewhere], operation="repair", deliver=False)
+    assert ended(index, table, 4) == set()
+
+
+def test_expired_versions_are_refused_and_their_rows_are_gone(index: Index, table: Table) -> None:
+    aborted = begin(index, table, plan(table), "k=1")
+    index.move_transaction(aborted.transaction_id, (State.OPEN,), State.ABORTED)
+    for _ in range(3):
+        made = begin(index, index.load_table(table.identifier), plan(table, OVERWRITE), "k=1")
+        finish(index, made)
+        index.finish_transaction(made.transaction_id)
+    old = index.load_table(table.identifier)
+    write(index, table, plan(table), "k=2")
+    before = files_by_partition(index, table)
+    assert index.expire_versions(table.table_id, 4) > 0
+    assert index.expire_versions(table.table_id, 4) == 0
+    assert index.expire_versions(table.table_id, 99) == 0
+    assert files_by_partition(index, table) == before
+    for read in (index.plan_files, index.list_partitions):
+        with pytest.raises(VersionExpiredError, match=r"Version 3 of the table s\.t was removed by vacuum"):
+            read(old, None)
+    with pytest.raises(VersionExpiredError):
+        index.changes(table.table_id, 2, 4)
+    assert changed(index, table, 3, 4) == [(4, 0, "k=2")]
+    assert ended(index, table, 4) == set()
+    assert [h.version for h in index.history(table.identifier)] == [4]
+    assert [t.version for t in index.list_transactions(table.table_id)] == [4]
+
+
+def test_expiry_keeps_what_still_waits(index: Index, table: Table) -> None:
+    stream: dict[str, Any] = {"app_id": "query", "app_version": 1}
+    made = begin(index, table, plan(table, waiting=("k=1",)), "k=1", "k=2", **stream)
+    finish(index, made)
+    index.finish_transaction(made.transaction_id)
+    write(index, table, plan(table), "k=3")
+    index.expire_versions(table.table_id, 2)
+    assert [w.partition for w in index.waiting_files(table.table_id, "query")] == ["k=1"]
+    assert index.uncommitted_ids(table.table_id, 2) == {made.transaction_id: State.FINISHED}
+
+
+def test_statistics_follow_their_files(index: Index, table: Table, tmp_path: Path) -> None:
+    made = begin(index, table, plan(table))
+    known = {"fare": ColumnStatistics("1.50", "9.00", 0)}
+    index.record_files(made.transaction_id, [StagedFile("k=1", f"part-{made.transaction_id}", 10, 2, known)])
+    assert next(iter(index.staged_files(made.transaction_id))).statistics == known
+    finish(index, made)
+    assert statistics(tmp_path) == ['{"fare":{"max":"9.00","min":"1.50","nulls":0}}']
+    write(index, table, plan(table, OVERWRITE), "k=1")
+    index.expire_versions(table.table_id, 2)
+    assert statistics(tmp_path) == []
+
+
+def statistics(folder: Path) -> list[str]:
+    connection = sqlite3.connect(folder / "index.db")
+    rows = connection.execute("SELECT statistics FROM file_statistics").fetchall()
+    connection.close()
+    return [text for (text,) in rows]
