@@ -71,20 +71,12 @@ def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
 
 def plan_from_dict(value: Mapping[str, Any]) -> WritePlan:
     """The plan that ``plan_to_dict`` wrote, after a passage through JSON."""
-    return WritePlan(
-        **{
-            **value,
-            "kind": WriteKind(value["kind"]),
-            "promotion": Promotion(value["promotion"]),
-            "takes_in": {
-                name: tuple((path, size, modified) for path, size, modified in found)
-                for name, found in value["takes_in"].items()
-            },
-            "removes": {name: tuple(paths) for name, paths in value["removes"].items()},
-            "waiting": tuple(value["waiting"]),
-            "due": tuple(value["due"]),
-        }
-    )
+    read: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items()}
+    read["kind"] = WriteKind(value["kind"])
+    read["promotion"] = Promotion(value["promotion"])
+    read["takes_in"] = {name: tuple((p, n, at) for p, n, at in found) for name, found in value["takes_in"].items()}
+    read["removes"] = {name: tuple(paths) for name, paths in value["removes"].items()}
+    return WritePlan(**read)
 
 
 def outcome_to_dict(outcome: WriteOutcome) -> dict[str, Any]:
