@@ -17,6 +17,8 @@ from metastore.transactions.model import BeginWrite, WriteKind
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    import pyarrow as pa
+
     from catalog_ext.catalog import Catalog
     from metastore.model import Table, TableDefinition
     from metastore.transactions.model import BegunWrite, WriteOutcome
@@ -141,6 +143,20 @@ class Writing:
         table = self._table_at(table_id, version)
         _check_predicate(table, predicate)
         return self.engine.delete(table, predicate, truncate)
+
+    def metadata(self, table_id: int, name: str) -> pa.RecordBatchReader:
+        """A metadata table: ``history``, ``transactions`` or ``partitions``.
+
+        Raises:
+            InvalidInputError: There is no metadata table of that name.
+        """
+        index = self._catalog.index
+        readers = {
+            "history": index.history_rows, "transactions": index.transaction_rows, "partitions": index.partition_rows,
+        }  # fmt: skip
+        if name not in readers:
+            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {', '.join(readers)}.")
+        return readers[name](index.load_table_by_id(table_id))
 
     def _table_at(self, table_id: int, version: int) -> Table:
         # Loaded anew: what is written goes by the table's properties of today.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages import Request, definition_of
 from catalog_ext.service.write_messages import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
 from catalog_ext.writing import Batch
@@ -16,17 +17,19 @@ if TYPE_CHECKING:
 
 
 class WriteOperations:
-    """The operations ``writes/…`` of one catalog."""
+    """The operations ``writes/…``, ``tables/changes`` and ``tables/metadata`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
             "writes/begin": self._begin,
             "writes/heartbeat": self._heartbeat,
             "writes/stage": self._stage,
             "writes/commit": self._commit,
             "writes/abort": self._abort,
             "writes/delete": self._delete,
+            "tables/changes": self._changes,
+            "tables/metadata": self._metadata,
         }
 
     def _begin(self, request: Request) -> dict[str, Any]:
@@ -86,3 +89,13 @@ class WriteOperations:
                 f"The field 'operation' of the request cannot be {operation[:40]!r}. Use 'delete' or 'truncate'."
             )
         return outcome_json(self._catalog.writes.delete(table_id, version, predicate, truncate=operation == "truncate"))
+
+    def _changes(self, request: Request) -> ArrowStream:
+        table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")
+        request.finish()
+        return ArrowStream.of(self._catalog.index.changes(table_id, after, upto))
+
+    def _metadata(self, request: Request) -> ArrowStream:
+        table_id, name = request.integer("table_id"), request.text("name")
+        request.finish()
+        return ArrowStream.of(self._catalog.writes.metadata(table_id, name))

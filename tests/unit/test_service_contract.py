@@ -32,7 +32,7 @@ OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
     "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
-    "procedures/call", "writes/begin", "writes/heartbeat", "writes/stage",
+    "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/delete",
 }  # fmt: skip
 
@@ -149,6 +149,8 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
     "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
     "procedures/call": {"procedure": "never", "arguments": {}},
+    "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
+    "tables/metadata": {"table_id": 1, "name": "history"},
     "writes/begin": {
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
         "keep_emptied": False, "app_id": None, "app_version": None, "options": {}, "definition": None,

@@ -281,6 +281,28 @@ def test_a_transaction_that_is_not_there_is_404(writer: Writer, operation: str) 
     assert (answer.status, answer.error["code"]) == (404, "CATALOG_EXT_TRANSACTION_NOT_FOUND")
 
 
+def test_changes_and_metadata(writer: Writer) -> None:
+    table_id = writer.client.load()["table_id"]
+    writer.write("append", US)
+    begun = writer.begun(app_id="a", app_version=1)
+    changes = writer.client.call("tables/changes", table_id=table_id, after=1, upto=2).rows
+    assert [(r["version"], r["position"], r["partition"]) for r in changes] == [(2, 0, US)]
+    both = writer.client.call("tables/changes", table_id=table_id, after=0, upto=2).rows
+    assert [r["version"] for r in both] == [1, 2]
+    history = writer.client.call("tables/metadata", table_id=table_id, name="history").rows
+    assert (history[0]["version"], history[0]["operation"], history[0]["files_added"]) == (2, "INSERT", 1)
+    transactions = writer.client.call("tables/metadata", table_id=table_id, name="transactions").rows
+    assert [(r["state"], r["app_id"], r["owner"]) for r in transactions] == [
+        ("open", "a", "test@host:1"), ("finished", None, "test@host:1"),
+    ]  # fmt: skip
+    assert transactions[0]["transaction"] == begun["transaction"]
+    partitions = writer.client.call("tables/metadata", table_id=table_id, name="partitions").rows
+    assert [(r["partition"], r["files"], r["state"]) for r in partitions] == [
+        (EU, 1, "committed"), (US, 1, "committed"),
+    ]  # fmt: skip
+    assert writer.client.call("tables/metadata", table_id=table_id, name="nosuch").status == 400
+
+
 def test_a_table_that_is_dropped_fails_its_writes_which_leave_nothing(
     writer: Writer, catalog: Catalog, root: Path
 ) -> None:
