@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,10 +18,10 @@ from metastore.transactions.model import BeginWrite, BegunWrite, Promotion, Stag
 from metastore.transactions.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from metastore.index import Index
-    from metastore.transactions.model import WriteOutcome
+    from metastore.transactions.model import Upload, WriteOutcome
 
 TABLE = TableIdentifier("s", "t")
 
@@ -47,6 +47,7 @@ class Stand:
     index: Index
     storage: Storage = field(default_factory=Storage)
     options: dict[str, Any] = field(default_factory=dict)
+    upload: Callable[[Location, bytes], Upload] | None = None
 
     def __post_init__(self) -> None:
         self.engine = Transactions(self.index, self.storage, **{"unknown_timeout_s": 0.0, **self.options})
@@ -70,13 +71,16 @@ class Stand:
         staged: list[StagedFile] = []
         for number, (partition, content) in enumerate(files.items()):
             name = f"part-{task:05d}-{begun.transaction_id}-c{number:03d}.csv"
-            if begun.plan.promotion is Promotion.UPLOAD:
-                raise AssertionError("this stand writes to stores with directories")
             file = StagedFile(partition, name, len(content), rows=content.count("\n"))
-            source = places.place(file).source
-            assert source is not None
-            self.storage.create_directory(source.parent)
-            self.storage.write_file(source, content.encode())
+            if begun.plan.promotion is Promotion.UPLOAD:
+                assert self.upload is not None
+                target = places.directory(partition).join(name)
+                file = replace(file, upload=self.upload(target, content.encode()))
+            else:
+                source = places.place(file).source
+                assert source is not None
+                self.storage.create_directory(source.parent)
+                self.storage.write_file(source, content.encode())
             staged.append(file)
         return staged
 

@@ -294,11 +294,11 @@ class Transactions:
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is reserved: %s", error.message)
                 continue
-            except CatalogExtError as error:
-                self._give_up(transaction, error)
-                raise
-            except Exception as error:
-                raise _unknown(transaction, f"{type(error).__name__}: {error}") from error
+            except BaseException as error:
+                if self._give_up(transaction, error):
+                    raise
+                # It has been reserved all the same, or nobody can tell.
+                raise _unknown(transaction, _reason(error)) from error
             if known is None:
                 return replace(transaction, plan=plan, state=State.RESERVED)
             self._give_up(transaction, TransactionStateError("its batch is committed already"))
@@ -334,10 +334,8 @@ class Transactions:
                 logger.warning("The index is away while a write is committed: %s", error.message)
             except Undone as undone:
                 raise undone.reason from undone
-            except CatalogExtError as error:
-                raise _unknown(transaction, error.message) from error
             except Exception as error:
-                raise _unknown(transaction, f"{type(error).__name__}: {error}") from error
+                raise _unknown(transaction, _reason(error)) from error
         raise AssertionError("the attempts end by raising")
 
     def _deliver(self, transaction: Transaction) -> int:
@@ -380,11 +378,10 @@ class Transactions:
             )
         self._steps.undo(transaction)
 
-    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
-        """Undoes what was never reserved; the owner gets ``error`` whatever comes of it."""
-        reason = error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
+    def _give_up(self, transaction: Transaction, error: BaseException) -> bool:
+        """Undoes what is not reserved, now or by recovery; whether it is sure that nobody will finish it."""
         try:
-            self.abort(transaction.transaction_id, reason)
+            self.abort(transaction.transaction_id, _reason(error))
         except CatalogExtError as trouble:
             logger.warning(
                 "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
@@ -392,6 +389,15 @@ class Transactions:
                 transaction.table,
                 trouble.message,
             )
+            return self._is_undone(transaction)
+        return True
+
+    def _is_undone(self, transaction: Transaction) -> bool:
+        try:
+            state = self._index.load_transaction(transaction.transaction_id).state
+        except CatalogExtError:
+            return False
+        return state in (State.ABORTING, State.ABORTED)
 
     def delete(self, table: Table, predicate: Any, truncate: bool) -> WriteOutcome:  # noqa: ANN401 -- JSON
         """Deletes the partitions that a predicate is true for, or with ``truncate`` their files.
@@ -466,6 +472,10 @@ def _lease_ms(text: str | None) -> int:
             f"{text!r} is not a value of {LEASE!r}. Give a duration such as 10m.", {"key": LEASE}
         )
     return round(seconds * 1000)
+
+
+def _reason(error: BaseException) -> str:
+    return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
 
 
 def _unknown(transaction: Transaction, why: str) -> CommitStateUnknownError:

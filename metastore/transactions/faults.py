@@ -59,17 +59,18 @@ ACTIONS: dict[str, Callable[[str], None]] = {
 
 
 class _Fault:
-    def __init__(self, point: str, action: str | Callable[[str], None], nth: int) -> None:
+    def __init__(self, point: str, action: str | Callable[[str], None], nth: int, *, lasting: bool = False) -> None:
         if point not in POINTS:
             raise ValueError(f"{point!r} is no fault point; there are {', '.join(POINTS)}")
         self._action = ACTIONS[action] if isinstance(action, str) else action
         self._left = nth
+        self._lasting = lasting
         self._lock = threading.Lock()
 
     def strike(self, point: str) -> None:
         with self._lock:
             self._left -= 1
-            due = self._left == 0
+            due = self._left == 0 or (self._lasting and self._left < 0)
         if due:
             self._action(point)
 
@@ -92,16 +93,17 @@ def fault_point(point: str) -> None:
 
 
 @contextmanager
-def armed(point: str, action: str | Callable[[str], None], nth: int = 1) -> Iterator[None]:
+def armed(point: str, action: str | Callable[[str], None], nth: int = 1, *, lasting: bool = False) -> Iterator[None]:
     """Arms a point for as long as the context lasts.
 
     Args:
         point: One of ``POINTS``.
         action: ``kill``, ``error``, ``unavailable``, ``storage``, or a function that takes the point's name.
-        nth: The action is taken when the point is reached for this time (from 1), and then no more.
+        nth: The action is taken when the point is reached for this time (from 1).
+        lasting: Whether it is taken every time after that too.
     """
     before = _armed.get(point)
-    _armed[point] = _Fault(point, action, nth)
+    _armed[point] = _Fault(point, action, nth, lasting=lasting)
     try:
         yield
     finally:

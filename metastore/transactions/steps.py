@@ -13,6 +13,7 @@ from metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
     StagedFileMissingError,
+    StorageError,
     TableNotFoundError,
     TransactionStateError,
 )
@@ -93,7 +94,7 @@ class Steps:
                 return self._take_back(transaction, error)
             try:
                 return self._commit(transaction, modified)
-            except IndexDatabaseError:
+            except (IndexDatabaseError, StorageError):
                 raise
             except CatalogExtError as error:
                 return self._take_back(transaction, error)

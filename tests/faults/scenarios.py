@@ -1,0 +1,100 @@
+"""Writes that things go wrong for: each with the state before it, itself, and the state after it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
+from metastore.transactions.faults import InjectedFault
+from metastore.transactions.model import State, WriteKind
+from tests.write_cases import TABLE, Stand, definition
+
+if TYPE_CHECKING:
+    from metastore.identifiers import TableIdentifier
+    from metastore.model import TableDefinition
+
+State_ = Mapping[str, str] | None
+"""The rows by partition; None where there is no table."""
+
+BEFORE = {"k=1": "1\n", "k=2": "2\n"}
+FILES = {"k=1": "3\n", "k=3": "4\n"}
+
+
+@dataclass(frozen=True)
+class Scenario:
+    """A write and what it means.
+
+    Attributes:
+        kind: What it does.
+        after: The state that it makes.
+        before: The state that it finds.
+        options: Of the write.
+        creates: Whether it makes the table; ``TABLE`` otherwise is there, with the state before.
+    """
+
+    kind: WriteKind
+    after: Mapping[str, str]
+    before: State_ = field(default_factory=lambda: BEFORE)
+    options: Mapping[str, str] = field(default_factory=dict)
+    creates: bool = False
+
+    def prepare(self, stand: Stand, location: object) -> None:
+        """Makes the state before."""
+        made = definition(str(location))
+        if self.before is None:
+            stand.create(definition(f"{location}-other", name="other"))
+        else:
+            stand.create(made)
+            stand.write(self.before)
+
+    def write(self, stand: Stand, location: object) -> str:
+        """Does the write; ``success``, ``failure``, or ``unknown``: what its user is told."""
+        more: dict[str, Any] = {"options": self.options}
+        if self.creates:
+            made: TableDefinition = definition(str(location))
+            more["definition"] = made if self.before is None else replace(made, comment="replaced")
+            more["table"] = None if self.before is None else stand.table()
+        try:
+            outcome = stand.write(FILES, self.kind, **more)
+        except CommitStateUnknownError:
+            return "unknown"
+        except (CatalogExtError, InjectedFault):
+            return "failure"
+        assert outcome.files_added == len(FILES)
+        return "success"
+
+    def state(self, stand: Stand, table: TableIdentifier = TABLE) -> State_:
+        """What readers of the index see."""
+        try:
+            return stand.rows(table)
+        except TableNotFoundError:
+            return None
+
+    def check(self, stand: Stand, told: str, location: str | None = None) -> None:
+        """The promises, after recovery has run to its end."""
+        unfinished = [t for t in stand.index.list_transactions() if t.state not in (State.FINISHED, State.ABORTED)]
+        assert unfinished == []
+        state = self.state(stand)
+        assert state in ([self.after] if told == "success" else [self.before] if told == "failure" else
+                         [self.before, self.after])  # fmt: skip
+        if state is None:
+            assert location is None or stand.storage.stat(location) is None
+            return
+        assert stand.listed() == state
+        strays = stand.strays()
+        if self.options and state == self.after:
+            assert len(strays) == 1, "what a relocating overwrite replaced stays until vacuum"
+        else:
+            assert strays == []
+
+
+APPEND = Scenario(WriteKind.APPEND, {"k=1": "1\n3\n", "k=2": "2\n", "k=3": "4\n"})
+OVERWRITE = Scenario(WriteKind.OVERWRITE_PARTITIONS, {"k=1": "3\n", "k=2": "2\n", "k=3": "4\n"})
+RELOCATE = replace(OVERWRITE, options={"overwrite-mode": "relocate"})
+CREATE = Scenario(WriteKind.CREATE, FILES, before=None, creates=True)
+REPLACE = Scenario(WriteKind.REPLACE, FILES, creates=True)
+SCENARIOS: dict[str, Scenario] = {
+    "append": APPEND, "overwrite": OVERWRITE, "relocate": RELOCATE, "create": CREATE, "replace": REPLACE,
+}  # fmt: skip
