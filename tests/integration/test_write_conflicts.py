@@ -1,0 +1,216 @@
+"""The table of conflicts in ``docs/spec/commit-protocol.md``, row by row, on each database."""
+
+from __future__ import annotations
+
+import contextlib
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from metastore.changes import AddPartition, DropPartition
+from metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
+from metastore.index import Index
+from metastore.transactions.model import State, WriteKind
+from tests.index_cases import create, data_files, definition
+from tests.transaction_cases import begin, creation, finish, plan
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from metastore.model import Table
+    from metastore.transactions.model import Transaction
+
+WIDE = {"op": ">=", "column": "k", "value": "2"}
+ABOVE_FIVE = {"op": ">", "column": "k", "value": "5"}
+
+
+@dataclass
+class Writers:
+    """An index with a table of the partitions k=1, k=2 and k=3, and a new one for each case."""
+
+    index: Index
+    table: Table
+
+    def append(self, *names: str, **more: Any) -> Transaction:
+        return begin(self.index, self.table, plan(self.table), *names, **more)
+
+    def overwrite(self, *names: str) -> Transaction:
+        return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE_PARTITIONS), *names)
+
+    def delete(self, predicate: Any, *names: str) -> Transaction:
+        return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE, predicate=predicate), *names)
+
+    def truncate(self) -> Transaction:
+        return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE, keep_emptied=True))
+
+    def static(self, name: str) -> Transaction:
+        return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE_PARTITIONS, keep=name))
+
+    def repair(self, *changes: AddPartition | DropPartition) -> None:
+        self.index.commit(self.table.table_id, changes, operation="repair", deliver=False)
+
+
+@pytest.fixture(params=("sqlite", "postgres", "mariadb"), scope="module")
+def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    folder: Path = tmp_path_factory.mktemp("conflicts")
+    server = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_server")
+    url = f"sqlite:///{folder}/index.db" if server is None else server.create_database()
+    with contextlib.ExitStack() as stack:
+        if server is not None:
+            stack.callback(server.drop_database, url)
+        yield stack.enter_context(Index.open(url, migrate=True))
+
+
+@pytest.fixture
+def writers(index: Index) -> Iterator[Writers]:
+    table = create(index, keys={"k": "int"})
+    index.commit(
+        table.table_id, [AddPartition(f"k={i}", data_files(1)) for i in (1, 2, 3)], operation="repair", deliver=False
+    )
+    yield Writers(index, index.load_table(table.identifier))
+    index.drop_table(table.identifier, deliver=False)
+
+
+# This transaction, the other one, and the partition that they quarrel about (None: both commit).
+WRITES: dict[str, tuple[Callable[[Writers], Transaction], Callable[[Writers], Transaction], str | None]] = {
+    "append, append to p": (lambda w: w.append("k=1"), lambda w: w.append("k=1"), None),
+    "append, overwrite of p": (lambda w: w.append("k=1"), lambda w: w.overwrite("k=1"), "k=1"),
+    "append, delete of p": (lambda w: w.append("k=2"), lambda w: w.delete(WIDE), "k=2"),
+    "append to a new p, delete": (lambda w: w.append("k=9"), lambda w: w.delete(WIDE), "k=9"),
+    "append, truncate of p": (lambda w: w.append("k=1"), lambda w: w.truncate(), "k=1"),
+    "append, static overwrite of p": (lambda w: w.append("k=1"), lambda w: w.static("k=1"), "k=1"),
+    "overwrite, append to p": (lambda w: w.overwrite("k=1"), lambda w: w.append("k=1"), "k=1"),
+    "overwrite, overwrite of p": (lambda w: w.overwrite("k=1"), lambda w: w.overwrite("k=1"), "k=1"),
+    "overwrite, overwrite of a new p": (lambda w: w.overwrite("k=9"), lambda w: w.overwrite("k=9"), "k=9"),
+    "overwrite, delete of p": (lambda w: w.overwrite("k=3"), lambda w: w.delete(WIDE), "k=3"),
+    "delete, append to p": (lambda w: w.delete(WIDE), lambda w: w.append("k=2"), "k=2"),
+    "delete, append to a new p": (lambda w: w.delete(WIDE), lambda w: w.append("k=9"), "k=9"),
+    "delete, overwrite of p": (lambda w: w.delete(WIDE), lambda w: w.overwrite("k=2"), "k=2"),
+    "delete, delete of p": (lambda w: w.delete(WIDE), lambda w: w.delete(WIDE), "k="),
+    "truncate, truncate": (lambda w: w.truncate(), lambda w: w.truncate(), "k="),
+    "truncate, append to p": (lambda w: w.truncate(), lambda w: w.append("k=1"), "k=1"),
+    "append, another p overwritten": (lambda w: w.append("k=1"), lambda w: w.overwrite("k=2"), None),
+    "append, another p deleted": (lambda w: w.append("k=1"), lambda w: w.delete(WIDE), None),
+    "overwrite, another p overwritten": (lambda w: w.overwrite("k=1"), lambda w: w.overwrite("k=2"), None),
+    "overwrite, append to another p": (lambda w: w.overwrite("k=1"), lambda w: w.append("k=2"), None),
+    "delete, another p deleted": (lambda w: w.delete(WIDE), lambda w: w.delete(ABOVE_FIVE), None),
+    "delete with new files, another p": (lambda w: w.delete(WIDE, "k=2"), lambda w: w.append("k=1"), None),
+    "same value, another spelling": (lambda w: w.overwrite("k=01"), lambda w: w.append("k=1"), "k="),
+}
+
+
+@pytest.mark.parametrize("committed", [True, False], ids=["committed", "reserved"])
+@pytest.mark.parametrize("case", WRITES)
+def test_two_writes(writers: Writers, case: str, committed: bool) -> None:
+    make_mine, make_other, partition = WRITES[case]
+    index = writers.index
+    mine, other = make_mine(writers), make_other(writers)
+    if committed:
+        finish(index, other)
+    else:
+        index.reserve(other.transaction_id, other.plan)
+    if partition is None:
+        finish(index, mine)
+        assert index.load_transaction(mine.transaction_id).state is State.COMMITTED
+        return
+    with pytest.raises(ConflictError, match=rf"partition '{partition}.*s\.t:") as raised:
+        index.reserve(mine.transaction_id, mine.plan)
+    assert raised.value.retryable
+    assert raised.value.parameters["table"] == "s.t"
+    if "delete, delete" not in case and "truncate, truncate" not in case:
+        assert raised.value.parameters["transaction"] == other.transaction_id
+    assert index.load_transaction(mine.transaction_id).state is State.OPEN
+    if not committed:
+        index.move_transaction(other.transaction_id, (State.RESERVED,), State.ABORTING)
+        finish(index, mine)
+
+
+REPAIRS: dict[str, tuple[Callable[[Writers], Transaction], tuple[AddPartition | DropPartition, ...], bool]] = {
+    "append, p dropped": (lambda w: w.append("k=1"), (DropPartition("k=1"),), False),
+    "append, p added": (lambda w: w.append("k=9"), (AddPartition("k=9", ()),), False),
+    "overwrite, p dropped": (lambda w: w.overwrite("k=1"), (DropPartition("k=1"),), True),
+    "overwrite, p added": (lambda w: w.overwrite("k=9"), (AddPartition("k=9", data_files(1)),), True),
+    "overwrite, p added as 09": (lambda w: w.overwrite("k=9"), (AddPartition("k=09", data_files(1)),), True),
+    "delete, p dropped": (lambda w: w.delete(WIDE), (DropPartition("k=3"),), True),
+    "delete, p added": (lambda w: w.delete(WIDE), (AddPartition("k=9", ()),), True),
+    "truncate, p added": (lambda w: w.truncate(), (AddPartition("k=9", ()),), True),
+    "overwrite, another p dropped": (lambda w: w.overwrite("k=1"), (DropPartition("k=2"),), False),
+    "delete, another p dropped": (lambda w: w.delete(WIDE), (DropPartition("k=1"),), False),
+}
+
+
+@pytest.mark.parametrize("case", REPAIRS)
+def test_a_write_and_a_repair(writers: Writers, case: str) -> None:
+    make, changes, conflict = REPAIRS[case]
+    mine = make(writers)
+    writers.repair(*changes)
+    if not conflict:
+        finish(writers.index, mine)
+        return
+    with pytest.raises(ConflictError, match="version 2 of the table changed it"):
+        writers.index.reserve(mine.transaction_id, mine.plan)
+
+
+def test_tables_are_created_once(writers: Writers) -> None:
+    index = writers.index
+    first, second = (creation(definition("s", "new", {"k": "int"})) for _ in range(2))
+    for made in (first, second):
+        index.begin_transaction(made)
+    index.reserve(first.transaction_id, first.plan)
+    with pytest.raises(ConflictError, match=rf"transaction {first.transaction_id} is creating the table s\.new"):
+        index.reserve(second.transaction_id, second.plan)
+    index.commit_transaction(first.transaction_id, deliver=False)
+    with pytest.raises(TableAlreadyExistsError):
+        index.reserve(second.transaction_id, second.plan)
+    # A creation by DDL between the reservation and the commit goes first.
+    third = creation(definition("s", "newer", {"k": "int"}))
+    index.begin_transaction(third)
+    index.reserve(third.transaction_id, third.plan)
+    index.create_table(definition("s", "newer", {}), deliver=False)
+    with pytest.raises(TableAlreadyExistsError):
+        index.commit_transaction(third.transaction_id, deliver=False)
+    assert index.load_transaction(third.transaction_id).state is State.RESERVED
+    for name in ("new", "newer"):
+        index.drop_table(definition("s", name, {}).identifier, deliver=False)
+
+
+@pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
+def test_a_replacement_is_first(writers: Writers, kind: WriteKind) -> None:
+    index = writers.index
+    replacement, second = (creation(definition("s", "t", {"k": "int"}), kind) for _ in range(2))
+    for made in (replacement, second):
+        index.begin_transaction(made)
+    opened, reserved = writers.append("k=1"), writers.append("k=2")
+    index.reserve(reserved.transaction_id, reserved.plan)
+    finish(index, replacement)
+    with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
+        index.reserve(opened.transaction_id, opened.plan)
+    with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
+        index.commit_transaction(reserved.transaction_id, deliver=False)
+    with pytest.raises(ConflictError, match="was created or replaced by somebody else meanwhile"):
+        index.reserve(second.transaction_id, second.plan)
+
+
+def test_a_dropped_table_is_gone_for_its_writers(writers: Writers) -> None:
+    mine = writers.append("k=1")
+    writers.index.drop_table(writers.table.identifier, deliver=False)
+    with pytest.raises(TableNotFoundError):
+        writers.index.reserve(mine.transaction_id, mine.plan)
+    create(writers.index, keys={"k": "int"})
+
+
+def test_an_application_commits_its_batches_one_at_a_time_and_once(writers: Writers) -> None:
+    index = writers.index
+    first, second, third = (writers.append("k=1", app_id="a", app_version=n) for n in (1, 2, 1))
+    other = writers.append("k=1", app_id="b", app_version=1)
+    index.reserve(first.transaction_id, first.plan)
+    with pytest.raises(ConflictError, match=rf"transaction {first.transaction_id} is committing a batch"):
+        index.reserve(second.transaction_id, second.plan)
+    finish(index, other)
+    index.commit_transaction(first.transaction_id, deliver=False)
+    known = index.reserve(third.transaction_id, third.plan)
+    assert known is not None
+    assert known.transaction_id == first.transaction_id
+    finish(index, second)

@@ -1,0 +1,60 @@
+"""Which claims collide: the pure part of the table of conflicts in ``docs/spec/commit-protocol.md``."""
+
+from __future__ import annotations
+
+import pytest
+
+from metastore.transactions.conflicts import Claims, replaces, touched
+from metastore.transactions.model import Promotion, WriteKind, WritePlan
+
+
+def appends(*names: str) -> Claims:
+    return Claims(exclusive=False, names={name: name for name in names})
+
+
+def overwrites(*names: str, above: int | None = None) -> Claims:
+    """An overwrite of named partitions, and of all whose ``k`` is above a number."""
+    covers = None if above is None else lambda name: int(name.removeprefix("k=")) > above
+    return Claims(exclusive=True, names={name: name for name in names}, covers=covers)
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "partition"),
+    [
+        (appends("k=1"), appends("k=1"), None),
+        (appends("k=1", "k=2"), overwrites("k=2"), "k=2"),
+        (overwrites("k=2"), appends("k=1", "k=2"), "k=2"),
+        (overwrites("k=1"), overwrites("k=1"), "k=1"),
+        (overwrites("k=1"), overwrites("k=2"), None),
+        (appends("k=1"), overwrites("k=2"), None),
+        (appends("k=5"), overwrites(above=4), "k=5"),
+        (appends("k=4"), overwrites(above=4), None),
+        (overwrites(above=4), appends("k=4", "k=7"), "k=7"),
+        (overwrites("k=3", above=4), overwrites("k=3"), "k=3"),
+        (overwrites(above=4), overwrites("k=9"), "k=9"),
+        (appends(), overwrites(above=0), None),
+    ],
+)
+def test_who_collides(mine: Claims, theirs: Claims, partition: str | None) -> None:
+    assert mine.collision(theirs) == partition
+    assert (theirs.collision(mine) is None) == (partition is None)
+
+
+def test_two_predicates_meet_in_partitions_that_exist() -> None:
+    some, more = overwrites(above=4), overwrites(above=6)
+    assert some.collision(more) is None
+    assert some.collision(more, ["k=1", "k=5", "k=6"]) is None
+    assert some.collision(more, ["k=5", "k=7"]) == "k=7"
+
+
+@pytest.mark.parametrize("kind", list(WriteKind))
+def test_everything_but_an_append_replaces(kind: WriteKind) -> None:
+    assert replaces(WritePlan(kind, "file:///t", "_s", "file:///t", Promotion.RENAME)) == (kind is not WriteKind.APPEND)
+
+
+def test_a_write_touches_what_it_stages_takes_in_removes_keeps_and_is_due() -> None:
+    plan = WritePlan(
+        WriteKind.APPEND, "file:///t", "_s", "file:///t", Promotion.RENAME, keep="k=2",
+        takes_in={"k=3": ()}, removes={"k=4": ()}, waiting=("k=1",), due=("k=5",),
+    )  # fmt: skip
+    assert touched(plan, ["k=1", "k=1"]) == {f"k={i}" for i in range(1, 6)}
