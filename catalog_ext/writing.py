@@ -132,6 +132,22 @@ class Writing:
         )  # fmt: skip
         return self.engine.begin(request), whole
 
+    def release(self, table_id: int, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
+        """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
+
+        Args:
+            table_id: The table's number.
+            app_id: The query's id, under which its epochs were committed.
+            owner: Names the process, for people.
+            options: As the epochs had them.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            ConflictError: Somebody else is committing an epoch of the query.
+        """
+        table = self._catalog.index.load_table_by_id(table_id)
+        return self.engine.release(table, app_id, owner, self._settings(options, table.definition.properties))
+
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 

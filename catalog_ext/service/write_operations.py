@@ -27,6 +27,7 @@ class WriteOperations:
             "writes/stage": self._stage,
             "writes/commit": self._commit,
             "writes/abort": self._abort,
+            "writes/release": self._release,
             "writes/delete": self._delete,
             "tables/changes": self._changes,
             "tables/metadata": self._metadata,
@@ -79,6 +80,13 @@ class WriteOperations:
         request.finish()
         self._catalog.writes.engine.abort(transaction, reason)
         return {"aborted": True}
+
+    def _release(self, request: Request) -> dict[str, Any]:
+        table_id, app_id, owner = request.integer("table_id"), request.text("app_id"), request.text("owner")
+        options = request.text_map("options")
+        request.finish()
+        outcome = self._catalog.writes.release(table_id, app_id, owner, options)
+        return {"released": False} if outcome is None else {"released": True, **outcome_json(outcome)}
 
     def _delete(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")

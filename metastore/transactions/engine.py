@@ -167,7 +167,7 @@ class Transactions:
         staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
         creates = request.kind in _CREATIONS
         partition_commit = chosen_options(definition.properties, options)
-        PartitionCommit.of(partition_commit, [column.name for column in definition.partition_columns])
+        PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns]).custom_policy()
         relocate = (
             request.kind in _OVERWRITES
             and options.get(OVERWRITE_MODE) == RELOCATE

@@ -33,7 +33,7 @@ OPERATIONS = {
     "tables/list", "tables/load", "tables/create",
     "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
-    "writes/commit", "writes/abort", "writes/delete",
+    "writes/commit", "writes/abort", "writes/release", "writes/delete",
 }  # fmt: skip
 
 
@@ -159,6 +159,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "writes/stage": {"transaction": _NOBODYS, "files": []},
     "writes/commit": {"transaction": _NOBODYS, "files": [], "keep": None, "watermark_ms": None, "final": False},
     "writes/abort": {"transaction": _NOBODYS, "reason": "r"},
+    "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},
     "writes/delete": {
         "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
     },

@@ -123,6 +123,28 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     assert catalog.repair_partitions("s.t", strict=True).version == 2, "and a repair finds nothing to do"
 
 
+def test_the_end_of_a_stream_commits_what_its_epochs_kept_back(writer: Writer, catalog: Catalog, root: Path) -> None:
+    options = {"sink.partition-commit.trigger": "partition-time"}
+    begun = writer.begun(operation="STREAMING", app_id="query", app_version=0, options=options)
+    epoch = writer.client.call(
+        "writes/commit", transaction=begun["transaction"], files=[writer.stage(begun, US, 3)], keep=None,
+        watermark_ms=0, final=False,
+    ).json  # fmt: skip
+    assert (epoch["waiting"], epoch["files_added"], epoch["rows"]) == (1, 0, 3)
+    assert indexed(catalog) == visible(root) == {EU: {"old.csv": 1}}
+
+    def release(query: str) -> dict[str, Any]:
+        request = {"table_id": begun["table"]["table_id"], "app_id": query, "owner": "test@host:1", "options": options}
+        return writer.client.call("writes/release", **request).json  # type: ignore[no-any-return]
+
+    assert release("another") == {"released": False}
+    released = release("query")
+    assert (released["released"], released["operation"], released["files_added"]) == (True, "STREAMING", 1)
+    assert set(indexed(catalog)) == {EU, US}
+    assert indexed(catalog) == visible(root)
+    assert release("query") == {"released": False}
+
+
 def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root: Path) -> None:
     assert writer.write("append", US)["partitions_added"] == 1
     dynamic = writer.write("overwrite_partitions", EU)

@@ -223,6 +223,8 @@ def test_the_writes_own_options_go_before_the_tables(stand: Stand, calls: Calls)
     assert announced(calls) == []
     with pytest.raises(InvalidConfigurationError, match="trigger"):
         stand.begin(options={TRIGGER: "never"})
+    with pytest.raises(InvalidConfigurationError, match="no callable 'nothing'"):
+        stand.begin(options={POLICY_CLASS: "json:nothing"})
 
 
 def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:

@@ -6,6 +6,8 @@ import java.util.concurrent.{CompletableFuture, ConcurrentHashMap}
 import scala.jdk.CollectionConverters._
 import scala.util.control.NonFatal
 
+import com.fasterxml.jackson.databind.JsonNode
+
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.Json._
@@ -32,7 +34,7 @@ object StreamingQueries extends Logging {
    */
   def watch(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit =
     find(spark, queryId).filter(endsByItself).filter(_ => mayWait(target, settings)).foreach { execution =>
-      watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target))
+      watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target, settings.forService))
     }
 
   /** Returns when everything is committed that queries left which have ended. */
@@ -47,10 +49,16 @@ object StreamingQueries extends Logging {
   private def mayWait(target: WriteTarget, settings: WriteSettings): Boolean =
     (target.metadata.properties.keys ++ settings.options.keySet().asScala).exists(_.startsWith(Trigger))
 
-  private def start(spark: SparkSession, execution: StreamExecution, target: WriteTarget): Watch = {
+  private def start(
+      spark: SparkSession,
+      execution: StreamExecution,
+      target: WriteTarget,
+      options: Map[String, String]): Watch = {
     val watch = Watch(execution, new CompletableFuture[Unit])
-    val owner = CatalogExtWrite.owner(spark)
-    val thread = new Thread(() => try finish(execution, target, owner) finally {
+    val request = obj(
+      "table_id" -> long(target.metadata.tableId), "app_id" -> text(execution.id.toString),
+      "owner" -> text(CatalogExtWrite.owner(spark)), "options" -> map(options))
+    val thread = new Thread(() => try finish(execution, target, request) finally {
       watches.remove(execution.runId)
       watch.done.complete(())
     }, s"catalog-ext-end-of-query-${execution.id}")
@@ -59,11 +67,9 @@ object StreamingQueries extends Logging {
     watch
   }
 
-  private def finish(execution: StreamExecution, target: WriteTarget, owner: String): Unit = try {
+  private def finish(execution: StreamExecution, target: WriteTarget, request: JsonNode): Unit = try {
     execution.awaitTermination()
     if (endedByItself(execution)) {
-      val request = obj(
-        "table_id" -> long(target.metadata.tableId), "app_id" -> text(execution.id.toString), "owner" -> text(owner))
       val answer = target.client.call("writes/release", request, limited = false)
       if (answer.field("released").asBoolean()) logInfo(s"Query ${execution.id} has ended: the partitions of " +
         s"${target.tableName} that waited for their time are committed, version ${answer.field("version").asLong()}")
