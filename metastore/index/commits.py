@@ -38,7 +38,7 @@ from metastore.transactions.model import State, WriteKind, WriteOutcome
 from metastore.transactions.serialization import outcome_to_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from metastore.index.engine import Database
     from metastore.model import Table, TableDefinition
@@ -137,7 +137,7 @@ class _Committing:
         living = self._living(applier, arrivals)
         adds, rewrites, drops = self._sorted_out(applier.table, arrivals, living)
         if self._plan.kind is not WriteKind.APPEND:
-            self._collect_removals(applier.table, [*(r.row for r in rewrites), *drops])
+            self._collect_removals(applier.table, [*(r.row for r in rewrites if r.clear), *drops])
         represented = list(self._represented(applier.table, adds, drops))
         applier.drop(drops)
         applier.rewrite(rewrites)
@@ -235,7 +235,7 @@ class _Committing:
         self, table: Table, arrivals: Mapping[str, list[DataFile]], living: Sequence[Mapping[str, Any]]
     ) -> tuple[list[AddPartition], list[Rewrite], list[Mapping[str, Any]]]:
         """What is to be added, rewritten (or appended to) and dropped."""
-        overwrites = self._plan.kind is not WriteKind.APPEND
+        clears = self._clears(table)
         stays = self._stays(table, arrivals)
         alive = {row["name"] for row in living}
         rewrites: list[Rewrite] = []
@@ -244,6 +244,7 @@ class _Committing:
         for row in living:
             name = row["name"]
             coming = arrivals.get(name, [])
+            overwrites = clears(name)
             keep = overwrites and stays(name)
             kept = kept or keep
             if not overwrites:
@@ -265,6 +266,13 @@ class _Committing:
             for name in new
         ]
         return adds, rewrites, drops
+
+    def _clears(self, table: Table) -> Callable[[str], bool]:
+        """Says whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
+        if self._plan.kind is WriteKind.APPEND:
+            return lambda _: False
+        covers = reservations.covers(reservations.bound_predicate(self._plan, table), table)
+        return covers or (lambda _: True)
 
     def _stays(self, table: Table, arrivals: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- a function of a name
         """Says whether a partition that gets no files by its name stays registered, empty."""

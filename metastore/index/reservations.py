@@ -172,7 +172,7 @@ class _Reservation:
         names = touched(self._plan, staged)
         keys = table.definition.keys
         digests = {claim_hash(typed_values(name, keys), keys): name for name in sorted(names)}
-        mine = Claims(replaces(self._plan), digests, _covers(predicate, table))
+        mine = Claims(replaces(self._plan), digests, covers(predicate, table))
         if base < claims_from and (names or predicate is not None):
             raise self._conflict(
                 table, None, f"it was read at version {base}, and what was written up to {claims_from} is not known "
@@ -229,7 +229,7 @@ class _Reservation:
 
     def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
         plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]))
-        return Claims(claims.exclusive, claims.names, _covers(bound_predicate(plan, table), table))
+        return Claims(claims.exclusive, claims.names, covers(bound_predicate(plan, table), table))
 
     def _check_changed(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
@@ -331,7 +331,8 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
     return bind(predicate_from_json(plan.predicate), table.definition.keys, str(table.identifier))
 
 
-def _covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
+def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
+    """Says of a partition's name whether the predicate is true for it; None without a predicate."""
     if predicate is None:
         return None
     keys = table.definition.keys

@@ -7,8 +7,9 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from metastore.errors import LocationNotFoundError, TableLayoutError, TableNotFoundError
+from metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError, TableNotFoundError
 from metastore.identifiers import TableIdentifier
+from metastore.index.reservations import bound_predicate, covers
 from metastore.index.serialization import definition_from_dict
 from metastore.model import TableType
 from metastore.names import is_hidden, parse_partition_name
@@ -106,6 +107,8 @@ class Checker:
             announces=tuple(sorted(visible)) if plan.partition_commit and self._acts(transaction) else (),
             locations={name: own for name, own in plan.locations.items() if name in {*names, *decision.due, keep}},
         )
+        if plan.kind is WriteKind.OVERWRITE and plan.relocate:
+            self._refuse_to_split(transaction, plan, names)
         if plan.kind is WriteKind.APPEND:
             return replace(plan, takes_in=self._taken_in(transaction, plan, places, visible))
         if plan.relocate or plan.kind is WriteKind.CREATE:
@@ -132,6 +135,18 @@ class Checker:
         for left in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
         return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+
+    def _refuse_to_split(self, transaction: Transaction, plan: WritePlan, names: set[str]) -> None:
+        """A partition that is added to stays where it is, and what is relocated does not lie there."""
+        table = self._index.load_table_by_id(transaction.table_id or 0)
+        added_to = self._index.partition_exists(table, sorted(names - _covered(plan, table, names)))
+        if added_to:
+            raise InvalidInputError(
+                f"The overwrite of table {transaction.table} adds rows to {shown(min(added_to))}, which its condition "
+                "does not cover, and relocates what it covers: a partition cannot lie in two places. Write those rows "
+                "by an INSERT of their own, or use overwrite-mode 'in-place'.",
+                {"table": transaction.table, "partition": min(added_to)[:200]},
+            )
 
     def _taken_in(
         self, transaction: Transaction, plan: WritePlan, places: Places, names: Collection[str]
@@ -176,6 +191,8 @@ class Checker:
             transaction.table_id or 0
         )  # fmt: skip
         base = Location.parse(plan.location)
+        if table is not None and plan.kind is WriteKind.OVERWRITE:
+            names = _covered(plan, table, names)
         directories = {name: base.join(name) if name else base for name in names}
         predicates: list[Predicate] = []
         if table is not None and definition is None:
@@ -214,6 +231,7 @@ class Checker:
         if plan.kind is WriteKind.OVERWRITE:
             unbound = TRUE if plan.predicate is None else predicate_from_json(plan.predicate)
             yield bind(unbound, keys, shown_table)
+            return
         if not keys:
             yield TRUE
             return
@@ -260,3 +278,9 @@ class Checker:
         except LocationNotFoundError:
             return []
         return [e for e in entries if e.kind is EntryKind.FILE and not is_hidden(e.location.name)]
+
+
+def _covered(plan: WritePlan, table: Table, names: set[str]) -> set[str]:
+    """Those of the partitions' names that the overwrite's condition is true for."""
+    is_covered = covers(bound_predicate(plan, table), table)
+    return names if is_covered is None else {name for name in names if is_covered(name)}

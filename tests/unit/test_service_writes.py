@@ -174,6 +174,22 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
     assert delete("drop", None).status == 400
 
 
+def test_an_overwrite_by_a_condition_adds_to_what_it_does_not_cover(
+    writer: Writer, catalog: Catalog, root: Path
+) -> None:
+    write(root, f"{EU}/unknown.csv")
+    writer.write("append", US)
+    is_us = {"op": "=", "column": "region", "value": "us"}
+    outcome = writer.write("overwrite", EU, predicate=is_us)
+    assert (outcome["partitions_removed"], outcome["partitions_changed"], outcome["files_removed"]) == (1, 1, 1)
+    assert len(indexed(catalog)[EU]) == 2, "rows of another partition than the condition's lose nobody's rows"
+    assert visible(root) == {EU: {**indexed(catalog)[EU], "unknown.csv": 1}}
+    begun = writer.begun("overwrite", predicate=is_us, options={"overwrite-mode": "relocate"})
+    split = writer.commit(begun, writer.stage(begun, EU))
+    assert (split.status, split.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+    assert not (root / "_catalog_ext_data").exists()
+
+
 def test_a_static_partition_stays_without_rows(writer: Writer, catalog: Catalog) -> None:
     begun = writer.begun("overwrite", predicate={"op": "=", "column": "region", "value": "xx"})
     assert writer.commit(begun, keep="ds=2025-01-03/region=xx").status == 200
