@@ -41,6 +41,7 @@ from metastore.transactions.places import DEFAULT_STAGING, Places, relocation_ba
 from metastore.transactions.recovery import Recovery
 from metastore.transactions.serialization import outcome_from_dict
 from metastore.transactions.steps import Steps, Undone, was_undone
+from metastore.transactions.vacuum import Vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -49,7 +50,7 @@ if TYPE_CHECKING:
     from metastore.model import Table, TableDefinition
     from metastore.storage.store import Storage
     from metastore.transactions.model import StagedFile
-    from metastore.transactions.reports import RecoveryReport
+    from metastore.transactions.reports import RecoveryReport, VacuumReport
 
 logger = logging.getLogger(__name__)
 
@@ -456,6 +457,15 @@ class Transactions:
             except CatalogExtError as error:
                 logger.warning("The metastore could not be told of what was recovered yet: %s", error.message)
         return report
+
+    def vacuum(self, table: Table, retention_s: float, *, dry_run: bool = False) -> VacuumReport:
+        """Removes what no version of a table that is younger than ``retention_s`` seconds needs, and forgets the older.
+
+        What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else.
+        """
+        if not dry_run:
+            self._recovery.of_table(table.table_id, str(table.identifier))
+        return Vacuum(self._index, self._storage, self._steps, table, retention_s, dry_run=dry_run).run()
 
 
 def _definition(request: BeginWrite) -> TableDefinition:

@@ -54,3 +54,43 @@ class RecoveryReport:
     def failed(self) -> tuple[RecoveredTransaction, ...]:
         """Those that are still unfinished."""
         return tuple(t for t in self.transactions if t.action is RecoveryAction.FAILED)
+
+
+class VacuumAction(StrEnum):
+    """What vacuum does with a path, or in a preview would do."""
+
+    DELETE = "delete"
+    ABORT_UPLOAD = "abort upload"
+    FORGET = "forget versions"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumEntry:
+    """One thing that nothing needs.
+
+    Attributes:
+        action: What is done with it.
+        path: A URI; of versions in the index the table's name.
+        bytes: Of a file; 0 where nobody knows.
+        reason: Why nothing needs it, or why it could not be removed.
+    """
+
+    action: VacuumAction
+    path: str
+    bytes: int
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class VacuumReport:
+    """What vacuum removed from one table, or in a preview would remove."""
+
+    table: str
+    entries: tuple[VacuumEntry, ...]
+    dry_run: bool = False
+
+    @property
+    def failed(self) -> tuple[VacuumEntry, ...]:
+        """What could not be removed."""
+        return tuple(e for e in self.entries if e.action is VacuumAction.FAILED)

@@ -224,7 +224,7 @@ class Steps:
             removed += len(placed)
         if transaction.plan.keep is not None:
             directories.add(places.directory(transaction.plan.keep))
-        self._remove_directories(transaction, directories, places.location)
+        self.remove_directories(transaction.table_id, directories, places.location)
         if transaction.plan.created_location:
             self._storage.remove_empty_directories([places.location], places.location.parent)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
@@ -247,7 +247,7 @@ class Steps:
             directories.update(file.parent for file in files)
             removed += len(files)
         fault_point("clean.removed")
-        self._remove_directories(transaction, directories, places.location)
+        self.remove_directories(transaction.table_id, directories, places.location)
         self._remove_staging(transaction, places, self._still_waiting(transaction, places))
         fault_point("clean.staging")
         self._run_policies(transaction, places)
@@ -301,25 +301,26 @@ class Steps:
             else:
                 return
 
-    def _remove_directories(self, transaction: Transaction, directories: Iterable[Location], upto: Location) -> None:
-        """Removes directories that are empty now, unless they are of a registered partition."""
+    def remove_directories(self, table_id: int | None, directories: Iterable[Location], upto: Location) -> None:
+        """Removes directories below ``upto`` that are empty now, unless they are of a registered partition."""
         below = {d.relative_to(upto): d for d in directories if d != upto and upto.contains(d)}
         if not below or not self._storage.store_has_directories(upto):
             return
-        registered = self._registered(transaction, below)
+        registered = self._registered(table_id, below)
         self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
 
-    def _registered(self, transaction: Transaction, names: Collection[str]) -> set[str]:
+    def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
         """Those of the directories, relative to the table's, that a partition of the table has."""
-        if transaction.table_id is None:
+        if table_id is None:
             return set()
         try:
-            table = self._index.load_table_by_id(transaction.table_id)
+            table = self._index.load_table_by_id(table_id)
         except TableNotFoundError:
             return set()
-        own = {str(Location.parse(place)) for place in self._index.located_partitions(table).values()}
-        moved = {name for name in names if f"{table.definition.location}/{name}" in own}
-        return moved | self._index.partition_exists(table, [name for name in names if name not in moved])
+        own = self._index.located_partitions(table)
+        there = {str(Location.parse(place)) for place in own.values()}
+        moved = {name for name in names if f"{table.definition.location}/{name}" in there}
+        return moved | self._index.partition_exists(table, [name for name in names if name not in own])
 
 
 def was_undone(transaction: Transaction) -> CatalogExtError:

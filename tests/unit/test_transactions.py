@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.changes import AddPartition
+from metastore.changes import AddPartition, DropPartition
 from metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -419,3 +419,51 @@ def test_the_next_writer_recovers_expired_transactions(stand: Stand, tmp_path: P
     stand.write({"k=3": "3\n"}, WriteKind.CREATE, definition=made)
     check(stand, {"k=1": "1\n"})
     check(stand, {"k=3": "3\n"}, OTHER)
+
+
+def vacuum(stand: Stand, retention_s: float = 0, *, dry_run: bool = False) -> list[tuple[str, str]]:
+    report = stand.engine.vacuum(stand.table(), retention_s, dry_run=dry_run)
+    assert report.failed == ()
+    return sorted((str(e.action), Path(e.path).name) for e in report.entries)
+
+
+def test_vacuum_removes_what_a_relocating_overwrite_replaced(stand: Stand, root: Path) -> None:
+    stand.write({"k=1": "1\n", "k=2": "2\n"})
+    stand.write({"k=1": "3\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+    (old,) = (Path(path).name for path in stand.strays())
+    assert vacuum(stand, 3600) == []
+    preview = vacuum(stand, dry_run=True)
+    assert preview == [("delete", old), ("forget versions", "s.t")]
+    assert vacuum(stand) == preview
+    check(stand, {"k=1": "3\n", "k=2": "2\n"})
+    assert not (root / "k=1").exists(), "the partition is elsewhere now"
+    stand.write({"k=1": "4\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+    assert [action for action, _ in vacuum(stand)] == ["delete", "forget versions"]
+    check(stand, {"k=1": "4\n", "k=2": "2\n"})
+    assert len(list((root / "_catalog_ext_data").iterdir())) == 1
+
+
+def test_vacuum_removes_what_late_tasks_left(stand: Stand, root: Path, tmp_path: Path) -> None:
+    stand.write({"k=1": "1\n"})
+    aborted, ended, live = stand.begin(), stand.begin(), stand.begin()
+    replacing = stand.begin(WriteKind.REPLACE, definition=definition(root), table=stand.table())
+    stand.engine.abort(aborted.transaction_id, "a task failed")
+    stand.engine.commit(ended.transaction_id, stand.put(ended, {"k=2": "2\n"}))
+    late = [stand.put(begun, {"k=1": "9\n"}, task=7)[0].name for begun in (aborted, ended, live, replacing)]
+    visible = f"part-00009-{aborted.transaction_id}-c000.csv"
+    write(root, f"k=1/{visible}", "k=1/somebody-elses.csv", "_notes/mine.txt")
+    removed = [("delete", name) for name in sorted([late[0], late[1], visible])]
+    assert [entry for entry in vacuum(stand) if entry[0] == "delete"] == removed
+    left = [Path(path).name for path in stand.strays()]
+    assert sorted(left) == sorted([late[2], late[3], "somebody-elses.csv", "mine.txt"])
+    stand.engine.commit(live.transaction_id, stand.put(live, {"k=3": "3\n"}))
+    assert stand.rows() == {"k=1": "1\n", "k=2": "2\n", "k=3": "3\n"}
+
+
+def test_vacuum_leaves_the_files_of_dropped_partitions_alone(empty: Stand, root: Path) -> None:
+    empty.create(definition(root, external=True))
+    empty.write({"k=1": "1\n", "k=2": "2\n"})
+    empty.index.commit(empty.table().table_id, [DropPartition("k=1")], operation="drop partition", deliver=False)
+    assert [action for action, _ in vacuum(empty)] == ["forget versions"]
+    assert (root / "k=1").exists()
+    assert empty.rows() == {"k=2": "2\n"}

@@ -1,0 +1,187 @@
+"""Vacuum: removes files that no kept version needs and no writer will commit, and forgets old versions.
+
+Every file of a write carries the id of its transaction in its name, which is how files are told apart that nobody
+registered: those of a transaction that can still commit stay, and so does whatever carries no id.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from metastore.errors import CatalogExtError, LocationNotFoundError
+from metastore.index.clock import now_ms
+from metastore.names import is_hidden
+from metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from metastore.storage.locations import Location
+from metastore.transactions.model import State
+from metastore.transactions.places import DATA, transaction_id_in
+from metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metastore.index import Index
+    from metastore.model import Table
+    from metastore.storage.listing import Listed
+    from metastore.storage.store import Storage
+    from metastore.transactions.steps import Steps
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 1000
+_LIVE = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+_REPLACED = "replaced by version {}, which is older than the retention"
+_ABORTED = "left by write {}, which was aborted"
+_LEFT = "left by write {}, which has ended"
+
+
+class Vacuum:
+    """One vacuum of one table.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        steps: Knows which directories are of registered partitions.
+        table: The table.
+        retention_s: Seconds for which versions are kept.
+        dry_run: Preview only.
+    """
+
+    def __init__(
+        self, index: Index, storage: Storage, steps: Steps, table: Table, retention_s: float, *, dry_run: bool
+    ) -> None:
+        self._index = index
+        self._storage = storage
+        self._steps = steps
+        self._table = index.load_table_by_id(table.table_id)
+        self._root = Location.parse(self._table.definition.location)
+        self._before_ms = now_ms() - round(retention_s * 1000)
+        self._dry_run = dry_run
+        self._failed = False
+
+    def run(self) -> VacuumReport:
+        """What was removed.
+
+        Raises:
+            IndexUnavailableError: The database is gone or locked.
+        """
+        version = self._index.version_at(self._table.table_id, self._before_ms)
+        entries: list[VacuumEntry] = []
+        for find in (lambda: self._ended(version), self._strays, self._uploads):
+            self._remove(find(), entries)
+        if version > 0 and not self._failed:
+            shown = str(self._table.identifier)
+            forgotten = 1 if self._dry_run else self._index.expire_versions(self._table.table_id, version)
+            if forgotten:
+                reason = f"versions below {version} are older than the retention"
+                entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
+        return VacuumReport(str(self._table.identifier), tuple(entries), self._dry_run)
+
+    def _remove(self, found: Iterator[tuple[VacuumEntry, str | None]], entries: list[VacuumEntry]) -> None:
+        """Removes what is found, in batches; what cannot be removed is reported and stops nothing else."""
+        batch: list[tuple[VacuumEntry, str | None]] = []
+        try:
+            for item in found:
+                batch.append(item)
+                if len(batch) == _AT_ONCE:
+                    self._remove_batch(batch, entries)
+                    batch = []
+        except CatalogExtError as error:
+            self._fail(str(self._root), error, entries)
+        self._remove_batch(batch, entries)
+
+    def _remove_batch(self, batch: list[tuple[VacuumEntry, str | None]], entries: list[VacuumEntry]) -> None:
+        entries.extend(entry for entry, _ in batch)
+        if self._dry_run or not batch:
+            return
+        files = [Location.parse(entry.path) for entry, upload in batch if upload is None]
+        try:
+            for entry, upload in batch:
+                if upload is not None:
+                    self._storage.abort_upload(Location.parse(entry.path), upload)
+            self._storage.delete_files(files)
+            self._steps.remove_directories(self._table.table_id, {file.parent for file in files}, self._root)
+        except CatalogExtError as error:
+            self._fail(batch[0][0].path, error, entries)
+
+    def _fail(self, path: str, error: CatalogExtError, entries: list[VacuumEntry]) -> None:
+        self._failed = True
+        logger.warning("Vacuum of table %s could not remove everything: %s", self._table.identifier, error.message)
+        entries.append(VacuumEntry(VacuumAction.FAILED, path, 0, error.message))
+
+    def _ended(self, version: int) -> Iterator[tuple[VacuumEntry, None]]:
+        """Files that a write has replaced, and that are still there: those of relocating overwrites."""
+        for batch in self._index.ended_files(self._table, version):
+            rows = batch.to_pylist()
+            there = self._storage.stat_many([Location.parse(row["uri"]) for row in rows])
+            for row, entry in zip(rows, there, strict=True):
+                if entry is not None:
+                    reason = _REPLACED.format(row["ended_version"])
+                    yield VacuumEntry(VacuumAction.DELETE, row["uri"], row["size"], reason), None
+
+    def _strays(self) -> Iterator[tuple[VacuumEntry, None]]:
+        """Files of writes that will not commit them: of aborted ones anywhere, of ended ones where they were staged."""
+        outside = [place for place in self._own_locations() if not self._root.contains(place)]
+        for root in (self._root, *outside):
+            # Asked before the listing would be too early: a write may begin while it runs.
+            listed = [event for event in self._listed(root) if isinstance(event, ListedFile)]
+            states = self._states()
+            for file in listed:
+                found = self._stray(root, file, states)
+                if found is not None:
+                    yield found, None
+
+    def _listed(self, root: Location) -> Iterator[Listed]:
+        try:
+            for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
+                if isinstance(event, ListingFailure):
+                    raise event.error
+                if not isinstance(event, ListedFile) or transaction_id_in(event.name) is not None:
+                    yield event
+        except LocationNotFoundError:
+            return
+
+    def _stray(self, root: Location, file: ListedFile, states: dict[str, State | None]) -> VacuumEntry | None:
+        transaction_id = transaction_id_in(file.name)
+        if transaction_id is None or file.modified_ms > self._before_ms:
+            return None
+        state = states.get(transaction_id)
+        if transaction_id in states and state is not State.ABORTED:
+            return None
+        components = file.directory.split("/")
+        staged = transaction_id in components and is_hidden(components[0]) and components[0] != DATA
+        if not staged and state is not State.ABORTED:
+            return None
+        path = f"{root}/{file.directory}/{file.name}" if file.directory else f"{root}/{file.name}"
+        reason = (_ABORTED if state is State.ABORTED else _LEFT).format(transaction_id)
+        return VacuumEntry(VacuumAction.DELETE, path, file.size, reason)
+
+    def _uploads(self) -> Iterator[tuple[VacuumEntry, str]]:
+        if self._root.scheme != "s3a":
+            return
+        outside = [place for place in self._own_locations() if not self._root.contains(place)]
+        for prefix in (self._root, *outside):
+            pending = list(self._storage.list_uploads(prefix))
+            states = self._states()
+            for upload in pending:
+                transaction_id = transaction_id_in(upload.location.name)
+                if transaction_id is None or upload.initiated_ms > self._before_ms:
+                    continue
+                state = states.get(transaction_id)
+                if transaction_id not in states or state is State.ABORTED:
+                    reason = (_ABORTED if state is State.ABORTED else _LEFT).format(transaction_id)
+                    yield VacuumEntry(VacuumAction.ABORT_UPLOAD, str(upload.location), 0, reason), upload.upload_id
+
+    def _own_locations(self) -> list[Location]:
+        return sorted({Location.parse(uri) for uri in self._index.located_partitions(self._table).values()})
+
+    def _states(self) -> dict[str, State | None]:
+        """Transactions whose files the newest version does not show; those whose files may still be committed too."""
+        version = self._index.load_table_by_id(self._table.table_id).version
+        states: dict[str, State | None] = dict(self._index.uncommitted_ids(self._table.table_id, version))
+        for transaction in self._index.list_transactions(states=_LIVE):
+            # A replacement of the table belongs to no table before its commit.
+            if transaction.plan.location == self._table.definition.location:
+                states[transaction.transaction_id] = transaction.state
+        return states
