@@ -148,11 +148,15 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
 
 def located_partitions(database: Database, table: Table) -> dict[str, str]:
     """The locations of the partitions that are not at ``<table location>/<name>``, at the table's version, by name."""
-    statement = sa.select(partitions.c.name, partitions.c.location).where(
-        *_in_order(partitions, table), partitions.c.location.is_not(None)
-    )
     with database.reading() as connection:
-        return {row.name: row.location for row in connection.execute(statement)}
+        return {row.name: row.location for row in connection.execute(located_statement(table))}
+
+
+def located_statement(table: Table) -> sa.Select[Any]:
+    """Names and locations of the partitions at places of their own; it has an index, for every write asks it."""
+    return sa.select(partitions.c.name, partitions.c.location).where(
+        *_at_version(partitions, table), partitions.c.location.is_not(None)
+    )
 
 
 def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:

@@ -129,9 +129,18 @@ def upgrade() -> None:
     op.add_column("table_versions", _id(nullable=True))
     op.add_column("table_versions", _big("first_file_id", nullable=True))
     op.create_index("ix_partitions_table_id_begin_version", "partitions", ["table_id", "begin_version"])
+    located = sa.text("location IS NOT NULL")
+    op.create_index(
+        "ix_partitions_table_id_end_version",
+        "partitions",
+        ["table_id", "end_version"],
+        sqlite_where=located,
+        postgresql_where=located,
+    )
 
 
 def downgrade() -> None:
+    op.drop_index("ix_partitions_table_id_end_version", "partitions")
     op.drop_index("ix_partitions_table_id_begin_version", "partitions")
     for column in ("first_file_id", "transaction_id"):
         op.drop_column("table_versions", column)

@@ -14,7 +14,7 @@ from sqlalchemy.ext.compiler import compiles
 from metastore.changes import AddPartition, DropPartition
 from metastore.index import Index
 from metastore.index.engine import Database
-from metastore.index.reader import partitions_statement, plan_statement
+from metastore.index.reader import located_statement, partitions_statement, plan_statement
 from metastore.index.urls import parse_url
 from metastore.predicates import And, Comparison, In, IsNull, Match, Operator, Or, StringMatch
 from tests.index_cases import create, data_files
@@ -185,6 +185,13 @@ def test_a_bounded_list_searches(explained: Explained, case: str) -> None:
     steps = explained.steps(statement)
     assert [step for step in steps if step[1] == "SCAN"] == []
     assert any(key in bound for _, _, bound in steps), steps
+
+
+def test_partitions_at_places_of_their_own_are_searched(explained: Explained) -> None:
+    ((_, how, bound),) = explained.steps(located_statement(explained.table))
+    assert how == "SEARCH"
+    # MySQL and MariaDB have no index of a part of the rows.
+    assert explained.dialect == "mysql" or "end_version" in bound
 
 
 def test_without_a_filter_no_key_bounds_the_search(explained: Explained) -> None:
