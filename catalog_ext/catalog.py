@@ -18,6 +18,7 @@ from catalog_ext.registration import (
     check_columns,
     check_format,
     check_keys,
+    check_partition_commit,
     checked_map,
     checked_properties,
     warn_of_overlap,
@@ -273,6 +274,7 @@ class Catalog:
         )
         definition = registration.define(self.storage, conf.SAMPLE_FILES.read(properties or {}, self.settings.conf))
         definition = check_registered(definition)
+        check_partition_commit(definition)
         self.following.check_free(definition)
         return self._create(definition)
 
@@ -310,7 +312,9 @@ class Catalog:
         definition, place = placed(definition, location, lambda: self._default_location(identifier))
         check_reachable(self.storage, definition, place)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
-        return replace(definition, format=file_format, location=str(place), properties=properties)
+        whole = replace(definition, format=file_format, location=str(place), properties=properties)
+        check_partition_commit(whole)
+        return whole
 
     def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
         """Set and remove properties of a table.
@@ -321,6 +325,7 @@ class Catalog:
         """
         there = self.load_table(table)
         check_alteration(there.definition, set_, remove)
+        check_partition_commit(there.definition, set_, remove)
         altered = self.index.alter_table_properties(
             there.identifier, checked_properties(set_), remove, deliver=self.following.takes(there.definition)
         )

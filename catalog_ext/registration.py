@@ -20,6 +20,7 @@ from metastore.errors import (
 from metastore.identifiers import TableIdentifier, validate_column_name
 from metastore.model import FORMATS, Column, TableDefinition, TableType
 from metastore.storage.locations import canonical_location
+from metastore.transactions.partition_commit import OPTIONS, PartitionCommit
 from metastore.types import KEY_TYPES, Field, parse_fields, parse_type
 
 if TYPE_CHECKING:
@@ -222,6 +223,25 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     result = checked_map(properties, "properties")
     check_properties(result)
     return result
+
+
+def check_partition_commit(
+    definition: TableDefinition, set_: Mapping[str, str] | None = None, remove: Sequence[str] = ()
+) -> None:
+    """Return if the table's partition-commit options fit together, and its keys.
+
+    Args:
+        definition: The table.
+        set_: Properties that are to be set; a change that concerns none of these options is not looked at.
+        remove: Properties that are to be removed.
+
+    Raises:
+        InvalidConfigurationError: They do not fit.
+    """
+    if set_ is not None and {*set_, *remove}.isdisjoint(OPTIONS):
+        return
+    kept = {key: text for key, text in definition.properties.items() if key not in remove}
+    PartitionCommit.of({**kept, **(set_ or {})}, [column.name for column in definition.partition_columns])
 
 
 def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifier]) -> None:

@@ -116,6 +116,20 @@ def test_properties_are_checked_set_and_removed(catalog: Catalog, tmp_path: Path
     assert catalog.alter_table_properties("s.t", {}, ["a"]).version == 0
 
 
+def test_partition_commit_options_must_fit_together(catalog: Catalog, tmp_path: Path) -> None:
+    trigger, pattern = "sink.partition-commit.trigger", "partition.time-extractor.timestamp-pattern"
+    register(catalog, tmp_path / "t")
+    with pytest.raises(InvalidConfigurationError, match="the partition columns are ds, region"):
+        catalog.alter_table_properties("s.t", {trigger: "partition-time", pattern: "$day"})
+    # As long as nothing asks for a partition's time, the pattern may wait for its columns.
+    catalog.alter_table_properties("s.t", {pattern: "$day"})
+    with pytest.raises(InvalidConfigurationError, match="the partition columns are ds, region"):
+        catalog.alter_table_properties("s.t", {trigger: "partition-time"})
+    catalog.alter_table_properties("s.t", {trigger: "partition-time"}, [pattern])
+    assert trigger in catalog.load_table("s.t").definition.properties
+    assert pattern not in catalog.load_table("s.t").definition.properties
+
+
 def test_partitions_and_files_by_condition_and_by_spec(catalog: Catalog, tmp_path: Path) -> None:
     root = tmp_path / "t"
     write(root, *(f"ds=2025-01-{d:02d}/region={r}/1.csv" for d in (1, 2, 10) for r in ("eu", "us")))
