@@ -108,27 +108,28 @@ class Repair:
             RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
         """
         mode = self._options.mode
-        self._observe(spool)
+        unfinished = UnfinishedWrites(self._index, self._table, spool)
+        self._observe(spool, unfinished)
         self._progress(RepairProgress("comparing", 0, 0))
         has_directories = self._storage.store_has_directories(self._table.definition.location)
         difference = Difference(
             spool, self._layout.keys, has_directories=has_directories, drops=mode is not RepairMode.ADD
         )
         difference.protect_incomplete()
+        if mode is RepairMode.SYNC:
+            difference.compare_files()
+        unfinished.leave_out_replaced()
         spool.execute(
             "INSERT INTO entries (action, partition, path, files, bytes, reason)"
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
         )
         self._refuse_if_strict(spool)
-        if mode is RepairMode.SYNC:
-            difference.compare_files()
         self._total = difference.count(adds=mode is not RepairMode.DROP)
         self._apply(self._proposals(difference), spool)
         return self._version
 
-    def _observe(self, spool: Spool) -> None:
+    def _observe(self, spool: Spool, unfinished: UnfinishedWrites) -> None:
         mode, predicate = self._options.mode, self._options.predicate
-        unfinished = UnfinishedWrites(self._index, self._table, spool)
         unfinished.note_removals()
         observer = StoreObserver(self._storage, self._table, self._layout, spool, self._progress)
         observe_registered = partial(

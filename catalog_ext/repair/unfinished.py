@@ -1,8 +1,8 @@
 """Keeps a repair from what writes have on the store that the index does not show: it is never registered.
 
-Three things lie about that a listing shows and the index at the compared version does not have: files that a write has
-promoted before its commit (or after the version), files that a committed write is about to delete, and directories that
-either of the two has made or is about to remove.
+Four things lie about that a listing shows and the index at the compared version does not have: files that a write has
+promoted before its commit (or after the version), files that a committed write is about to delete, directories that
+either of the two has made or is about to remove, and files of old versions that a relocating overwrite has left.
 """
 
 from __future__ import annotations
@@ -11,12 +11,15 @@ from typing import TYPE_CHECKING
 
 from metastore.transactions.model import State
 from metastore.transactions.places import transaction_id_in
+from metastore.transactions.relocations import replaced_by_relocations
 
 if TYPE_CHECKING:
     from catalog_ext.repair.spool import Spool
     from metastore.index import Index
     from metastore.model import Table
 
+_LIVE = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+_REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
@@ -57,13 +60,57 @@ class UnfinishedWrites:
         """
         self._leave_out_leaving()
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
+        for transaction in self._index.list_transactions(states=_LIVE):
+            # What is to replace the table belongs to no table before its commit.
+            if transaction.plan.location == self._table.definition.location:
+                states.setdefault(transaction.transaction_id, transaction.state)
         if states:
             self._leave_out_files(states)
             self._note_made_directories(states)
+        self._leave_out_unsettled()
+
+    def _leave_out_unsettled(self) -> None:
         self._spool.execute(
             "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unsettled)"
             " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
         )
+
+    def leave_out_replaced(self) -> None:
+        """Take files of old versions, which relocations left, out of what is new; to be called when files are compared.
+
+        They are reported: vacuum has yet to remove them.
+        """
+        spool = self._spool
+        if not spool.value(
+            "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
+            " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
+        ):
+            return
+        spool.execute("DELETE FROM leaving")
+        uris = ((uri,) for uri in replaced_by_relocations(self._index, self._table))
+        spool.insert("leaving", uris, columns=1, ignore=True)
+        if not spool.value("SELECT count(*) FROM leaving"):
+            return
+        # One that was registered at a place of its own is where its files are looked for.
+        there = (
+            "SELECT f.rowid FROM {} f"
+            " JOIN leaving l ON l.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
+        )
+        root = (self._table.definition.location,)
+        in_listed = (
+            f"rowid IN ({there.format('listed_files')}) AND NOT EXISTS"
+            " (SELECT 1 FROM indexed_partitions i WHERE i.name = listed_files.name)"
+        )
+        in_differing = f"side = 1 AND rowid IN ({there.format('differing_files')})"
+        for table, which in (("listed_files", in_listed), ("differing_files", in_differing)):
+            spool.execute(
+                "INSERT OR IGNORE INTO skipped SELECT iif(name = '', path, name || '/' || path), name, 1, size, ?"
+                f" FROM {table} WHERE {which}",
+                (_REPLACED, *root),
+            )
+            spool.execute(f"INSERT OR IGNORE INTO unsettled SELECT name FROM {table} WHERE {which}", root)
+            spool.execute(f"DELETE FROM {table} WHERE {which}", root)
+        self._leave_out_unsettled()
 
     def _leave_out_leaving(self) -> None:
         if not self._spool.value("SELECT count(*) FROM leaving"):

@@ -336,6 +336,10 @@ class Index:
         """The staged files that wait for their partition to be due, of one application or of all."""
         return transactions.waiting(self._database, table_id, app_id)
 
+    def relocations(self, table_id: int) -> set[int]:
+        """The versions of the table that relocating overwrites have made, as far as vacuum has not forgotten them."""
+        return transactions.relocations(self._database, table_id)
+
     def tables_with_waiting_files(self) -> list[int]:
         """The numbers of the tables that ``waiting_files`` has something for."""
         return transactions.waiting_tables(self._database)

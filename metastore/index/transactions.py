@@ -361,6 +361,16 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
     return {row.transaction_id: State(row.state) for row in rows}
 
 
+def relocations(database: Database, table_id: int) -> set[int]:
+    """The versions that relocating overwrites have made."""
+    t = transactions.c
+    statement = sa.select(t.version).where(
+        t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%')
+    )
+    with database.reading() as connection:
+        return set(connection.execute(statement).scalars())
+
+
 def waiting_tables(database: Database) -> list[int]:
     """The numbers of the tables that have waiting files."""
     w = waiting_files.c

@@ -22,6 +22,7 @@ from metastore.storage.store import EntryKind
 from metastore.transactions.model import State, WriteKind
 from metastore.transactions.partition_commit import Decision, PartitionCommit
 from metastore.transactions.places import DATA, Places, transaction_id_in
+from metastore.transactions.relocations import replaced_by_relocations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -167,6 +168,7 @@ class Checker:
         # And these after it: whoever has committed by now has put its files into the index.
         table = self._index.load_table_by_id(table_id)
         hidden = self._index.uncommitted_ids(table_id, table.version)
+        leaving.update(replaced_by_relocations(self._index, table))
         there = self._index.partition_exists(table, new)
         taken = {
             name: tuple(

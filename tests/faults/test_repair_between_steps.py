@@ -107,23 +107,25 @@ def reached(
 
 
 @each_write
+@pytest.mark.parametrize("mode", ["add", "sync"])
 def test_a_repair_between_any_two_steps_does_nothing(
-    catalog: Catalog, tmp_path: Path, do_write: Callable[[Catalog, str], None]
+    catalog: Catalog, tmp_path: Path, do_write: Callable[[Catalog, str], None], mode: str
 ) -> None:
     points, new = reached(catalog, tmp_path, do_write)
-    for mode in ("add", "sync"):
-        for number, point in enumerate(points):
-            trial = Trial(catalog, tmp_path, f"{mode}{number}")
-            seen: list[tuple[str, str]] = []
+    trial = Trial(catalog, tmp_path, "repaired")
+    seen: list[tuple[str, list[tuple[str, str]]]] = []
 
-            def repair(_: str, trial: Trial = trial, mode: str = mode, seen: list[tuple[str, str]] = seen) -> None:
-                seen += changes(catalog.repair_partitions(trial.table, mode=mode))
+    def repair(point: str) -> None:
+        seen.append((point, changes(catalog.repair_partitions(trial.table, mode=mode))))
 
-            with armed(point, repair):
-                do_write(catalog, trial.table)
-            assert (point, seen) == (point, [])
-            assert (point, trial.shape()) == (point, new)
-            trial.check_in_step()
+    with ExitStack() as stack:
+        for point in points:
+            stack.enter_context(armed(point, repair))
+        do_write(catalog, trial.table)
+    assert seen == [(point, []) for point, _ in seen]
+    assert {point for point, _ in seen} == set(points)
+    assert trial.shape() == new
+    trial.check_in_step()
 
 
 @each_write

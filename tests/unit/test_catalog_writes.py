@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from catalog_ext.cli.main import main
 from catalog_ext.procedures import find_procedure
+from catalog_ext.writing import Batch
 from metastore.errors import InvalidInputError, TableNotFoundError
-from metastore.transactions.model import State
-from tests.repair_cases import indexed, local_catalog, register, write
+from metastore.identifiers import TableIdentifier
+from metastore.model import TableType
+from metastore.transactions.model import State, WriteKind
+from tests.repair_cases import indexed, local_catalog, register, skipped, write
 from tests.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
@@ -113,6 +117,42 @@ def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog
 def test_a_duration_that_is_none_is_refused(catalog: Catalog, older_than: str | float) -> None:
     with pytest.raises(InvalidInputError, match="older_than"):
         catalog.recover("s.t", older_than=older_than)
+
+
+def test_what_a_relocation_left_behind_is_not_registered_again(catalog: Catalog, root: Path) -> None:
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    assert "registered at" in skipped(catalog.repair_partitions("s.t"))[EU]
+    table = catalog.load_table("s.t")
+    catalog.writes.delete(table.table_id, table.version, None, truncate=False)
+    assert (root / EU / "old.csv").exists()
+    for mode in ("add", "sync"):
+        report = catalog.repair_partitions("s.t", mode=mode)
+        assert "vacuum removes it" in skipped(report)[f"{EU}/old.csv"]
+        assert indexed(catalog) == {}
+    insert(catalog, EU)
+    assert len(indexed(catalog)[EU]) == 1, "nor does an append take it in"
+    report = catalog.repair_partitions("s.t")
+    assert "vacuum removes it" in skipped(report)[f"{EU}/old.csv"]
+    write(root, f"{EU}/new.csv")
+    assert [e.path for e in catalog.repair_partitions("s.t").changed] == [f"{EU}/new.csv"]
+
+
+def test_files_of_a_replacement_that_is_not_committed_are_not_the_old_tables(catalog: Catalog, tmp_path: Path) -> None:
+    definition = catalog.load_table("s.t").definition
+    made = replace(definition, identifier=TableIdentifier("s", "made"), table_type=TableType.MANAGED)
+    catalog.create_table(made)
+    insert(catalog, EU, table="s.made")
+
+    def replace_table() -> None:
+        begun, _ = catalog.writes.begin_creation(WriteKind.REPLACE, made, None, Batch("RTAS", "test@host:1"))
+        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, EU), stage(begun, US)])
+
+    crash_at("promote.after", replace_table)
+    before = indexed(catalog, "s.made")
+    assert not [e for e in catalog.repair_partitions("s.made") if e.action != "skip"]
+    assert indexed(catalog, "s.made") == before
+    catalog.recover(older_than=0)
+    assert set(indexed(catalog, "s.made")) == {EU, US}
 
 
 def test_a_repair_recovers_expired_writes_first(catalog: Catalog) -> None:

@@ -1,0 +1,25 @@
+"""What relocating overwrites have left at the old places: files of old versions, which stay until vacuum."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from metastore.index import Index
+    from metastore.model import Table
+
+
+def replaced_by_relocations(index: Index, table: Table) -> Iterator[str]:
+    """URIs of the files that no version from the table's own on knows, and that a relocation has left where they were.
+
+    Nobody may take them for new ones when their partition is gone, or comes back at its default place.
+    """
+    versions = index.relocations(table.table_id)
+    if not versions:
+        return
+    for batch in index.ended_files(table, table.version):
+        for uri, ended in zip(batch.column("uri").to_pylist(), batch.column("ended_version").to_pylist(), strict=True):
+            if ended in versions:
+                yield uri
