@@ -75,6 +75,11 @@ def commit(
     return done
 
 
+def _name(row: Mapping[str, Any]) -> str:
+    name: str = row["name"]
+    return name
+
+
 class _Committing:
     def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
         self._connection = connection
@@ -215,12 +220,12 @@ class _Committing:
         return [value for row in found for value in json.loads(row.payload)]
 
     def _living(self, applier: Applier, arrivals: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-        """The rows of the partitions that the write touches."""
+        """The rows of the partitions that the write touches, by name."""
         if self._plan.definition is not None:
             return []
         named = sorted({*arrivals, *(() if self._plan.keep is None else (self._plan.keep,))})
         if self._plan.kind is WriteKind.APPEND:
-            return list(applier.alive(named).values())
+            return sorted(applier.alive(named).values(), key=_name)
         table = applier.table
         alive = partitions.c.end_version == ALIVE
         found = {row["partition_id"]: row for row in reservations.by_values(self._connection, table, named, alive)}
@@ -229,7 +234,7 @@ class _Committing:
             found.update(
                 (row["partition_id"], row) for row in reservations.matching(self._connection, table, predicate)
             )
-        return list(found.values())
+        return sorted(found.values(), key=_name)
 
     def _sorted_out(
         self, table: Table, arrivals: Mapping[str, list[DataFile]], living: Sequence[Mapping[str, Any]]
@@ -392,13 +397,13 @@ class _Committing:
             t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])
         )
         oldest = self._connection.execute(live).scalar()
-        limit = min(n for n in (version or 0, version if oldest is None else oldest) if n is not None)
-        if limit <= 0:
+        limit = version if oldest is None or version is None else min(version, oldest)
+        if not limit:
             return
-        c = transaction_claims.c
+        c, r = transaction_claims.c, table_rows.c
         self._connection.execute(sa.delete(transaction_claims).where(c.table_id == table_id, c.version <= limit))
         self._connection.execute(
-            sa.update(table_rows).where(table_rows.c.table_id == table_id).values(claims_from=limit)
+            sa.update(table_rows).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit)
         )
 
     def _note_application(self, outcome: WriteOutcome) -> None:

@@ -1,0 +1,203 @@
+"""Transactions on each database: every kind of write, what the versions tell, and writers that race."""
+
+from __future__ import annotations
+
+import contextlib
+import threading
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.changes import AddPartition
+from metastore.errors import ConflictError, VersionExpiredError
+from metastore.index import Index
+from metastore.transactions.model import ColumnStatistics, StagedFile, State, WriteKind
+from tests.index_cases import create, data_files, definition
+from tests.transaction_cases import begin, creation, files_by_partition, finish, plan, relocated, staged, write
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from metastore.model import Table
+    from metastore.transactions.model import Transaction
+
+OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
+WRITERS = 8
+
+
+@pytest.fixture(params=("sqlite", "postgres", "mariadb"), scope="module")
+def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    folder: Path = tmp_path_factory.mktemp("transactions")
+    server = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_server")
+    url = f"sqlite:///{folder}/index.db" if server is None else server.create_database()
+    with contextlib.ExitStack() as stack:
+        if server is not None:
+            stack.callback(server.drop_database, url)
+        yield stack.enter_context(Index.open(url, migrate=True))
+
+
+@pytest.fixture
+def table(index: Index) -> Iterator[Table]:
+    made = create(index, keys={"k": "int", "s": "string"})
+    yield made
+    if made.identifier.name in index.list_tables("s"):
+        index.drop_table(made.identifier, deliver=False)
+
+
+def names(*numbers: int, s: str = "é") -> list[str]:
+    return [f"k={n}/s={s}" for n in numbers]
+
+
+def counts(index: Index, table: Table) -> dict[str, int]:
+    return {name: len(paths) for name, paths in files_by_partition(index, table).items()}
+
+
+def at_once(count: int, work: Callable[[int], object]) -> list[object]:
+    """What ``work`` returned or raised for 0 to ``count`` - 1, each in a thread, begun together."""
+    barrier = threading.Barrier(count)
+
+    def run(i: int) -> object:
+        barrier.wait(30)
+        return work(i)
+
+    with ThreadPoolExecutor(count) as pool:
+        futures = [pool.submit(run, i) for i in range(count)]
+        return [future.exception() or future.result() for future in futures]
+
+
+def test_every_kind_of_write(index: Index, table: Table) -> None:
+    write(index, table, plan(table), *names(1, 2))
+    write(index, table, plan(table), *names(2, 3))
+    assert counts(index, table) == dict(zip(names(1, 2, 3), (1, 2, 1), strict=True))
+    spelled = AddPartition("k=03/s=é", data_files(2))
+    index.commit(table.table_id, [spelled], operation="repair", deliver=False)
+    outcome = write(index, table, plan(table, OVERWRITE), *names(3, 4))
+    assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
+    assert len(list(index.removals(outcome.transaction_id))) == 3
+    write(index, table, relocated(table, "moved"), *names(1))
+    low = {"op": "<", "column": "k", "value": "3"}
+    write(index, table, plan(table, WriteKind.OVERWRITE, predicate=low, keep_emptied=True))
+    assert counts(index, table) == dict(zip(names(1, 2, 3, 4), (0, 0, 1, 1), strict=True))
+    write(index, table, plan(table, OVERWRITE, keep=names(9)[0]))
+    write(index, table, plan(table, WriteKind.OVERWRITE))
+    assert counts(index, table) == {}
+    totals = index.load_table(table.identifier).totals
+    assert (totals.partitions, totals.files, totals.bytes, totals.rows) == (0, 0, 0, 0)
+    rows = index.transaction_rows(table).read_all()
+    assert rows.num_rows == 7
+    history = index.history_rows(table).read_all().column("operation").to_pylist()
+    assert history == ["INSERT"] * 5 + ["repair"] + ["INSERT"] * 2 + ["create"]
+
+
+def test_what_versions_tell_until_they_expire(index: Index, table: Table) -> None:
+    for kind in (WriteKind.APPEND, OVERWRITE, OVERWRITE):
+        made = begin(index, index.load_table(table.identifier), plan(table, kind), *names(1, 2))
+        known = {"fare": ColumnStatistics("1", "2", 0)}
+        index.record_files(made.transaction_id, [StagedFile(names(1)[0], f"more-{made.transaction_id}", 1, 1, known)])
+        finish(index, made)
+        index.finish_transaction(made.transaction_id)
+    changes = index.changes(table.table_id, 1, 3).read_all().to_pylist()
+    assert [(c["version"], c["position"], c["partition"]) for c in changes] == [
+        (v, i, name) for v in (2, 3) for i, name in enumerate(sorted(names(1, 1, 2)))
+    ]
+    now = index.load_table(table.identifier)
+    assert index.ended_files(now, 3).read_all().num_rows == 6
+    assert index.expire_versions(table.table_id, 3) == 6 + 2 * 2 + 2 + 3 + 2
+    assert index.ended_files(now, 3).read_all().num_rows == 0
+    assert counts(index, table) == dict(zip(names(1, 2), (2, 1), strict=True))
+    with pytest.raises(VersionExpiredError):
+        index.changes(table.table_id, 1, 3)
+
+
+def test_a_table_is_created_and_replaced_with_its_files(index: Index, table: Table) -> None:
+    write(index, table, plan(table), *names(1))
+    for kind in (WriteKind.CREATE_OR_REPLACE, WriteKind.REPLACE):
+        made = creation(definition("s", "t", {"d": "date"}), kind)
+        index.begin_transaction(made)
+        index.record_files(made.transaction_id, staged(made.transaction_id, "d=2025-01-01", "d=2025-01-02"))
+        finish(index, made, deliver=True)
+        assert counts(index, table) == {"d=2025-01-01": 1, "d=2025-01-02": 1}
+    for message in index.pending_deliveries():
+        index.delivery_done(message.outbox_id)
+
+
+def test_waiting_files_and_thousands_of_staged_ones(index: Index, table: Table) -> None:
+    first = begin(index, table, plan(table, waiting=tuple(names(1))), app_id="q", app_version=1)
+    files = staged(first.transaction_id, *names(1, 2), each=700)
+    index.record_files(first.transaction_id, files)
+    assert index.staged_count(first.transaction_id) == 1400
+    assert list(index.staged_files(first.transaction_id)) == files
+    finish(index, first)
+    assert [len(w.files) for w in index.waiting_files(table.table_id)] == [500, 200]
+    assert index.uncommitted_ids(table.table_id, 1) == {first.transaction_id: State.COMMITTED}
+    finish(index, begin(index, table, plan(table, due=tuple(names(1))), app_id="q", app_version=2))
+    assert counts(index, table) == dict(zip(names(1, 2), (700, 700), strict=True))
+    assert list(index.waiting_files(table.table_id)) == []
+
+
+def test_of_two_overwrites_of_a_partition_exactly_one_wins(index: Index, table: Table) -> None:
+    for _ in range(5):
+        now = index.load_table(table.identifier)
+        rivals = [begin(index, now, plan(table, OVERWRITE), *names(1)) for _ in range(2)]
+        results = at_once(2, lambda i, rivals=rivals: finish(index, rivals[i]))  # type: ignore[misc]
+        lost = [r for r in results if isinstance(r, Exception)]
+        assert [type(error) for error in lost] == [ConflictError]
+        winner = rivals[1 if results[0] is lost[0] else 0]
+        assert files_by_partition(index, table) == {names(1)[0]: [f.name for f in index_files(winner)]}
+
+
+def index_files(made: Transaction) -> list[StagedFile]:
+    return staged(made.transaction_id, *names(1))
+
+
+def test_appenders_all_commit(index: Index, table: Table) -> None:
+    def append(i: int) -> object:
+        for _ in range(4):
+            write(index, table, plan(table), *names(1, 10 + i))
+        return None
+
+    assert at_once(WRITERS, append) == [None] * WRITERS
+    now = index.load_table(table.identifier)
+    assert now.version == WRITERS * 4
+    assert [h.version for h in index.history(table.identifier)] == list(range(now.version, -1, -1))
+    totals = now.totals
+    assert (totals.partitions, totals.files, totals.bytes, totals.rows) == (1 + WRITERS, 64, 640, 128)
+    assert counts(index, table)[names(1)[0]] == 32
+    changes = index.changes(table.table_id, 0, now.version).read_all()
+    assert len(set(changes.column("path").to_pylist())) == 32
+    assert changes.num_rows == 64
+
+
+def test_one_transaction_is_committed_once_by_many(index: Index, table: Table) -> None:
+    made = begin(index, table, plan(table), *names(1))
+    index.reserve(made.transaction_id, made.plan)
+    done = at_once(4, lambda _: index.commit_transaction(made.transaction_id, deliver=False))
+    assert {d.version for d in done} == {1}  # type: ignore[attr-defined]
+    assert at_once(4, lambda _: index.finish_transaction(made.transaction_id)).count(True) == 1
+    assert index.load_table(table.identifier).version == 1
+
+
+def test_a_commit_and_an_abort_exclude_each_other(index: Index, table: Table) -> None:
+    for i in range(6):
+        made = begin(index, index.load_table(table.identifier), plan(table), *names(100 + i))
+        index.reserve(made.transaction_id, made.plan)
+
+        def work(n: int, made: Transaction = made) -> object:
+            if n:
+                return index.move_transaction(made.transaction_id, (State.RESERVED,), State.ABORTING)
+            return index.commit_transaction(made.transaction_id, deliver=False)
+
+        committed, aborted = at_once(2, work)
+        assert isinstance(committed, Exception) == (aborted is True)
+        assert (names(100 + i)[0] in counts(index, table)) == (aborted is False)
+
+
+def test_two_creations_race(index: Index, table: Table) -> None:
+    rivals = [creation(definition("s", "raced", {"k": "int"})) for _ in range(2)]
+    for made in rivals:
+        index.begin_transaction(made)
+    results = at_once(2, lambda i: finish(index, rivals[i]))
+    assert sum(isinstance(r, Exception) for r in results) == 1
+    index.drop_table(definition("s", "raced", {}).identifier, deliver=False)
