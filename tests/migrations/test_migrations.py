@@ -14,10 +14,13 @@ from alembic.runtime.migration import MigrationContext
 import metastore
 from metastore.changes import AddPartition
 from metastore.errors import IndexNotAtHeadError
+from metastore.identifiers import TableIdentifier
 from metastore.index import Index
 from metastore.index.migration import VERSION_TABLE, configuration, head_revision
 from metastore.index.schema import metadata
-from tests.index_cases import create, data_files, listed_names
+from metastore.index.serialization import name_hash
+from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.transaction_cases import begin, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -51,6 +54,42 @@ def test_up_down_and_up_again(url: str, engine: sa.Engine) -> None:
         assert set(sa.inspect(engine).get_table_names()) <= {VERSION_TABLE}
         assert index.migrate() == (None, head_revision())
         assert listed_names(index, create(index, keys={"k": "string"})) == []
+
+
+def test_a_filled_index_goes_up_and_down(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index:
+        index.migrate("0001")
+        with engine.begin() as connection:
+            for statement in _FILLED_AT_0001:
+                connection.exec_driver_sql(statement)
+        index.migrate()
+        table = index.load_table(TableIdentifier("s", "t"))
+        assert listed_names(index, table) == ["k=a"]
+        assert [row["transaction"] for row in index.history_rows(table).read_all().to_pylist()] == [None, None]
+        write(index, table, plan(table), "k=a", "k=b")
+        begin(index, index.load_table(table.identifier), plan(table), "k=a")
+        assert index.changes(table.table_id, 0, 2).read_all().num_rows == 3
+        index.migrate("0001")
+        with engine.connect() as connection:
+            assert connection.execute(sa.text("SELECT version, total_files FROM tables")).one() == (2, 3)
+            assert connection.execute(sa.text("SELECT count(*) FROM files")).scalar() == 3
+        index.migrate()
+        assert sorted(planned_names(index, index.load_table(table.identifier))) == ["k=a", "k=a", "k=b"]
+        assert index.list_transactions() == []
+
+
+_FILLED_AT_0001 = (
+    "INSERT INTO namespaces (namespace_id, name, properties, created_at_ms) VALUES (1, 's', '{}', 0)",
+    "INSERT INTO tables VALUES (1, 1, 't', 'EXTERNAL', 'parquet', 'file:///t', '[]',"
+    """ '[{"name":"k","type":"string","nullable":true,"comment":null}]', '{}', '{}', NULL, '', 0,"""
+    " 1, 1, 1, 5, 0, 1, 1, 1, 0)",
+    "INSERT INTO table_versions VALUES (1, 0, 'create', 0, '{}')",
+    "INSERT INTO table_versions VALUES (1, 1, 'repair', 0, '{}')",
+    f"INSERT INTO partitions VALUES ({1 << 40}, 1, {2**63 - 1}, 1, 'k=a', '{name_hash('k=a')}', 'a',"
+    " NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 1, 1, 5, NULL, 0)",
+    f"INSERT INTO files VALUES ({1 << 40}, 0, 1, {2**63 - 1}, 'f', 5, 0, NULL)",
+)
+"""What release 0.1 had after one partition was found."""
 
 
 def test_the_migrated_schema_is_the_one_of_the_code(url: str, engine: sa.Engine) -> None:

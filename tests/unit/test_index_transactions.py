@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from metastore.changes import AddPartition
 from metastore.errors import (
+    ConflictError,
     TableAlreadyExistsError,
     TableNotFoundError,
     TransactionNotFoundError,
     TransactionStateError,
 )
-from metastore.index import Index
+from metastore.index import Index, commits
 from metastore.index.serialization import name_hash
 from metastore.model import DataFile
 from metastore.transactions.model import State, WriteKind
@@ -292,3 +294,70 @@ def test_the_outcome_and_statistics_are_kept(index: Index, table: Table) -> None
     kept = index.load_transaction(made.transaction_id)
     assert outcome_from_dict(kept.outcome) == outcome
     assert (kept.version, kept.state) == (1, State.COMMITTED)
+
+
+def test_a_small_write_takes_the_same_statements_in_a_large_table(index: Index, table: Table) -> None:
+    taken: list[int] = []
+    for registered in (10, 2000):
+        more = [AddPartition(f"k={i}", data_files(1)) for i in range(10 * len(taken), registered)]
+        index.commit(table.table_id, more, operation="repair", deliver=False)
+        now = index.load_table(table.identifier)
+        before = index.query_count
+        made = begin(index, now, plan(table, WriteKind.OVERWRITE_PARTITIONS), *(f"k={i}" for i in range(10)), each=10)
+        finish(index, made, deliver=True)
+        assert index.finish_transaction(made.transaction_id)
+        taken.append(index.query_count - before)
+    assert taken[0] == taken[1] <= 45
+
+
+def test_claims_are_forgotten_when_nobody_can_meet_them(
+    index: Index, table: Table, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    early = begin(index, table, plan(table), "k=5")
+    write(index, table, plan(table), "k=1")
+    late = begin(index, index.load_table(table.identifier), plan(table), "k=5")
+    write(index, table, plan(table), "k=2")
+    monkeypatch.setattr(commits, "_CLAIMS_CHECKED_EVERY", 1)
+    write(index, table, plan(table), "k=3")
+    assert claimed(tmp_path) == ["k=1", "k=2", "k=3"]  # not an hour old
+    monkeypatch.setattr(commits, "CLAIMS_KEPT_MS", -60_000)
+    write(index, table, plan(table), "k=4")
+    assert claimed(tmp_path) == ["k=1", "k=2", "k=3", "k=4"]  # a transaction began before them
+    index.move_transaction(early.transaction_id, (State.OPEN,), State.ABORTED)
+    write(index, table, plan(table), "k=4")
+    assert claimed(tmp_path) == ["k=2", "k=3", "k=4", "k=4"]
+    index.move_transaction(late.transaction_id, (State.OPEN,), State.ABORTED)
+    write(index, table, plan(table), "k=4")
+    assert claimed(tmp_path) == ["k=4"]
+    stale = begin(index, table, plan(table), "k=9")
+    with pytest.raises(ConflictError, match="read at version 0, and what was written up to 5 is not known"):
+        index.reserve(stale.transaction_id, stale.plan)
+
+
+def claimed(folder: Path) -> list[str]:
+    connection = sqlite3.connect(folder / "index.db")
+    rows = connection.execute("SELECT name FROM transaction_claims ORDER BY name").fetchall()
+    connection.close()
+    return [name for (name,) in rows]
+
+
+def test_dropping_a_table_removes_what_belongs_to_it(index: Index, table: Table, tmp_path: Path) -> None:
+    finish(index, begin(index, table, plan(table), "k=1", app_id="a", app_version=1))
+    opened = begin(index, index.load_table(table.identifier), plan(table), "k=1")
+    index.drop_table(table.identifier, deliver=False)
+    assert claimed(tmp_path) == []
+    assert index.find_application(table.table_id, "a") is None
+    # Its owner, or whoever recovers it, still has files to remove.
+    assert index.load_transaction(opened.transaction_id).state is State.OPEN
+    assert index.staged_count(opened.transaction_id) == 1
+
+
+def test_an_equal_value_in_another_spelling_is_kept_from_the_metastore(index: Index) -> None:
+    table = create(index, "spelled", keys={"k": "string"})
+    index.commit(table.table_id, [AddPartition("k=a%20b", data_files(1))], operation="repair", deliver=False)
+    write(index, table, plan(table), "k=a b", "k=c", deliver=True)
+    (message,) = index.pending_deliveries()
+    assert [p["name"] for p in message.payload["add"]] == ["k=c"]
+    # An overwrite replaces the twin, whose place in the metastore it takes.
+    write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=a b")
+    assert counts(index, table) == {"k=a b": 1, "k=c": 1}
