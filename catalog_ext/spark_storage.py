@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 AWS_SDK_VERSION = "2.35.4"
 """What hadoop-aws 3.5.0 was built with; its own dependency is a bundle of 674 MB, of which these modules are used."""
 
+_HDFS_PREFIX = "spark.hadoop.dfs."
 _AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
 _EXCLUDED = (
     "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.slf4j:slf4j-api",
@@ -66,11 +67,15 @@ def spark_storage(settings: Settings) -> Callable[[], Storage]:
 
 
 def active_hadoop_settings() -> dict[str, str]:
-    """The ``fs.s3a`` settings of the running Spark session, defaults included; none when no session runs."""
+    """The ``fs.s3a`` settings of the running Spark session, defaults included, and the ``dfs`` settings given to it.
+
+    None when no session runs. What Hadoop's files say of HDFS is read by both sides.
+    """
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context
     if context is None or context._jsc is None:
         return {}
     found = context._jsc.hadoopConfiguration().getPropsWithPrefix("fs.s3a.")
-    return {f"fs.s3a.{key}": str(found[key]) for key in found}
+    given = {key: value for key, value in context.getConf().getAll() if key.startswith(_HDFS_PREFIX)}
+    return {**{f"fs.s3a.{key}": str(found[key]) for key in found}, **given}
