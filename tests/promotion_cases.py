@@ -72,7 +72,7 @@ class UploadStore:
         """Uploads that are not completed, three to a partition."""
         keys = [f"ds={number // 3}/{name}-{number:05d}-{TRANSACTION}.parquet" for number in range(count)]
         with self.client() as client, ThreadPoolExecutor(8) as pool:
-            return list(pool.map(lambda key: self._upload(client, self.table.join(key), [content] * parts), keys))
+            return list(pool.map(lambda key: self.send(client, self.table.join(key), [content] * parts), keys))
 
     def lose(self, place: StagedPlace) -> None:
         assert place.upload is not None
@@ -88,7 +88,7 @@ class UploadStore:
     def client(self) -> _Client:
         return _Client(self.server)
 
-    def _upload(self, client: BaseClient, target: Location, contents: list[bytes]) -> StagedPlace:
+    def send(self, client: BaseClient, target: Location, contents: list[bytes]) -> StagedPlace:
         place = {"Bucket": target.bucket, "Key": target.key}
         upload_id = client.create_multipart_upload(**place)["UploadId"]
         parts = tuple(

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import contextlib
-import os
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from metastore.errors import NamespaceAlreadyExistsError
 from metastore.identifiers import TableIdentifier
 from metastore.model import Column, Namespace, Table, TableDefinition, TableType
+from metastore.names import is_hidden
+from metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from metastore.storage.locations import Location
 from metastore.storage.store import Storage
 from metastore.transactions.engine import Transactions
@@ -18,7 +18,8 @@ from metastore.transactions.model import BeginWrite, BegunWrite, Promotion, Stag
 from metastore.transactions.places import Places
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Iterator, Mapping
+    from pathlib import Path
 
     from metastore.index import Index
     from metastore.transactions.model import Upload, WriteOutcome
@@ -97,8 +98,7 @@ class Stand:
         parts: dict[str, list[str]] = {}
         for row in self.index.plan_files(table, None).read_all().to_pylist():
             base = row["location"] or "/".join(filter(None, (table.definition.location, row["partition"])))
-            with self.storage.open_input_file(f"{base}/{row['path']}") as stream:
-                content = stream.read().decode()
+            content = self._read(f"{base}/{row['path']}")
             assert len(content) == row["size"]
             parts.setdefault(row["partition"], []).append(content)
         return {**found, **{name: "".join(sorted(contents)) for name, contents in parts.items()}}
@@ -106,36 +106,45 @@ class Stand:
     def listed(self, identifier: TableIdentifier = TABLE) -> dict[str, str]:
         """What an engine that lists directories reads; of partitions at their own location, that."""
         table = self.table(identifier)
-        root = Path(table.definition.location.removeprefix("file://"))
         own = self.index.located_partitions(table)
-        found: dict[str, str] = {}
+        root = Location.parse(table.definition.location)
         depth = len(table.definition.partition_columns)
-        for folder, directories, names in os.walk(root):
-            directories[:] = [d for d in directories if not d.startswith(("_", "."))]
-            relative = os.path.relpath(folder, root)
-            name = "" if relative == "." else relative
-            if len([part for part in name.split("/") if part]) == depth and name not in own:
-                found[name] = _contents(Path(folder), names)
+        found: dict[str, list[str]] = {name: [] for name in own}
+        for directory, file in self._walked(root):
+            components = [part for part in directory.split("/") if part]
+            if len(components) != depth or any(is_hidden(c) for c in components) or directory in own:
+                continue
+            contents = found.setdefault(directory, [])
+            if file is not None and not is_hidden(file):
+                contents.append(self._read(f"{root}/{directory}/{file}"))
         for name, location in own.items():
-            folder = Path(location.removeprefix("file://"))
-            found[name] = _contents(folder, os.listdir(folder))
-        return found
+            files = (file for directory, file in self._walked(Location.parse(location)) if not directory)
+            found[name] = [self._read(f"{location}/{file}") for file in files if file and not is_hidden(file)]
+        return {name: "".join(sorted(contents)) for name, contents in found.items()}
 
     def strays(self, identifier: TableIdentifier = TABLE) -> list[str]:
-        """Files below the table's folder that no version shows, hidden ones too, and empty hidden directories."""
+        """Files below the table's folder that no version shows, hidden ones, hidden empty folders and uploads too."""
         table = self.table(identifier)
-        root = Path(table.definition.location.removeprefix("file://"))
+        root = Location.parse(table.definition.location)
         known: set[str] = set()
         for row in self.index.plan_files(table, None).read_all().to_pylist():
             base = row["location"] or "/".join(filter(None, (table.definition.location, row["partition"])))
-            known.add(f"{base}/{row['path']}".removeprefix("file://"))
-        found: list[str] = []
-        for folder, directories, names in os.walk(root):
-            found.extend(path for name in names if (path := f"{folder}/{name}") not in known)
-            found.extend(f"{folder}/{d}/" for d in directories if d.startswith("_") and not os.listdir(f"{folder}/{d}"))
-        return sorted(os.path.relpath(path, root) for path in found)
+            known.add(f"{base}/{row['path']}".removeprefix(f"{root}/"))
+        walked = list(self._walked(root))
+        paths = {"/".join(filter(None, (directory, file))) for directory, file in walked if file is not None}
+        parents = {directory.rpartition("/")[0] for directory, file in walked if file is None and directory}
+        filled = {directory for directory, file in walked if file is not None} | parents
+        hollow = {d for d, file in walked if file is None and d not in filled and is_hidden(d.rpartition("/")[2])}
+        uploads = [str(u.location) for u in self.storage.list_uploads(root)] if root.scheme == "s3a" else []
+        return sorted([*(paths - known), *hollow, *uploads])
 
+    def _walked(self, root: Location) -> Iterator[tuple[str, str | None]]:
+        """Every directory (without a file) and file below the root."""
+        for event in list_tree(self.storage, root, descend=lambda _: True, depth_hint=1):
+            assert not isinstance(event, ListingFailure)
+            yield (event.directory, event.name if isinstance(event, ListedFile) else None)
 
-def _contents(folder: Path, names: list[str]) -> str:
-    visible = [n for n in names if not n.startswith(("_", "."))]
-    return "".join(sorted((folder / n).read_text() for n in visible))
+    def _read(self, uri: str) -> str:
+        with self.storage.open_input_file(uri) as stream:
+            content: str = stream.read().decode()
+        return content

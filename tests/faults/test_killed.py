@@ -1,0 +1,104 @@
+"""Writers that are killed with ``kill -9`` at every step: recovery leaves the old state or the new one, no more."""
+
+from __future__ import annotations
+
+import secrets
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore.index import Index
+from metastore.transactions.faults import POINTS
+from metastore.transactions.reports import RecoveryAction
+from tests.faults.scenarios import SCENARIOS
+from tests.faults.writer import Order, Server, run_all, stand
+from tests.promotion_cases import s3_options
+from tests.repair_cases import empty_index
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from tests.servers.stores import S3Server
+
+KILLED = -9
+COMMITTED = POINTS.index("commit.after")
+RESERVED = POINTS.index("reserve.after")
+SOME = (
+    "stage.after",
+    "reserve.after",
+    "promote.file",
+    "commit.before",
+    "commit.after",
+    "clean.removed",
+    "undo.sources",
+)
+
+
+def faults(point: str) -> tuple[tuple[str, str, int], ...]:
+    kill = (point, "kill", 2 if point == "promote.file" else 1)
+    return (("check.after", "storage", 1), kill) if point.startswith("undo.") else (kill,)
+
+
+def check(order: Order, point: str) -> None:
+    """Recovers, and looks at everything."""
+    scenario = SCENARIOS[order.scenario]
+    with Index.open(order.index) as index:
+        left = stand(index, order)
+        before = scenario.state(left)
+        # What readers of the index see never depends on recovery.
+        decided = not point.startswith("undo.") and POINTS.index(point) >= RESERVED
+        assert before == (scenario.after if decided and POINTS.index(point) >= COMMITTED else scenario.before)
+        report = left.engine.recover(older_than_s=0)
+        actions = [t.action for t in report.transactions]
+        finished = point in ("begin.before", "clean.after", "undo.after")
+        expected = RecoveryAction.FINISHED if decided else RecoveryAction.UNDONE
+        assert actions == ([] if finished else [expected]), point
+        scenario.check(left, "success" if decided else "failure", order.location)
+        assert left.engine.recover(older_than_s=0).transactions == ()
+
+
+@pytest.mark.parametrize("scenario", ["overwrite", "create"])
+def test_a_writer_killed_at_every_step(tmp_path: Path, scenario: str) -> None:
+    points = [p for p in POINTS if scenario == "overwrite" or p in SOME]
+    orders = []
+    for number, point in enumerate(points):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(empty_index())
+        order = Order(f"sqlite:///{path}", f"file://{tmp_path}/{number}", scenario, faults(point))
+        with Index.open(order.index) as index:
+            SCENARIOS[scenario].prepare(stand(index, order), order.location)
+        orders.append(order)
+    assert run_all(orders) == [KILLED] * len(orders)
+    for order, point in zip(orders, points, strict=True):
+        check(order, point)
+
+
+def test_a_writer_killed_with_uploads_to_s3(tmp_path: Path, s3_server: S3Server) -> None:
+    bucket = s3_server.make_bucket(f"killed-{secrets.token_hex(4)}")
+    server = Server(s3_server.direct_endpoint, s3_server.access_key, s3_server.secret_key, s3_server.region)
+    orders = []
+    for number, point in enumerate(SOME):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(empty_index())
+        order = Order(
+            f"sqlite:///{path}", f"s3a://{bucket}/{number}", "overwrite", faults(point), s3_options(s3_server), server
+        )
+        with Index.open(order.index) as index:
+            SCENARIOS["overwrite"].prepare(stand(index, order), order.location)
+        orders.append(order)
+    assert run_all(orders) == [KILLED] * len(orders)
+    for order, point in zip(orders, SOME, strict=True):
+        check(order, point)
+
+
+def test_a_writer_killed_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    with Index.open(postgres_url, migrate=True):
+        pass
+    for number, point in enumerate(("reserve.after", "commit.before", "commit.after")):
+        order = Order(postgres_url, f"file://{tmp_path}/{number}", "overwrite", faults(point))
+        with Index.open(order.index) as index:
+            SCENARIOS["overwrite"].prepare(stand(index, order), order.location)
+        assert run_all([order]) == [KILLED]
+        check(order, point)
+        with Index.open(order.index) as index:
+            index.drop_table(stand(index, order).table().identifier, deliver=False)
