@@ -61,7 +61,8 @@ class Checker:
         try:
             entries = self._storage.list_directory(place)
         except LocationNotFoundError:
-            if not self._storage.store_has_directories(place):
+            # S3 has no directory before it has a file in it, but the bucket has to be there.
+            if self._storage.stat(Location(place.scheme, place.bucket, "")) is None:
                 raise
             return True
         found = [entry for entry in entries if entry.location.name not in (staging, DATA)]
