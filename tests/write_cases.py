@@ -109,7 +109,7 @@ class Stand:
         own = self.index.located_partitions(table)
         root = Location.parse(table.definition.location)
         depth = len(table.definition.partition_columns)
-        found: dict[str, list[str]] = {name: [] for name in own}
+        found: dict[str, list[str]] = {name: [] for name in (own if depth else {"": ""})}
         for directory, file in self._walked(root):
             components = [part for part in directory.split("/") if part]
             if len(components) != depth or any(is_hidden(c) for c in components) or directory in own:
