@@ -237,3 +237,17 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
         {"partition": "h=8", "location": f"{root}/h=8", "files": 1, "bytes": 2, "rows": 1, "state": "committed"},
         {"partition": "h=12", "location": f"{root}/h=12", "files": 2, "bytes": 5, "rows": 3, "state": "waiting"},
     ]
+
+
+def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(0, {"h=8": "a\n", "h=9": "b\n"})
+    stand.write({"h=1": "x\n"})
+    stand.engine.recover(older_than_s=0)
+    for _ in range(2):
+        stand.engine.vacuum(stand.table(), 0)
+        stand.write({"h=1": "y\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    assert waiting(stand) == ["h=8", "h=9"]
+    stream.end()
+    assert stand.rows() == stand.listed() == {"h=1": "y\n", "h=8": "a\n", "h=9": "b\n"}
+    assert unseen(stand) == []
