@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,6 +11,7 @@ from pyspark.errors import PySparkException
 from catalog_ext.demo.stage import BUCKET, CATALOG
 
 if TYPE_CHECKING:
+    from collections import Counter
     from collections.abc import Callable
 
     from catalog_ext.demo.stage import Stage
