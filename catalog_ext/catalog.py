@@ -8,7 +8,7 @@ from dataclasses import replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Self
 
-from catalog_ext import conf
+from catalog_ext import conf, write_conf
 from catalog_ext.adoption import adopt_table
 from catalog_ext.following import Following
 from catalog_ext.metastore_link import MetastoreLink
@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from metastore.index.tables import TableVersion
     from metastore.storage.store import Storage
     from metastore.transactions.model import Transaction
-    from metastore.transactions.reports import RecoveryReport
+    from metastore.transactions.reports import RecoveryReport, VacuumReport
 
 logger = logging.getLogger(__name__)
 
@@ -493,6 +493,25 @@ class Catalog:
         """
         of = None if table is None else self.load_table(table)
         return self.writes.engine.recover(of, seconds_of(older_than, "older_than"), dry_run=dry_run)
+
+    def vacuum(self, table: str, *, retention: str | float | None = None, dry_run: bool = False) -> VacuumReport:
+        """Remove files and versions that nothing needs any more, and what aborted writes may have left.
+
+        Args:
+            table: Its name.
+            retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
+            dry_run: Preview: report what would be removed and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidInputError: ``retention`` is no duration.
+            StorageError: The store does not let itself be looked at; what was removed stays removed.
+        """
+        there = self.load_table(table)
+        age = seconds_of(retention, "retention")
+        if age is None:
+            age = write_conf.VACUUM_RETENTION.read(there.definition.properties, self.settings.conf)
+        return self.writes.engine.vacuum(there, age, dry_run=dry_run)
 
     def status(self, table: str | None = None) -> list[StatusEntry]:
         """What is under way: unfinished writes, partitions that wait, and changes for the metastore.

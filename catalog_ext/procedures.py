@@ -116,6 +116,9 @@ _RECOVER_SCHEMA = pa.schema([
     ("transaction", pa.string()), ("table", pa.string()), ("operation", pa.string()), ("owner", pa.string()),
     ("action", pa.string()), ("files", pa.int64()), ("error", pa.string()),
 ])  # fmt: skip
+_VACUUM_SCHEMA = pa.schema([
+    ("action", pa.string()), ("path", pa.string()), ("bytes", pa.int64()), ("reason", pa.string()),
+])  # fmt: skip
 _STATUS_SCHEMA = pa.schema([
     ("kind", pa.string()), ("table", pa.string()), ("id", pa.string()), ("state", pa.string()),
     ("since", _TIMESTAMP), ("detail", pa.string()),
@@ -157,6 +160,10 @@ def _repair(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Recor
 def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     rows = ({**asdict(t), "transaction": t.transaction_id} for t in catalog.recover(**arguments).transactions)
     return _batches(rows, _RECOVER_SCHEMA)
+
+
+def _vacuum(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return _batches((asdict(entry) for entry in catalog.vacuum(**arguments).entries), _VACUUM_SCHEMA)
 
 
 def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -230,6 +237,17 @@ PROCEDURES: Sequence[Procedure] = (
         ),
         _RECOVER_SCHEMA,
         _recover,
+    ),
+    Procedure(
+        "vacuum",
+        "Removes files and versions that nothing needs any more",
+        (
+            _TABLE,
+            Parameter("retention", "string", "age from which they go, such as 7d; vacuum.retention if left out"),
+            _DRY_RUN,
+        ),
+        _VACUUM_SCHEMA,
+        _vacuum,
     ),
     Procedure(
         "status",

@@ -21,7 +21,7 @@ from catalog_ext.cli.partitions import files, partitions
 from catalog_ext.cli.repair import repair
 from catalog_ext.cli.serve import serve
 from catalog_ext.cli.tables import import_, migrate, register, tables, unregister
-from catalog_ext.cli.writes import history, recover, status
+from catalog_ext.cli.writes import history, recover, status, vacuum
 from catalog_ext.settings import UNSET
 from metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError
 
@@ -38,8 +38,8 @@ _EPILOG = """
 \b
 Exit codes:
   0    done
-  1    an error; `doctor`: something is wrong; `migrate --check`: not at head; `recover`: a write
-       could be neither finished nor undone
+  1    an error; `doctor`: something is wrong; `migrate --check`: not at head; `recover`,
+       `vacuum`: not all could be done
   2    an argument is wrong
   3    `repair --strict`: something was skipped; `repair --check`: out of step
   4    the index, the store or the metastore is not available: try again
@@ -99,7 +99,8 @@ def cli(
 
 
 _COMMANDS = (
-    register, import_, unregister, repair, partitions, files, tables, history, status, recover, migrate, serve, doctor,
+    register, import_, unregister, repair, partitions, files, tables, history, status, recover, vacuum, migrate, serve,
+    doctor,
 )  # fmt: skip
 for _command in _COMMANDS:
     cli.add_command(_command)

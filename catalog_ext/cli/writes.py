@@ -9,7 +9,7 @@ import click
 
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.options import json_option, limit_option
-from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note
+from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note, size
 from catalog_ext.cli.progress import spinner
 
 if TYPE_CHECKING:
@@ -51,6 +51,40 @@ def recover(
     rows = [asdict(transaction) for transaction in report.transactions]
     columns = ("action", "table", "operation", "files", "transaction_id", "owner", "error")
     listing = _Listing("transactions", rows, columns, {"dry_run": dry_run}, right=("files",))
+    listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
+    return 1 if report.failed else 0
+
+
+@click.command()
+@click.argument("table")
+@click.option(
+    "--retention", metavar=_DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
+)
+@click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
+@limit_option
+@json_option
+@click.pass_obj
+def vacuum(
+    invocation: Invocation, table: str, retention: str | None, dry_run: bool, limit: int | None, as_json: bool
+) -> int:
+    """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
+
+    Exits with 1 if something could not be removed.
+
+    \b
+    catalog-ext vacuum sales.trips --dry-run
+    catalog-ext vacuum sales.trips --retention 1d
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with (
+        invocation.catalog(follow=False) as catalog,
+        spinner(message_console(), f"Looking for what table {table} does not need"),
+    ):
+        report = catalog.vacuum(table, retention=retention, dry_run=dry_run)
+    rows = [asdict(entry) for entry in report.entries]
+    listing = _Listing(
+        "removals", rows, ("action", "path", "bytes", "reason"), {"table": table, "dry_run": dry_run},
+        right=("bytes",), cells={"bytes": size},
+    )  # fmt: skip
     listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
     return 1 if report.failed else 0
 

@@ -86,15 +86,14 @@ class UnfinishedWrites:
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
-        spool.execute("DELETE FROM leaving")
-        uris = ((uri,) for uri in replaced_by_relocations(self._index, self._table))
-        spool.insert("leaving", uris, columns=1, ignore=True)
-        if not spool.value("SELECT count(*) FROM leaving"):
+        spool.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
+        if not spool.value("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a place of its own is where its files are looked for.
         there = (
             "SELECT f.rowid FROM {} f"
-            " JOIN leaving l ON l.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
+            " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
+            " AND f.modified_ms <= r.ended_ms"
         )
         root = (self._table.definition.location,)
         in_listed = (

@@ -77,8 +77,10 @@ ENDED_SCHEMA = pa.schema([
     pa.field("uri", pa.string(), nullable=False),
     pa.field("size", _COUNT, nullable=False),
     pa.field("ended_version", _COUNT, nullable=False),
+    pa.field("ended_ms", _COUNT, nullable=False),
 ])  # fmt: skip
-"""One row a file that no kept version needs: what ``vacuum`` deletes."""
+"""One row a file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since it
+ended (``ended_ms``: milliseconds since the epoch, UTC)."""
 
 _PAGE = 5000
 _NAMES_AT_ONCE = 500
@@ -249,7 +251,12 @@ class _Ended:
             after = (page[-1]["partition_id"], page[-1]["file_id"])
             needed = self._needed(page, moved)
             rows = [
-                {"uri": uri, "size": row["size"], "ended_version": row["end_version"]}
+                {
+                    "uri": uri,
+                    "size": row["size"],
+                    "ended_version": row["end_version"],
+                    "ended_ms": row["committed_at_ms"],
+                }
                 for row in page
                 if (uri := f"{self._directory(row)}/{row['path']}") not in needed
             ]
@@ -260,7 +267,9 @@ class _Ended:
         p, f, v = partitions.c, files.c, table_versions.c
         low, high = _partition_ids(self._table.table_id)
         statement = (
-            sa.select(f.partition_id, f.file_id, f.path, f.size, f.end_version, p.name, p.location)
+            sa.select(
+                f.partition_id, f.file_id, f.path, f.size, f.end_version, p.name, p.location, v.committed_at_ms
+            )
             .join(
                 partitions,
                 # The row that held when the file was last there: the partition may have moved since.

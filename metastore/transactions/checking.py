@@ -169,13 +169,15 @@ class Checker:
         # And these after it: whoever has committed by now has put its files into the index.
         table = self._index.load_table_by_id(table_id)
         hidden = self._index.uncommitted_ids(table_id, table.version)
-        leaving.update(replaced_by_relocations(self._index, table))
+        replaced = dict(replaced_by_relocations(self._index, table))
         there = self._index.partition_exists(table, new)
         taken = {
             name: tuple(
                 (entry.location.name, entry.size, entry.modified_ms)
                 for entry in entries
-                if str(entry.location) not in leaving and transaction_id_in(entry.location.name) not in hidden
+                if str(entry.location) not in leaving
+                and entry.modified_ms > replaced.get(str(entry.location), -1)
+                and transaction_id_in(entry.location.name) not in hidden
             )
             for name, entries in found.items()
             if name not in there

@@ -11,15 +11,19 @@ if TYPE_CHECKING:
     from metastore.model import Table
 
 
-def replaced_by_relocations(index: Index, table: Table) -> Iterator[str]:
-    """URIs of the files that no version from the table's own on knows, and that a relocation has left where they were.
+def replaced_by_relocations(index: Index, table: Table) -> Iterator[tuple[str, int]]:
+    """The files that no version from the table's own on knows, and that a relocation has left where they were.
 
-    Nobody may take them for new ones when their partition is gone, or comes back at its default place.
+    Nobody may take them for new ones when their partition is gone, or comes back at its default place. A file that was
+    modified after the given time is another one under the same name.
+
+    Yields:
+        The URI, and when the overwrite was committed (milliseconds since the epoch, UTC).
     """
     versions = index.relocations(table.table_id)
     if not versions:
         return
     for batch in index.ended_files(table, table.version):
-        for uri, ended in zip(batch.column("uri").to_pylist(), batch.column("ended_version").to_pylist(), strict=True):
-            if ended in versions:
-                yield uri
+        for row in batch.to_pylist():
+            if row["ended_version"] in versions:
+                yield row["uri"], row["ended_ms"]

@@ -116,7 +116,8 @@ class Vacuum:
             rows = batch.to_pylist()
             there = self._storage.stat_many([Location.parse(row["uri"]) for row in rows])
             for row, entry in zip(rows, there, strict=True):
-                if entry is not None:
+                # Hive gives the same names again: what is younger than the end of the file is another one.
+                if entry is not None and entry.modified_ms <= row["ended_ms"]:
                     reason = _REPLACED.format(row["ended_version"])
                     yield VacuumEntry(VacuumAction.DELETE, row["uri"], row["size"], reason), None
 

@@ -74,7 +74,7 @@ def test_history_and_transactions_say_what_writes_did(catalog: Catalog) -> None:
     assert newest.summary["files_added"] == 2
     (transaction,) = catalog.list_transactions("s.t")
     assert (transaction.state, transaction.version) == (State.FINISHED, 2)
-    for ask in (catalog.history, catalog.list_transactions, catalog.status, catalog.recover):
+    for ask in (catalog.history, catalog.list_transactions, catalog.status, catalog.recover, catalog.vacuum):
         with pytest.raises(TableNotFoundError):
             ask("s.none")
 
@@ -117,6 +117,43 @@ def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog
 def test_a_duration_that_is_none_is_refused(catalog: Catalog, older_than: str | float) -> None:
     with pytest.raises(InvalidInputError, match="older_than"):
         catalog.recover("s.t", older_than=older_than)
+
+
+def test_vacuum_removes_what_only_old_versions_name(catalog: Catalog, root: Path) -> None:
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    assert (root / EU / "old.csv").exists()
+    assert catalog.vacuum("s.t").entries == (), "it is younger than a week"
+    preview = [e.path for e in catalog.vacuum("s.t", retention=0, dry_run=True).entries]
+    assert any(path.endswith("old.csv") for path in preview)
+    assert (root / EU / "old.csv").exists()
+    catalog.vacuum("s.t", retention="0s")
+    assert not (root / EU / "old.csv").exists()
+    assert len(indexed(catalog)[EU]) == 1
+    assert catalog.repair_partitions("s.t", dry_run=True, strict=True).version == 2
+
+
+def test_vacuum_leaves_what_another_engine_has_written_again(catalog: Catalog, root: Path) -> None:
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS)
+    assert not (root / EU / "old.csv").exists()
+    write(root, f"{EU}/old.csv")
+    assert [e.path for e in catalog.vacuum("s.t", retention=0, dry_run=True).entries if "old" in e.path] == []
+    assert [e.path for e in catalog.repair_partitions("s.t").changed] == [f"{EU}/old.csv"]
+    catalog.vacuum("s.t", retention=0)
+    assert len(indexed(catalog)[EU]) == 2
+    assert (root / EU / "old.csv").exists()
+
+
+def test_what_an_aborted_write_left_is_reported_and_vacuumed(catalog: Catalog, root: Path) -> None:
+    begun = begin(catalog)
+    catalog.writes.engine.abort(begun.transaction_id, "the job failed")
+    late = f"{EU}/part-00000-{begun.transaction_id}-a1-c000.csv"
+    write(root, late)
+    report = catalog.repair_partitions("s.t")
+    assert begun.transaction_id in skipped(report)[late]
+    assert "aborted" in skipped(report)[late]
+    assert len(indexed(catalog)[EU]) == 1
+    catalog.vacuum("s.t", retention=0)
+    assert not (root / late).exists()
 
 
 def test_what_a_relocation_left_behind_is_not_registered_again(catalog: Catalog, root: Path) -> None:
@@ -182,6 +219,13 @@ def test_the_commands(catalog: Catalog, run: Callable[..., tuple[int, str]]) -> 
     assert code == 0
     assert "INSERT" in text
     assert [v["version"] for v in json.loads(run("history", "s.t", "--json")[1])["versions"]][:2] == [2, 1]
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    code, text = run("vacuum", "s.t", "--retention", "0s", "--dry-run")
+    assert code == 0
+    assert "old.csv" in text
+    removed = json.loads(run("vacuum", "s.t", "--retention", "0s", "--json")[1])["removals"]
+    assert [r["path"] for r in removed if r["path"].endswith("old.csv")]
+    assert run("vacuum")[0] == 2
     assert run("recover", "s.t", "--older-than", "soon")[0] == 2
     assert run("history", "s.none")[0] == 1
 
@@ -193,6 +237,10 @@ def test_the_procedures(catalog: Catalog) -> None:
     (done,) = call(catalog, "recover", older_than="0s")
     assert (done["transaction"], done["operation"], done["error"]) == (row["id"], "INSERT", None)
     assert call(catalog, "status") == []
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    assert any(r["path"].endswith("old.csv") for r in call(catalog, "vacuum", table="s.t", retention="0s"))
+    with pytest.raises(InvalidInputError, match="retention"):
+        call(catalog, "vacuum", table="s.t", retention="soon")
 
 
 def test_a_table_that_is_dropped_leaves_nothing_of_its_writes(catalog: Catalog, root: Path) -> None:
