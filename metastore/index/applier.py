@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
 _AT_ONCE = 500
+_FILES_AT_ONCE = 10_000
 _PARTITION_COLUMNS = (
     "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
     *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
@@ -153,9 +154,13 @@ class Applier:
     def flush(self) -> None:
         """Writes the rows that were gathered, and the table's own."""
         insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
+        self._flush_files()
+        self._update_table()
+
+    def _flush_files(self) -> None:
         insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
         insert_rows(self.connection, file_statistics, _STATISTICS_COLUMNS, self._statistics_rows)
-        self._update_table()
+        self._file_rows, self._statistics_rows = [], []
 
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The rows of the living partitions of these names."""
@@ -278,6 +283,8 @@ class Applier:
                 self._statistics_rows.append((partition_id, self._next_file, to_json(file.statistics)))
             self._next_file += 1
         self.files_added += len(added)
+        if len(self._file_rows) >= _FILES_AT_ONCE:
+            self._flush_files()
 
     def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
         self.partitions_changed += len(changes)

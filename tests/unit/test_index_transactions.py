@@ -361,3 +361,11 @@ def test_an_equal_value_in_another_spelling_is_kept_from_the_metastore(index: In
     # An overwrite replaces the twin, whose place in the metastore it takes.
     write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=a b")
     assert counts(index, table) == {"k=a b": 1, "k=c": 1}
+
+
+def test_a_value_too_long_for_the_metastore_is_kept_from_it(index: Index) -> None:
+    table = create(index, "long", keys={"k": "string"})
+    write(index, table, plan(table), f"k={'x' * 1100}", "k=y", deliver=True)
+    (message,) = index.pending_deliveries()
+    assert [p["name"] for p in message.payload["add"]] == ["k=y"]
+    assert index.load_table(table.identifier).totals.partitions == 2
