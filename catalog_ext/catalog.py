@@ -307,9 +307,9 @@ class Catalog:
         """
         identifier = definition.identifier
         file_format = check_format(definition.format, str(identifier))
+        definition, place = placed(definition, location, lambda: self._default_location(identifier))
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
-        definition, place = placed(definition, location, lambda: self._default_location(identifier))
         check_reachable(self.storage, definition, place)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)

@@ -217,16 +217,28 @@ def check_alteration(definition: TableDefinition, set_: Mapping[str, str], remov
     Strategy.of(table, kept | dict(set_)).check(definition)
 
 
-def check_reachable(storage: Storage, definition: TableDefinition, place: Location) -> None:
-    """Ask the store for the table's place, so that a bucket that cannot be reached is an error of CREATE TABLE.
+def check_reachable(
+    storage: Storage, definition: TableDefinition, location: str | Location, *, write: bool = False
+) -> None:
+    """Ask the store for the table's place, so that what is wrong with a bucket is said before any row is written.
+
+    Args:
+        storage: The stores.
+        definition: The table; only one on S3 under the strategy ``hive`` is looked at.
+        location: Where it lies.
+        write: Whether it is to be written now.
 
     Raises:
-        StorageError, NotFoundError: The bucket is not there, or may not be read.
+        StorageError, NotFoundError: The bucket is not there, or may not be read or written.
     """
     table = str(definition.identifier)
+    place = Location.parse(location) if isinstance(location, str) else location
     if place.scheme != "s3a" or not Strategy.of(table, definition.properties).is_hive:
         return
     try:
-        storage.list_directory(place)
+        if write:
+            storage.check_writable(place)
+        else:
+            storage.list_directory(place)
     except (StorageError, NotFoundError) as error:
         raise error.about(f"Failed to check existence of a key for table {table}", {"table": table}) from error

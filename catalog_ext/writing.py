@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext import write_conf
+from catalog_ext.partition_strategy import check_reachable
 from catalog_ext.registration import warn_of_overlap
 from metastore.errors import InvalidInputError, TableNotFoundError
 from metastore.predicate_json import predicate_from_json
@@ -92,6 +93,7 @@ class Writing:
         """
         table = self._table_at(table_id, version)
         _check_predicate(table, predicate)
+        check_reachable(self._catalog.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, table.definition.properties)
         request = BeginWrite(
             kind, batch.operation, batch.owner, table=table, predicate=predicate, keep_emptied=keep_emptied,
@@ -122,6 +124,7 @@ class Writing:
         elif kind is WriteKind.REPLACE and there is None:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
         whole = catalog.complete_definition(definition, location)
+        check_reachable(catalog.storage, whole, whole.location, write=True)
         if there is None:
             catalog.following.check_free(whole)
         others = [o for o in catalog.index.overlapping_tables(whole.location) if o != identifier]

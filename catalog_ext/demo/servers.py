@@ -37,14 +37,17 @@ class SeaweedServer:
     Attributes:
         endpoint: The URL that clients use: requests through it are counted.
         direct_endpoint: The server's own URL, for measuring without the proxy.
-        access_key: The one key that the server knows, made for this start.
+        access_key: The key of somebody who may do everything, made for this start.
         secret_key: Its secret.
+        reader_key: The key of somebody who may read and list; its secret is ``reader_secret``.
         region: What clients must sign with.
     """
 
     def __init__(self, directory: Path) -> None:
         self.access_key = f"key{secrets.token_hex(6)}"
         self.secret_key = secrets.token_hex(16)
+        self.reader_key = f"key{secrets.token_hex(6)}"
+        self.reader_secret = secrets.token_hex(16)
         self.region = REGION
         self._ports = free_ports(8)
         self.direct_endpoint = f"http://127.0.0.1:{self._ports[6]}"
@@ -117,9 +120,13 @@ class SeaweedServer:
         return None
 
     def _command(self, directory: Path) -> list[str]:
-        credentials = {"accessKey": self.access_key, "secretKey": self.secret_key}
+        everything = {"accessKey": self.access_key, "secretKey": self.secret_key}
+        reading = {"accessKey": self.reader_key, "secretKey": self.reader_secret}
         actions = ["Admin", "Read", "Write", "List", "Tagging"]
-        identities = [{"name": "catalog-ext", "credentials": [credentials], "actions": actions}]
+        identities = [
+            {"name": "catalog-ext", "credentials": [everything], "actions": actions},
+            {"name": "reader", "credentials": [reading], "actions": ["Read", "List"]},
+        ]
         config = directory / "s3.json"
         config.touch(mode=0o600)
         config.write_text(json.dumps({"identities": identities}), encoding="utf-8")

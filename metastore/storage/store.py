@@ -348,6 +348,17 @@ class Storage:
         """
         self._uploads_to(location).complete(location, upload, size)
 
+    def check_writable(self, directory: Location) -> None:
+        """Return if files can be written below a directory on S3: two requests, and nothing is left there.
+
+        Raises:
+            LocationNotFoundError: The bucket does not exist.
+            StorageAccessDeniedError: It is read-only for us.
+            StorageError: The store refuses or does not answer.
+        """
+        uploads, probe = self._uploads_to(directory), directory.join("_catalog_ext_probe")
+        uploads.abort(probe, uploads.begin(probe))
+
     def abort_upload(self, location: Location, upload_id: str) -> None:
         """Drop an upload and its parts; nothing happens where it is gone.
 

@@ -84,6 +84,15 @@ class Uploads:
                 raise
             self._settle(location, size, refused)
 
+    def begin(self, location: Location) -> str:
+        """The id of a new upload to that key, which no listing shows."""
+        answer = self._attempt(
+            location,
+            "write",
+            lambda: self._client.create_multipart_upload(Bucket=location.bucket, Key=location.key),
+        )
+        return str(answer["UploadId"])
+
     def abort(self, location: Location, upload_id: str) -> None:
         """Drop an upload and its parts; nothing happens where it is gone."""
         bucket, key = location.bucket, location.key

@@ -18,14 +18,10 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
     new WriteSettings(target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
   private var chosen = target
 
-  override def canOverwrite(predicates: Array[V2Predicate]): Boolean = exact(predicates).isDefined
-
-  override def overwrite(predicates: Array[V2Predicate]): WriteBuilder = {
-    val predicate = exact(predicates).getOrElse(throw ConnectorErrors.analysis(ConnectorErrors.NotSupported,
-      s"Table ${target.tableName} is overwritten by whole partitions; ${predicates.mkString(" AND ")} is not a " +
-        "condition on partition columns alone."))
-    changeTo(WriteKind.Overwrite, predicate)
-  }
+  // Spark's own refusal, after a false canOverwrite, does not say what can be done.
+  override def overwrite(predicates: Array[V2Predicate]): WriteBuilder =
+    changeTo(WriteKind.Overwrite, exact(predicates).getOrElse(
+      throw PartitionDeletion.notOfPartitions(target.metadata, predicates.mkString(" AND "))))
 
   override def truncate(): WriteBuilder = changeTo(WriteKind.Overwrite, None)
 

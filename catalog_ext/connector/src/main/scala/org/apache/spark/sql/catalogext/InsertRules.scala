@@ -70,7 +70,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
         overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
       } else if (!insert.marked && (byName || condition != Literal.TrueLiteral)) {
         // DataFrameWriterV2.overwrite means its condition.
-        overwrite.copy(writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
       } else insert.overwrite(query, byName, evolution)
 
     case overwrite @ OverwritePartitionsDynamic(Target(relation, table), query, options, byName, evolution, _)
@@ -79,7 +79,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
       if (insert.marked) insert.overwrite(query, byName, evolution)
       else {
         insert.checkKeys()
-        overwrite.copy(writeOptions = insert.options(None, keeps = false))
+        overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
       }
   }
 
@@ -106,9 +106,13 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 
   def marked: Boolean = note.isDefined
   def replaces: Boolean = relation.options.containsKey(InsertMarks.Replaces)
-  def target: DataSourceV2Relation = relation.copy(options = WriteMarks.without(relation.options))
+  /** The relation without options, because Spark wants those of a write in one place. */
+  def target: DataSourceV2Relation = relation.copy(options = CaseInsensitiveStringMap.empty())
 
-  def options(operation: Option[String], keeps: Boolean): Map[String, String] = writeOptions ++
+  private val userOptions: Map[String, String] =
+    WriteMarks.without(relation.options).asCaseSensitiveMap().asScala.toMap ++ writeOptions
+
+  def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
     WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName)).toOptions
 
   /** What INSERT OVERWRITE replaces. */
@@ -146,8 +150,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
 
   private def userChoseStatic: Boolean = {
     val key = "partitionOverwriteMode"
-    val options = new CaseInsensitiveStringMap((writeOptions ++ relation.options.asCaseSensitiveMap().asScala).asJava)
-    Option(options.get(key)) match {
+    Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key)) match {
       case Some(value) => value.equalsIgnoreCase("static")
       case None => conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key) &&
         conf.partitionOverwriteMode == PartitionOverwriteMode.STATIC

@@ -1,0 +1,526 @@
+"""What INSERT, CTAS, DELETE and TRUNCATE mean in SQL, and what the DataFrame writers do, on a real service."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import functions as F
+
+import catalog_ext
+from catalog_ext import session as sessions
+from tests.integration.spark_sessions import fresh_session, small_builder
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from catalog_ext.catalog import Catalog
+
+OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
+
+
+@dataclass(frozen=True)
+class Lake:
+    """The session and what stands behind it."""
+
+    spark: SparkSession
+    catalog: Catalog
+    folder: Path
+
+    def sql(self, statement: str) -> DataFrame:
+        return self.spark.sql(statement)
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self.sql(query).collect()]
+
+    def frame(self, rows: list[tuple[object, ...]], schema: str) -> DataFrame:
+        return self.spark.createDataFrame(rows, schema)
+
+    def partitions(self, table: str) -> list[str]:
+        return [str(row[0]) for row in self.rows(f"SHOW PARTITIONS lake.{table}")]
+
+    def version(self, table: str) -> int:
+        return self.catalog.load_table(table).version
+
+    def operations(self, table: str) -> list[str]:
+        """The history's words, oldest first."""
+        return [str(row[0]) for row in self.rows(f"SELECT operation FROM lake.{table}.history ORDER BY version")]
+
+    def refusal(self, statement: str) -> AnalysisException:
+        with pytest.raises(AnalysisException) as caught:
+            self.sql(statement)
+        return caught.value
+
+    def check_files(self, table: str) -> None:
+        """The directories hold the files of the index and nothing else that a Hive engine would see."""
+        there = self.catalog.load_table(table).definition.location.removeprefix("file://")
+        found = {
+            os.path.relpath(os.path.join(folder, name), there)
+            for folder, folders, names in os.walk(there)
+            for name in names
+            if not name.startswith((".", "_"))
+            if not any(part.startswith("_") and "=" not in part for part in os.path.relpath(folder, there).split("/"))
+        }
+        files = self.catalog.files(table).to_pylist()
+        assert found == {os.path.join(file["partition"], file["path"]) for file in files}
+        staging = Path(there, "_catalog_ext_staging")
+        assert not staging.exists() or not list(staging.iterdir())
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("writes-sql")
+    builder = catalog_ext.configure(
+        small_builder(), catalog="lake", warehouse=str(folder / "warehouse"), index=str(folder / "i.db"), metastore=None
+    )
+    with fresh_session(builder) as spark:
+        catalog = sessions.active_catalog("lake.s.t")
+        catalog.create_namespace("s")
+        yield Lake(spark, catalog, folder)
+    sessions.stop("lake")
+
+
+def register(lake: Lake, name: str, keys: dict[str, str], schema: str = "id INT, v STRING", **options: str) -> str:
+    """An external table with virtual keys over an empty folder."""
+    location = lake.folder / name
+    location.mkdir()
+    lake.catalog.register_table(
+        f"s.{name}", location=str(location), partition_columns=keys, schema=schema, properties=options
+    )
+    return f"lake.s.{name}"
+
+
+def create(lake: Lake, name: str, columns: str, keys: str = "", properties: str = "") -> str:
+    lake.sql(
+        f"CREATE TABLE lake.s.{name} ({columns}) {f'PARTITIONED BY ({keys})' if keys else ''} "
+        f"{f'TBLPROPERTIES ({properties})' if properties else ''}"
+    )
+    return f"lake.s.{name}"
+
+
+@pytest.mark.parametrize("kind", ["virtual", "declared"])
+def test_every_form_of_insert_into(lake: Lake, kind: str) -> None:
+    name = f"forms_{kind}"
+    if kind == "virtual":
+        table = register(lake, name, {"ds": "STRING", "h": "INT"})
+    else:
+        table = create(lake, name, "id INT, v STRING, ds STRING, h INT", "ds, h")
+    lake.sql("SELECT 10 AS h, 'f' AS ds, 6 AS id, 'six' AS v").createOrReplaceTempView("source")
+    for statement in (
+        f"INSERT INTO {table} VALUES (1, 'one', 'a', 1)",
+        f"INSERT INTO {table} (ds, h, id) VALUES ('b', 2, 2)",
+        f"INSERT INTO {table} PARTITION (ds = 'c', h = 3) VALUES (3, 'three')",
+        f"INSERT INTO {table} PARTITION (ds = 'd', h) SELECT 4, 'four', 4",
+        f"INSERT INTO {table} PARTITION (ds, h) SELECT 5, 'five', 'e', 5",
+        f"INSERT INTO {table} BY NAME SELECT * FROM source",
+        f"INSERT INTO {table} PARTITION (ds = 'g') (v, id, h) VALUES ('seven', 7, 7)",
+        f"INSERT INTO {table} (id) VALUES (8)",
+        f"INSERT INTO {table} PARTITION (ds = 'i j', h = NULL) VALUES (9, 'nine')",
+        f"WITH c AS (SELECT 10, 'ten', 'a', 1) INSERT INTO {table} SELECT * FROM c",
+    ):
+        lake.sql(statement)
+    frame = lake.frame([(11, "eleven", "k", 11)], "id INT, v STRING, ds STRING, h INT")
+    frame.write.insertInto(table)
+    frame.withColumn("id", F.lit(12)).select("h", "v", "id", "ds").writeTo(table).append()
+    frame.withColumn("id", F.lit(13)).write.mode("append").saveAsTable(table)
+    expected = [
+        (1, "one", "a", 1), (2, None, "b", 2), (3, "three", "c", 3), (4, "four", "d", 4), (5, "five", "e", 5),
+        (6, "six", "f", 10), (7, "seven", "g", 7), (8, None, None, None), (9, "nine", "i j", None),
+        (10, "ten", "a", 1), (11, "eleven", "k", 11), (12, "eleven", "k", 11), (13, "eleven", "k", 11),
+    ]  # fmt: skip
+    assert lake.rows(f"SELECT id, v, ds, h FROM {table} ORDER BY id") == expected
+    assert lake.sql(f"SELECT * FROM {table}").columns == (["id", "v"] if kind == "virtual" else ["id", "v", "ds", "h"])
+    default = "__HIVE_DEFAULT_PARTITION__"
+    assert lake.partitions(f"s.{name}") == [
+        f"ds={default}/h={default}", "ds=a/h=1", "ds=b/h=2", "ds=c/h=3", "ds=d/h=4", "ds=e/h=5", "ds=f/h=10",
+        "ds=g/h=7", f"ds=i j/h={default}", "ds=k/h=11",
+    ]  # fmt: skip
+    assert lake.operations(f"s.{name}")[-13:] == ["INSERT"] * 13
+    lake.check_files(f"s.{name}")
+
+
+def test_insert_overwrite_replaces_what_receives_rows(lake: Lake) -> None:
+    table = create(lake, "dynamic", "id INT, ds STRING, h INT", "ds, h")
+    everything = f"SELECT id, ds, h FROM {table} ORDER BY id"
+
+    def refill() -> None:
+        lake.sql(f"DELETE FROM {table}")
+        lake.sql(f"INSERT INTO {table} VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1)")
+
+    for overwrite, expected in [
+        (f"INSERT OVERWRITE {table} VALUES (4, 'a', 1)", [(2, "a", 2), (3, "b", 1), (4, "a", 1)]),
+        (f"INSERT OVERWRITE {table} PARTITION (ds = 'a', h) VALUES (4, 2)", [(1, "a", 1), (3, "b", 1), (4, "a", 2)]),
+        (f"INSERT OVERWRITE {table} PARTITION (ds = 'a') (h, id) VALUES (2, 4)",
+         [(1, "a", 1), (3, "b", 1), (4, "a", 2)]),
+        (f"INSERT OVERWRITE {table} BY NAME SELECT 1 AS h, 4 AS id, 'b' AS ds",
+         [(1, "a", 1), (2, "a", 2), (4, "b", 1)]),
+        (f"INSERT OVERWRITE {table} SELECT id + 10, ds, h FROM {table} WHERE ds = 'b'",
+         [(1, "a", 1), (2, "a", 2), (13, "b", 1)]),
+        (f"INSERT OVERWRITE {table} SELECT 1, 'a', 1 WHERE false", [(1, "a", 1), (2, "a", 2), (3, "b", 1)]),
+        (f"INSERT OVERWRITE {table} PARTITION (ds = 'a', h = 1) VALUES (4)", [(2, "a", 2), (3, "b", 1), (4, "a", 1)]),
+        (f"INSERT OVERWRITE {table} PARTITION (ds = 'a', h = 1) SELECT 1 WHERE false", [(2, "a", 2), (3, "b", 1)]),
+    ]:  # fmt: skip
+        refill()
+        lake.sql(overwrite)
+        assert lake.rows(everything) == expected, overwrite
+        lake.check_files("s.dynamic")
+    assert lake.partitions("s.dynamic") == ["ds=a/h=1", "ds=a/h=2", "ds=b/h=1"], "a fully static one stays registered"
+    lake.sql(f"INSERT OVERWRITE {table} PARTITION (ds = 'n/w', h = '007') SELECT 1 WHERE false")
+    assert lake.partitions("s.dynamic")[-1] == "ds=n%2Fw/h=7", "or becomes registered"
+    refill()
+    frame = lake.frame([(5, "b", 1)], "id INT, ds STRING, h INT")
+    frame.write.insertInto(table, overwrite=True)
+    assert lake.rows(everything) == [(1, "a", 1), (2, "a", 2), (5, "b", 1)]
+    frame.withColumn("id", F.lit(6)).writeTo(table).overwritePartitions()
+    assert lake.rows(everything) == [(1, "a", 1), (2, "a", 2), (6, "b", 1)]
+    assert lake.operations("s.dynamic")[-1] == "INSERT OVERWRITE"
+    assert lake.spark.conf.get(OVERWRITE_MODE) == "STATIC", "nobody touched the session"
+
+
+def test_a_user_who_asks_for_static_gets_it(lake: Lake) -> None:
+    table = create(lake, "static", "id INT, ds STRING, h INT", "ds, h")
+    everything = f"SELECT id FROM {table} ORDER BY id"
+    frame = lake.frame([(9, "a", 1)], "id INT, ds STRING, h INT")
+
+    def refill() -> None:
+        lake.sql(f"DELETE FROM {table}")
+        lake.sql(f"INSERT INTO {table} VALUES (1, 'a', 1), (2, 'a', 2), (3, 'b', 1)")
+
+    refill()
+    lake.spark.conf.set(OVERWRITE_MODE, "static")
+    try:
+        lake.sql(f"INSERT OVERWRITE {table} PARTITION (ds = 'a') VALUES (4, 1)")
+        assert lake.rows(everything) == [(3,), (4,)]
+        refill()
+        lake.sql(f"INSERT OVERWRITE {table} VALUES (4, 'a', 1)")
+        assert lake.rows(everything) == [(4,)]
+        refill()
+        frame.write.option("partitionOverwriteMode", "dynamic").insertInto(table, overwrite=True)
+        assert lake.rows(everything) == [(2,), (3,), (9,)]
+    finally:
+        lake.spark.conf.unset(OVERWRITE_MODE)
+    refill()
+    frame.write.option("partitionOverwriteMode", "static").insertInto(table, overwrite=True)
+    assert lake.rows(everything) == [(9,)]
+    lake.spark.conf.set(OVERWRITE_MODE, "dynamic")
+    try:
+        lake.sql(f"INSERT OVERWRITE {table} PARTITION (ds = 'a', h = 1) SELECT 1 WHERE false")
+        assert lake.rows(everything) == []
+        plain = create(lake, "plain_dynamic", "id INT")
+        lake.sql(f"INSERT INTO {plain} VALUES (1)")
+        lake.sql(f"INSERT OVERWRITE {plain} SELECT 1 WHERE false")
+        assert lake.rows(f"SELECT * FROM {plain}") == []
+    finally:
+        lake.spark.conf.unset(OVERWRITE_MODE)
+
+
+def test_an_unpartitioned_table_is_replaced(lake: Lake) -> None:
+    table = create(lake, "plain", "id INT, v STRING")
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'a'), (2, 'b')")
+    lake.sql(f"INSERT OVERWRITE {table} SELECT id + 1, v FROM {table}")
+    assert lake.rows(f"SELECT * FROM {table} ORDER BY id") == [(2, "a"), (3, "b")]
+    lake.frame([(7, "c")], "id INT, v STRING").write.insertInto(table, overwrite=True)
+    assert lake.rows(f"SELECT * FROM {table}") == [(7, "c")]
+    lake.sql(f"INSERT OVERWRITE {table} SELECT 1, 'x' WHERE false")
+    assert lake.rows(f"SELECT * FROM {table}") == []
+    lake.check_files("s.plain")
+
+
+def test_equal_values_in_two_directories_are_one_partition(lake: Lake) -> None:
+    table = register(lake, "twins", {"k": "INT"})
+    for folder in ("k=1", "k=01", "k=2"):
+        lake.sql(f"SELECT 1 AS id, '{folder}' AS v").write.parquet(str(lake.folder / "twins" / folder))
+    lake.catalog.repair_partitions("s.twins")
+    lake.sql(f"INSERT OVERWRITE {table} PARTITION (k = 1) VALUES (9, 'new')")
+    assert lake.rows(f"SELECT v, k FROM {table} ORDER BY k") == [("new", 1), ("k=2", 2)]
+    lake.check_files("s.twins")
+
+
+def test_replacing_by_a_condition(lake: Lake) -> None:
+    table = create(lake, "conditions", "id INT, ds DATE, r STRING", "ds, r")
+    day = "DATE'2025-01-0{}'"
+    values = ", ".join(f"({i}, {day.format(i)}, '{'eu' if i % 2 else 'us'}')" for i in range(1, 7))
+    lake.sql(f"INSERT INTO {table} VALUES {values}")
+    ids = f"SELECT id FROM {table} ORDER BY id"
+    lake.sql(f"INSERT INTO {table} REPLACE WHERE ds >= {day.format(5)} VALUES (50, {day.format(5)}, 'eu')")
+    assert lake.rows(ids) == [(1,), (2,), (3,), (4,), (50,)]
+    assert lake.operations("s.conditions")[-1] == "REPLACE WHERE"
+    frame = lake.frame([(7, "us")], "id INT, r STRING").selectExpr("id", f"{day.format(7)} ds", "r")
+    frame.writeTo(table).overwrite((F.col("r") == "us") & (F.col("ds") < F.lit("2025-01-03").cast("date")))
+    assert lake.rows(ids) == [(1,), (3,), (4,), (7,), (50,)]
+    frame.writeTo(table).overwrite(F.lit(True))
+    assert lake.rows(ids) == [(7,)]
+    assert lake.partitions("s.conditions") == ["ds=2025-01-07/r=us"], "emptied partitions are dropped"
+    for condition in ("id = 1", "upper(r) = 'US'", "ds = DATE'2025-01-07' OR id = 1"):
+        with pytest.raises(AnalysisException):
+            lake.sql(f"INSERT INTO {table} REPLACE WHERE {condition} VALUES (1, {day.format(1)}, 'eu')")
+    assert lake.rows(ids) == [(7,)]
+    lake.check_files("s.conditions")
+
+
+def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
+    table = create(lake, "clauses", "id INT, a STRING, b INT", "a, b")
+    late = lake.refusal(f"INSERT INTO {table} PARTITION (a, b = 1) SELECT 1, 'x'")
+    assert late.getCondition() == "CATALOG_EXT_INVALID_INPUT"
+    assert "the static partition column 'b' comes after the dynamic one 'a'" in str(late)
+    empty = lake.refusal(f"INSERT INTO {table} PARTITION (a = '', b = 1) VALUES (1)")
+    assert empty.getCondition() == "CATALOG_EXT_INVALID_VALUE"
+    assert "a = NULL" in str(empty)
+    wrong = lake.refusal(f"INSERT OVERWRITE {table} PARTITION (a = 'x', b = 'one') SELECT 1 WHERE false")
+    assert wrong.getCondition() == "CATALOG_EXT_INVALID_VALUE"
+    assert "'one' is no INT" in str(wrong)
+    other = lake.refusal(f"INSERT INTO {table} PARTITION (id = 1) SELECT 'x', 1")
+    assert other.getCondition() == "NON_PARTITION_COLUMN"
+    lake.sql(f"INSERT INTO {table} PARTITION (a = '__HIVE_DEFAULT_PARTITION__', b = 1) VALUES (5)")
+    assert lake.rows(f"SELECT * FROM {table}") == [(5, None, 1)]
+    with pytest.raises(PySparkException, match="__HIVE_DEFAULT_PARTITION__"):
+        lake.sql(f"INSERT INTO {table} VALUES (1, '__HIVE_DEFAULT_PARTITION__', 1)")
+    assert lake.rows(f"SELECT count(*) FROM {table}") == [(1,)]
+    lake.check_files("s.clauses")
+
+
+def test_hives_switches_for_dynamic_keys(lake: Lake) -> None:
+    table = create(lake, "switches", "id INT, a STRING, b INT", "a, b")
+    frame = lake.frame([(1, "x", 1)], "id INT, a STRING, b INT")
+    strict, off = "hive.exec.dynamic.partition.mode", "hive.exec.dynamic.partition"
+    lake.sql(f"SET {strict}=strict")
+    try:
+        error = lake.refusal(f"INSERT INTO {table} VALUES (1, 'x', 1)")
+        assert f"{strict} is strict" in str(error)
+        assert "(a, b)" in str(error)
+        with pytest.raises(AnalysisException, match="is strict"):
+            frame.write.insertInto(table)
+        lake.sql(f"INSERT INTO {table} PARTITION (a = 'x', b) VALUES (1, 1)")
+        lake.sql(f"SET {off}=false")
+        assert f"{off} is false" in str(lake.refusal(f"INSERT INTO {table} PARTITION (a = 'x', b) VALUES (1, 1)"))
+        lake.sql(f"INSERT INTO {table} PARTITION (a = 'x', b = 1) VALUES (2)")
+    finally:
+        lake.spark.conf.unset(strict)
+        lake.spark.conf.unset(off)
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{strict}' = 'strict')")
+    assert "is strict" in str(lake.refusal(f"INSERT OVERWRITE {table} VALUES (1, 'x', 1)"))
+    lake.sql(f"SET {strict}=nonstrict")
+    try:
+        lake.sql(f"INSERT OVERWRITE {table} VALUES (3, 'x', 1)")
+    finally:
+        lake.spark.conf.unset(strict)
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{strict}' = 'lenient')")
+    assert lake.refusal(f"INSERT INTO {table} VALUES (1, 'x', 1)").getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+    assert lake.rows(f"SELECT * FROM {table}") == [(3, "x", 1)]
+
+
+def test_omitted_columns_get_their_defaults(lake: Lake) -> None:
+    columns = "id INT, v STRING DEFAULT concat('n', 'one'), ds STRING DEFAULT 'today', h INT NOT NULL"
+    table = create(lake, "defaults", columns, "ds, h")
+    lake.sql(f"INSERT INTO {table} (id, h) VALUES (1, 1)")
+    lake.sql(f"INSERT INTO {table} (h, ds, id) VALUES (1, DEFAULT, 2)")
+    lake.sql(f"INSERT INTO {table} PARTITION (ds = 'x', h = 2) (id) VALUES (3)")
+    assert lake.rows(f"SELECT * FROM {table} ORDER BY id") == [
+        (1, "none", "today", 1), (2, "none", "today", 1), (3, "none", "x", 2),
+    ]  # fmt: skip
+    with pytest.raises(PySparkException, match=r"NULL|null"):
+        lake.sql(f"INSERT INTO {table} (id, h) VALUES (4, CAST(NULL AS INT))")
+    with pytest.raises(AnalysisException):
+        lake.sql(f"INSERT INTO {table} (id) VALUES (5)")
+    assert lake.rows(f"SELECT count(*) FROM {table}") == [(3,)]
+    assert "DEFAULT concat('n', 'one')" in str(lake.rows(f"SHOW CREATE TABLE {table}")[0][0])
+    kept = {c.name: (c.default, c.nullable) for c in lake.catalog.load_table("s.defaults").definition.partition_columns}
+    assert kept == {"ds": ("'today'", True), "h": (None, False)}
+    lake.check_files("s.defaults")
+
+
+def test_a_key_that_a_data_column_hides_is_not_written(lake: Lake) -> None:
+    table = register(lake, "clash", {"ds": "STRING"}, "id INT, ds STRING")
+    error = lake.refusal(f"INSERT INTO {table} VALUES (1, 'a')")
+    assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+    assert "data column and a partition column of the name 'ds'" in str(error)
+
+
+def test_create_table_as_select(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE lake.s.ctas USING orc PARTITIONED BY (ds) COMMENT 'made' TBLPROPERTIES ('x' = 'y') "
+        "AS SELECT 'd' || id AS ds, id, CAST(id AS STRING) v FROM range(3)"
+    )
+    assert lake.rows("SELECT * FROM lake.s.ctas ORDER BY id") == [(0, "0", "d0"), (1, "1", "d1"), (2, "2", "d2")]
+    definition = lake.catalog.load_table("s.ctas").definition
+    assert (definition.format, definition.comment, definition.properties["x"]) == ("orc", "made", "y")
+    assert lake.operations("s.ctas") == ["create", "CTAS"]
+    lake.sql("CREATE TABLE lake.s.ctas_empty AS SELECT 1 AS id WHERE false")
+    assert lake.rows("SELECT * FROM lake.s.ctas_empty") == []
+    lake.sql("CREATE TABLE IF NOT EXISTS lake.s.ctas AS SELECT 1 AS other")
+    assert (
+        lake.refusal("CREATE TABLE lake.s.ctas AS SELECT 1 AS other").getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    )
+    assert lake.refusal("CREATE TABLE lake.nowhere.t AS SELECT 1 AS a").getCondition() == "SCHEMA_NOT_FOUND"
+    lake.frame([(1, "a")], "id INT, ds STRING").writeTo("lake.s.ctas_frame").partitionedBy(F.col("ds")).create()
+    assert lake.partitions("s.ctas_frame") == ["ds=a"]
+    for name in ("ctas", "ctas_empty", "ctas_frame"):
+        lake.check_files(f"s.{name}")
+
+
+def test_a_creation_that_fails_leaves_nothing(lake: Lake) -> None:
+    with pytest.raises(PySparkException, match="no luck"):
+        lake.sql("CREATE TABLE lake.s.failed AS SELECT raise_error('no luck') AS a FROM range(10)")
+    assert not lake.spark.catalog.tableExists("lake.s.failed")
+    warehouse = lake.folder / "warehouse" / "s.db"
+    assert not (warehouse / "failed").exists()
+    full = warehouse / "full"
+    full.mkdir(parents=True)
+    (full / "somebodys.parquet").write_bytes(b"data")
+    for location in ("", f"LOCATION '{full}'"):
+        with pytest.raises(AnalysisException, match="not empty"):
+            lake.sql(f"CREATE TABLE lake.s.full {location} AS SELECT 1 AS a")
+        assert not lake.spark.catalog.tableExists("lake.s.full")
+    assert [file.name for file in full.iterdir()] == ["somebodys.parquet"]
+
+
+def test_replacing_a_table(lake: Lake) -> None:
+    assert lake.refusal("REPLACE TABLE lake.s.replaced AS SELECT 1 AS a").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    lake.sql("CREATE OR REPLACE TABLE lake.s.replaced PARTITIONED BY (ds) AS SELECT 1 AS a, 'x' AS ds")
+    first = lake.catalog.load_table("s.replaced").table_id
+    with pytest.raises(PySparkException, match="no luck"):
+        lake.sql("CREATE OR REPLACE TABLE lake.s.replaced AS SELECT raise_error('no luck') AS b FROM range(10)")
+    assert lake.rows("SELECT * FROM lake.s.replaced") == [(1, "x")]
+    lake.check_files("s.replaced")
+    lake.sql("REPLACE TABLE lake.s.replaced USING json AS SELECT a + 1 AS b, ds FROM lake.s.replaced")
+    assert lake.rows("SELECT * FROM lake.s.replaced") == [(2, "x")]
+    assert lake.catalog.load_table("s.replaced").table_id != first
+    assert lake.operations("s.replaced") == ["create", "RTAS"], "the replaced table's history goes with it"
+    lake.check_files("s.replaced")
+    frame = lake.frame([(3, "z")], "c INT, ds STRING")
+    frame.writeTo("lake.s.replaced").partitionedBy(F.col("ds")).createOrReplace()
+    assert lake.rows("SELECT * FROM lake.s.replaced") == [(3, "z")]
+    frame.withColumn("c", F.lit(4)).write.mode("overwrite").partitionBy("ds").saveAsTable("lake.s.replaced")
+    assert lake.rows("SELECT * FROM lake.s.replaced") == [(4, "z")]
+    lake.sql("CREATE OR REPLACE TABLE lake.s.replaced (d DATE)")
+    assert lake.sql("SELECT * FROM lake.s.replaced").columns == ["d"]
+    assert lake.rows("SELECT * FROM lake.s.replaced") == []
+    assert lake.operations("s.replaced")[-1] == "REPLACE TABLE"
+    lake.check_files("s.replaced")
+
+
+def test_delete_goes_by_partitions(lake: Lake) -> None:
+    table = register(lake, "deletes", {"ds": "DATE", "r": "STRING"})
+    values = ", ".join(f"({i}, 'v', DATE'2025-01-0{i}', '{'eu' if i % 2 else 'us'}')" for i in range(1, 8))
+    lake.sql(f"INSERT INTO {table} VALUES {values}, (8, 'v', NULL, 'x')")
+    ids = f"SELECT id FROM {table} ORDER BY id"
+    for condition, left in [
+        ("ds = '2025-01-01'", [2, 3, 4, 5, 6, 7, 8]),
+        ("ds IN (DATE'2025-01-02', DATE'2025-01-09') AND r = 'us'", [3, 4, 5, 6, 7, 8]),
+        ("ds > '2025-01-06' OR r LIKE 'x%'", [3, 4, 5, 6]),
+        ("NOT (ds < '2025-01-06')", [3, 4, 5]),
+        ("ds = '2030-01-01'", [3, 4, 5]),
+    ]:
+        lake.sql(f"DELETE FROM {table} WHERE {condition}")
+        assert lake.rows(ids) == [(i,) for i in left], condition
+    for condition in ("id = 3", "upper(r) = 'EU'", "r IN (SELECT v FROM VALUES ('eu') AS t(v))"):
+        error = lake.refusal(f"DELETE FROM {table} WHERE {condition}")
+        assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert "Compare partition columns (ds, r) with constants" in str(error)
+    assert lake.rows(ids) == [(3,), (4,), (5,)]
+    lake.sql(f"DELETE FROM {table}")
+    assert lake.partitions("s.deletes") == []
+    lake.check_files("s.deletes")
+    assert lake.operations("s.deletes")[-1].upper() == "DELETE"
+
+
+def test_truncate_keeps_partitions(lake: Lake) -> None:
+    table = create(lake, "truncates", "id INT, a STRING, b INT", "a, b")
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', 1)")
+    ids = f"SELECT id FROM {table} ORDER BY id"
+    lake.sql(f"TRUNCATE TABLE {table} PARTITION (a = 'x', b = 1)")
+    assert lake.rows(ids) == [(2,), (3,)]
+    lake.sql(f"TRUNCATE TABLE {table} PARTITION (a = 'x')")
+    assert lake.rows(ids) == [(3,)]
+    missing = lake.refusal(f"TRUNCATE TABLE {table} PARTITION (a = 'nowhere')")
+    assert missing.getCondition() == "CATALOG_EXT_PARTITION_NOT_FOUND"
+    lake.sql(f"TRUNCATE TABLE {table}")
+    assert lake.rows(ids) == []
+    assert lake.partitions("s.truncates") == ["a=x/b=1", "a=x/b=2", "a=y/b=1"]
+    lake.check_files("s.truncates")
+
+
+def test_truncate_is_for_tables_that_own_their_files(lake: Lake) -> None:
+    table = register(lake, "foreign", {"k": "INT"})
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2)")
+    for statement in (f"TRUNCATE TABLE {table}", f"TRUNCATE TABLE {table} PARTITION (k = 1)"):
+        error = lake.refusal(statement)
+        assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert "DELETE FROM" in str(error)
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('external.table.purge' = 'true')")
+    lake.sql(f"TRUNCATE TABLE {table} PARTITION (k = 1)")
+    assert lake.rows(f"SELECT id FROM {table}") == [(2,)]
+    assert lake.partitions("s.foreign") == ["k=1", "k=2"]
+    lake.check_files("s.foreign")
+
+
+def test_one_query_into_several_tables(lake: Lake) -> None:
+    tables = [create(lake, f"multi_{n}", "id BIGINT, p BIGINT", "p") for n in range(2)]
+    lake.sql(
+        f"FROM (SELECT id, id % 2 AS p FROM range(10)) INSERT INTO {tables[0]} SELECT id, p "
+        f"INSERT OVERWRITE {tables[1]} PARTITION (p = 7) SELECT id WHERE id > 7"
+    )
+    assert lake.rows(f"SELECT p, count(*) FROM {tables[0]} GROUP BY p ORDER BY p") == [(0, 5), (1, 5)]
+    assert lake.rows(f"SELECT id, p FROM {tables[1]} ORDER BY id") == [(8, 7), (9, 7)]
+    assert [lake.operations(f"s.multi_{n}")[-1] for n in range(2)] == ["INSERT", "INSERT OVERWRITE"]
+
+
+def test_a_write_refreshes_what_is_cached(lake: Lake) -> None:
+    table = register(lake, "cached", {"k": "INT"})
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'a', 1)")
+    query = f"SELECT id, k FROM {table} WHERE k < 10 ORDER BY id"
+    lake.sql(f"CACHE TABLE {table}")
+    frame = lake.sql(query).cache()
+    assert [tuple(row) for row in frame.collect()] == [(1, 1)]
+    lake.sql(f"INSERT INTO {table} VALUES (2, 'b', 2)")
+    assert lake.rows(query) == [(1, 1), (2, 2)]
+    assert lake.rows(f"SELECT count(*) FROM {table}") == [(2,)]
+    lake.sql(f"DELETE FROM {table} WHERE k = 1")
+    assert lake.rows(query) == [(2, 2)]
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('external.table.purge' = 'true')")
+    lake.sql(f"TRUNCATE TABLE {table} PARTITION (k = 2)")
+    assert lake.rows(query) == []
+    assert lake.rows(f"SELECT count(*) FROM {table}") == [(0,)]
+    lake.sql(f"UNCACHE TABLE {table}")
+    frame.unpersist()
+
+
+def test_metadata_tables(lake: Lake) -> None:
+    table = create(lake, "described", "id INT, k INT", "k")
+    lake.sql(f"INSERT INTO {table} VALUES (1, 1), (2, 2)")
+    lake.sql(f"INSERT OVERWRITE {table} VALUES (3, 2)")
+    history = lake.sql(f"SELECT * FROM {table}.history").collect()
+    newest = history[0].asDict()
+    assert (newest["operation"], newest["files_added"], newest["files_removed"], newest["rows"]) == (
+        "INSERT OVERWRITE", 1, 1, 1,
+    )  # fmt: skip
+    assert newest["version"] == lake.version("s.described")
+    assert newest["committed_ms"].year >= 2025
+    transactions = lake.sql(f"SELECT * FROM {table}.transactions WHERE operation = 'INSERT'").collect()
+    assert [(row["state"], row["version"]) for row in transactions] == [("finished", newest["version"] - 1)]
+    joined = f"SELECT max(h.version) FROM {table}.history h JOIN {table}.transactions t USING (transaction)"
+    assert lake.rows(joined) == [(newest["version"],)]
+    create(lake, "history", "id INT")
+    assert lake.sql("SELECT * FROM lake.s.history").columns == ["id"]
+    assert lake.refusal(f"INSERT INTO {table}.history VALUES (1)").getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+    assert lake.refusal("SELECT * FROM lake.s.nowhere.history").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    assert lake.refusal(f"SELECT * FROM {table}.what").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+def test_explain_begins_nothing(lake: Lake) -> None:
+    table = create(lake, "explained", "id INT, k INT", "k")
+    for statement in (
+        f"INSERT INTO {table} VALUES (1, 1)",
+        f"INSERT OVERWRITE {table} PARTITION (k = 1) VALUES (1)",
+        f"DELETE FROM {table} WHERE k = 1",
+        "CREATE TABLE lake.s.explained_ctas AS SELECT 1 AS a",
+    ):
+        lake.sql(f"EXPLAIN {statement}").collect()
+    assert lake.rows(f"SELECT count(*) FROM {table}.transactions") == [(0,)]
+    assert not lake.spark.catalog.tableExists("lake.s.explained_ctas")
