@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 
 _FLAG = "`1`, `0`, `true` or `false`"
 _WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
+_HIVE = (Scope.WRITE, Scope.SQL, Scope.TABLE)
 _OF_WRITE_ALONE = (Scope.WRITE,)
 _WRITE_OR_TABLE = (Scope.WRITE, Scope.TABLE)
 
@@ -124,6 +125,38 @@ WRITE_MAX_FILE_SIZE: Setting[int] = Setting(
     _WRITE,
     alias="hive_sink_max_file_size",
 )
+DYNAMIC_PARTITION: Setting[bool] = Setting(
+    "hive.exec.dynamic.partition",
+    "true",
+    "Whether an INSERT may leave partition columns to its rows.",
+    _FLAG,
+    flag,
+    _HIVE,
+)
+DYNAMIC_PARTITION_MODE: Setting[str] = Setting(
+    "hive.exec.dynamic.partition.mode",
+    "nonstrict",
+    "`strict` wants at least one partition column with a fixed value in such an INSERT.",
+    "`nonstrict` or `strict`",
+    word("nonstrict", "strict"),
+    _HIVE,
+)
+MAX_DYNAMIC_PARTITIONS: Setting[int] = Setting(
+    "hive.exec.max.dynamic.partitions",
+    None,
+    "Partitions that one write with dynamic keys may touch; no limit where it is not given.",
+    "a whole number from 0",
+    long_integer,
+    _HIVE,
+)
+MAX_DYNAMIC_PARTITIONS_PER_TASK: Setting[int] = Setting(
+    "hive.exec.max.dynamic.partitions.pernode",
+    None,
+    "Partitions that one task of such a write may touch; no limit where it is not given.",
+    "a whole number from 0",
+    long_integer,
+    _HIVE,
+)
 TXN_APP_ID: Setting[str] = Setting(
     "txn-app-id",
     None,
@@ -208,6 +241,10 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     WRITE_DISTRIBUTION_MODE,
     WRITE_MAX_OPEN_WRITERS,
     WRITE_MAX_FILE_SIZE,
+    DYNAMIC_PARTITION,
+    DYNAMIC_PARTITION_MODE,
+    MAX_DYNAMIC_PARTITIONS,
+    MAX_DYNAMIC_PARTITIONS_PER_TASK,
     TXN_APP_ID,
     TXN_VERSION,
     PARTITION_COMMIT_TRIGGER,

@@ -74,6 +74,16 @@ def partition_values(name: str) -> tuple[str | None, ...]:
     return tuple(value for _, value in parse_partition_name(name)) if name else ()
 
 
+def metastore_obstacle(name: str) -> str:
+    """Why the metastore cannot hold a partition of this name, or ``''`` if it can: a value is empty or too long."""
+    for value in partition_values(name):
+        if value == "":
+            return "not representable in the metastore: the value is empty"
+        if value is not None and len(value) > MAX_VALUE_LENGTH:
+            return f"not representable in the metastore: a value has {len(value)} characters ({MAX_VALUE_LENGTH} fit)"
+    return ""
+
+
 def format_partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
     """The partition name that Hive writes for these keys and values; None and ``''`` are the default partition.
 

@@ -10,6 +10,7 @@ from catalog_ext.repair.report import NEW, ReportEntry
 from catalog_ext.repair.spellings import Spellings
 from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from metastore.model import DataFile
+from metastore.transactions.places import transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -117,6 +118,13 @@ class Difference:
             " WHERE EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = d.name)"
             " AND (side = 1 OR EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = d.name))"
         )
+        if not self._has_directories:
+            # A write does not ask S3 for the times of its files, whose names no other file gets.
+            self._spool.create_function("written_by", transaction_id_in)
+            self._spool.execute(
+                "DELETE FROM differing_files WHERE written_by(path) IS NOT NULL AND (name, path, size) IN"
+                " (SELECT name, path, size FROM differing_files GROUP BY name, path, size HAVING min(side) < max(side))"
+            )
 
     def count(self, *, adds: bool) -> int:
         """How many partitions differ, as far as it was compared: gone, new (where ``adds``), and with other files."""

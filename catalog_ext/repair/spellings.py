@@ -6,7 +6,7 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metastore.names import MAX_VALUE_LENGTH, escape_path_name, format_partition_name, partition_values
+from metastore.names import escape_path_name, format_partition_name, metastore_obstacle, partition_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
@@ -17,16 +17,6 @@ _SPECIAL = [chr(code) for code in range(128) if escape_path_name(chr(code)) != c
 _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
     re.escape("".join(_SPECIAL)), "|".join(f"{ord(character):02X}" for character in _SPECIAL)
 )
-
-
-def metastore_obstacle(name: str) -> str:
-    """Why the metastore cannot hold a partition of this name, or ``''`` if it can: a value is empty or too long."""
-    for value in partition_values(name):
-        if value == "":
-            return "not representable in the metastore: the value is empty"
-        if value is not None and len(value) > MAX_VALUE_LENGTH:
-            return f"not representable in the metastore: a value has {len(value)} characters ({MAX_VALUE_LENGTH} fit)"
-    return ""
 
 
 class Spellings:

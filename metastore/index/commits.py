@@ -33,7 +33,7 @@ from metastore.index.schema import (
 from metastore.index.schema import tables as table_rows
 from metastore.index.serialization import definition_from_dict, name_hash, table_from_row, to_json
 from metastore.model import DataFile, TableType
-from metastore.names import partition_values
+from metastore.names import metastore_obstacle, partition_values
 from metastore.transactions.model import State, WriteKind, WriteOutcome
 from metastore.transactions.serialization import outcome_to_dict
 
@@ -49,6 +49,7 @@ CLAIMS_KEPT_MS = 3_600_000
 
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500
+_REMOVALS_AT_ONCE = 20 * rows.FILES_PER_DOCUMENT
 
 
 def commit(
@@ -324,7 +325,8 @@ class _Committing:
             if row["in_metastore"] and row["name"] not in gone
         }
         for add in adds:
-            yield replace(add, in_metastore=not held or partition_values(add.name) not in held)
+            values = partition_values(add.name)
+            yield replace(add, in_metastore=values not in held and not metastore_obstacle(add.name))
 
     def _collect_removals(self, table: Table, ended: Sequence[Mapping[str, Any]]) -> None:
         """The files that end where they are, and those that the index never knew; moved partitions keep theirs."""
@@ -334,12 +336,13 @@ class _Committing:
         f = files.c
         for chunk in chunks(list(by_id), _AT_ONCE):
             statement = sa.select(f.partition_id, f.path).where(f.partition_id.in_(chunk), f.end_version == ALIVE)
-            for partition_id, path in self._connection.execute(statement):
-                self._removals.append(f"{by_id[partition_id]}/{path}")
+            for partition_id, path in self._connection.execute(statement).all():
+                self._remove(f"{by_id[partition_id]}/{path}")
         at = {row["name"]: by_id[row["partition_id"]] for row in ended}
         for name, paths in self._plan.removes.items():
             folder = at.get(name) or directory(table, {"name": name, "location": None})
-            self._removals.extend(f"{folder}/{path}" for path in paths)
+            for path in paths:
+                self._remove(f"{folder}/{path}")
 
     def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
         """The files of a table that is replaced; those of an external one only where the new one takes its place."""
@@ -352,7 +355,18 @@ class _Committing:
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
-            self._removals.append(f"{directory(old, dict(row))}/{row['path']}")
+            self._remove(f"{directory(old, dict(row))}/{row['path']}")
+
+    def _remove(self, uri: str) -> None:
+        self._removals.append(uri)
+        if len(self._removals) == _REMOVALS_AT_ONCE:
+            self._write_removals()
+
+    def _write_removals(self) -> None:
+        if self._removals:
+            documents = ((len(chunk), to_json(chunk)) for chunk in chunks(self._removals, rows.FILES_PER_DOCUMENT))
+            rows.add_documents(self._connection, self._id, documents, removal=True)
+            self._removals = []
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
         summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
@@ -361,10 +375,8 @@ class _Committing:
 
     def _end(self, outcome: WriteOutcome) -> None:
         t = transaction_files.c
-        self._connection.execute(sa.delete(transaction_files).where(t.transaction_id == self._id))
-        documents = ((len(chunk), to_json(chunk)) for chunk in chunks(self._removals, rows.FILES_PER_DOCUMENT))
-        if self._removals:
-            rows.add_documents(self._connection, self._id, documents, removal=True)
+        self._connection.execute(sa.delete(transaction_files).where(t.transaction_id == self._id, t.removal == 0))
+        self._write_removals()
         self._end_claims(outcome)
         self._note_application(outcome)
         self._connection.execute(

@@ -85,15 +85,21 @@ def enqueue_partitions(
     identifier: TableIdentifier,
     changes: PartitionChanges,
 ) -> int:
-    """Adds the messages about partitions that came, changed and went, and returns how many they are."""
+    """Adds the messages about partitions that came, changed and went, and returns how many they are.
+
+    A partition that comes may have the values, in another spelling, of one that goes: the last of these go first.
+    """
     size = NAMES_PER_MESSAGE
-    count = -(-max(len(changes.added), len(changes.altered), len(changes.dropped)) // size)
+    drops = -(-len(changes.dropped) // size)
+    first = max(drops - 1, 0)
+    coming = -(-max(len(changes.added), len(changes.altered)) // size)
+    count = max(drops, first + coming if coming else 0)
     for i in range(count):
-        chosen = slice(i * size, (i + 1) * size)
+        chosen = slice(max(i - first, 0) * size, max(i - first + 1, 0) * size)
         payload = {
             "add": [_told(p) for p in changes.added[chosen]],
             "alter": [_told(p) for p in changes.altered[chosen]],
-            "drop": changes.dropped[chosen],
+            "drop": changes.dropped[i * size : (i + 1) * size],
         }
         enqueue_for_table(connection, table_id, identifier, "sync_partitions", payload)
     return count

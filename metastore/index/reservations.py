@@ -46,7 +46,7 @@ PREDICATE_CLAIM = ""
 _NO_TABLE = 0
 """The ``table_id`` of a claim on a table's name."""
 
-_AT_ONCE = 100
+_AT_ONCE = 200
 
 
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
@@ -213,7 +213,7 @@ class _Reservation:
         if mine.covers is not None:
             found.extend(self._connection.execute(statement))
         elif mine.names:
-            for chunk in chunks([PREDICATE_CLAIM, *mine.names], _AT_ONCE * 5):
+            for chunk in chunks([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
                 found.extend(self._connection.execute(statement.where(c.claim_hash.in_(chunk))))
         others: dict[str, tuple[int | None, Claims]] = {}
         for row in found:
@@ -347,17 +347,32 @@ def by_values(
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
     columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
-    for chunk in chunks(names, _AT_ONCE):
+    # Sorted, so that names with the same first keys come together.
+    for chunk in chunks(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
-        encoded = {tuple(key_row(v, keys)[: len(columns)]) for v in values}
-        same = [sa.and_(sa.true(), *(c == k for c, k in zip(columns, one, strict=True))) for one in sorted(encoded)]
-        statement = sa.select(partitions).where(partitions.c.table_id == table.table_id, sa.or_(*same), clause)
+        same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
+        statement = sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
         for row in connection.execute(statement).mappings().all():
             version = (row["partition_id"], row["begin_version"])
             if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
                 seen.add(version)
                 yield dict(row)
+
+
+def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
+    """Whether the columns are one of the rows: a list of last keys for each combination of the others."""
+    if not columns:
+        return sa.true()
+    last: dict[tuple[str | None, ...], set[str | None]] = {}
+    for row in encoded:
+        last.setdefault(tuple(row[:-1]), set()).add(row[-1])
+    return sa.or_(
+        *(
+            sa.and_(*(c == k for c, k in zip(columns, first, strict=False)), columns[-1].in_(sorted(keys, key=str)))
+            for first, keys in last.items()
+        )
+    )
 
 
 def matching(

@@ -97,6 +97,10 @@ class Places:
                 "as its table's store wants it.",
                 {"transaction": self._id, "file": name[:200]},
             )
+        if file.partition and any(part in ("", ".", "..") for part in file.partition.split("/")):
+            raise InvalidInputError(
+                f"{shown(file.partition)} is no partition's name.", {"partition": file.partition[:200]}
+            )
         directory = self.directory(file.partition)
         if directory.scheme != self.location.scheme:
             raise InvalidInputError(

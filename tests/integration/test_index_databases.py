@@ -294,6 +294,16 @@ def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
     assert (third.operation, third.namespace, third.table) == ("sync_partitions", "s", "t")
 
 
+def test_the_last_names_go_before_the_first_come(index: Index) -> None:
+    table = create(index, keys={"k": "string"})
+    old = [f"k={i:04d}" for i in range(1200)]
+    index.commit(table.table_id, [AddPartition(n, ()) for n in old], operation="x", deliver=False)
+    changes = [*(DropPartition(n) for n in old), *(AddPartition(f"{n}x", ()) for n in old)]
+    index.commit(table.table_id, changes, operation="x", deliver=True)
+    sizes = [(len(d.payload["drop"]), len(d.payload["add"])) for d in index.pending_deliveries()]
+    assert sizes == [(1000, 0), (200, 1000), (0, 200)]
+
+
 def test_deliveries_are_claimed_done_and_failed(index: Index) -> None:
     for name in ("a", "b"):
         index.create_namespace(Namespace(name), deliver=True)

@@ -20,8 +20,10 @@ from metastore.errors import (
     TableLayoutError,
 )
 from metastore.model import DataFile
+from metastore.transactions.model import BegunWrite, StagedFile, Upload, UploadedPart, WriteKind
 from tests.integration.faulty_store import FaultyStore
 from tests.repair_cases import indexed, skipped
+from tests.writes import begin, crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -56,6 +58,22 @@ class Bucket:
     def delete(self, *keys: str) -> None:
         for key in keys:
             self.client.delete_object(Bucket=self.name, Key=f"t/{key}")  # type: ignore[attr-defined]
+
+    def stage(self, begun: BegunWrite, partition: str, content: bytes) -> StagedFile:
+        """A file of the partition as an upload that is not completed."""
+        name = f"part-00000-{begun.transaction_id}-a0-c000.csv"
+        base = begun.plan.base.removeprefix(f"s3a://{self.name}/")
+        at = {"Bucket": self.name, "Key": f"{base}/{partition}/{name}"}
+        upload_id = self.client.create_multipart_upload(**at)["UploadId"]  # type: ignore[attr-defined]
+        part = self.client.upload_part(  # type: ignore[attr-defined]
+            **at, UploadId=upload_id, PartNumber=1, Body=content
+        )
+        return StagedFile(partition, name, len(content), 1, upload=Upload(upload_id, (UploadedPart(1, part["ETag"]),)))
+
+    def uploads(self) -> list[str]:
+        """The keys of uploads that are neither completed nor aborted."""
+        found = self.client.list_multipart_uploads(Bucket=self.name)  # type: ignore[attr-defined]
+        return [upload["Key"] for upload in found.get("Uploads", ())]
 
     @property
     def location(self) -> str:
@@ -108,6 +126,29 @@ def test_partitions_come_change_and_go(catalog: Catalog, bucket: Bucket) -> None
     assert report.dropped[0].reason == "no file is left under the prefix"
     assert set(skipped(report)) == {"stray.csv", "plain", f"{A}/deeper"}
     assert indexed(catalog) == {A: {"1.csv": 6}, C: {"1.csv": 1}}
+
+
+@pytest.mark.parametrize("mode", ["in-place", "relocate"])
+@pytest.mark.parametrize("point", ["stage.after", "reserve.after", "promote.after", "commit.after"])
+def test_a_repair_after_a_writer_died_registers_nothing_of_it(
+    catalog: Catalog, bucket: Bucket, point: str, mode: str
+) -> None:
+    bucket.put(f"{A}/1.csv")
+    register(catalog, bucket)
+    catalog.repair_partitions("s.t")
+
+    def overwrite() -> None:
+        begun = begin(catalog, WriteKind.OVERWRITE_PARTITIONS, overwrite_mode=mode)
+        staged = [bucket.stage(begun, partition, b"new\n") for partition in (A, B)]
+        catalog.writes.engine.commit(begun.transaction_id, staged)
+
+    crash_at(point, overwrite)
+    assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []
+    assert catalog.recover(older_than=0).failed == ()
+    assert bucket.uploads() == []
+    written = [size for files in indexed(catalog).values() for size in files.values()]
+    assert written == ([1] if point == "stage.after" else [4, 4])
+    assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []
 
 
 def test_odd_names_are_kept_as_they_are(catalog: Catalog, bucket: Bucket) -> None:

@@ -1,37 +1,97 @@
-"""The engine of writes on S3: what only a store without directories can show."""
+"""Writes to S3 by pending uploads: what they cost, what they leave, and what a repair finds after them."""
 
 from __future__ import annotations
 
+import secrets
 from typing import TYPE_CHECKING
 
 import pytest
 
+import catalog_ext
 from metastore.errors import LocationNotFoundError
+from metastore.identifiers import TableIdentifier
 from metastore.index import Index
-from metastore.storage.store import Storage
-from metastore.transactions.checking import Checker
+from metastore.transactions.model import State, WriteKind
+from tests.faults.writer import Order, Server, stand
+from tests.promotion_cases import s3_options
+from tests.repair_cases import empty_index
+from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
+    from collections import Counter
+    from collections.abc import Iterator
     from pathlib import Path
 
-    from catalog_ext.demo.servers import SeaweedServer
+    from tests.servers.stores import S3Server
+
+FILES = {f"k={n}": f"{n}\n" for n in range(8)}
 
 
-def test_a_table_is_created_where_no_key_lies_yet_but_not_in_a_bucket_that_is_not_there(
-    s3_server: SeaweedServer, tmp_path: Path
+@pytest.fixture
+def s3_stand(tmp_path: Path, s3_server: S3Server) -> Iterator[tuple[Stand, str]]:
+    """An engine, and the location of the table ``s.t``."""
+    location = f"s3a://{s3_server.make_bucket(f'writes-{secrets.token_hex(4)}')}/t"
+    server = Server(s3_server.direct_endpoint, s3_server.access_key, s3_server.secret_key, s3_server.region)
+    (tmp_path / "index.db").write_bytes(empty_index())
+    order = Order(f"sqlite:///{tmp_path}/index.db", location, storage=s3_options(s3_server), server=server)
+    with Index.open(order.index) as index:
+        made = stand(index, order)
+        made.create(definition(location))
+        yield made, location
+
+
+def requests(server: S3Server, before: Counter[str]) -> dict[str, int]:
+    return {name: count for name, count in (server.counts() - before).items() if count}
+
+
+def test_a_write_takes_one_request_a_file_and_leaves_nothing_to_repair(
+    s3_stand: tuple[Stand, str], s3_server: S3Server, tmp_path: Path
 ) -> None:
-    s3_server.make_bucket("creation")
-    storage = Storage(
-        {
-            "endpoint": s3_server.endpoint,
-            "access_key": s3_server.access_key,
-            "secret_key": s3_server.secret_key,
-            "region": s3_server.region,
-            "path_style": "true",
-        }
-    )
-    with Index.open(str(tmp_path / "index.db")) as index:
-        checker = Checker(index, storage, 4)
-        assert checker.empty_location("s3a://creation/warehouse/new", "_staging")
-        with pytest.raises(LocationNotFoundError, match="there is no bucket 'creation-missing'"):
-            checker.empty_location("s3a://creation-missing/new", "_staging")
+    stand, location = s3_stand
+    stand.write(FILES)
+    begun = stand.begin()
+    staged = stand.put(begun, FILES)
+    assert stand.listed() == FILES, "uploads that are not completed are not seen"
+    before = s3_server.counts()
+    stand.engine.commit(begun.transaction_id, staged)
+    sent = requests(s3_server, before)
+    assert sum(sent.values()) <= len(FILES) + 1, sent
+    stand.write({"k=1": "9\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    stand.engine.delete(stand.table(), {"op": "=", "column": "k", "value": "2"}, truncate=False)
+    rows = {name: content * 2 for name, content in FILES.items() if name != "k=2"} | {"k=1": "9\n"}
+    assert stand.rows() == stand.listed() == rows
+    assert stand.strays() == []
+    with catalog_ext.connect(
+        index=f"sqlite:///{tmp_path}/index.db", metastore=None, warehouse=location, storage=s3_options(s3_server)
+    ) as catalog:
+        assert len(catalog.repair_partitions("s.t")) == 0
+
+
+def test_a_table_is_created_and_replaced(s3_stand: tuple[Stand, str]) -> None:
+    stand, location = s3_stand
+    made = definition(f"{location}-new", name="new")
+    new = TableIdentifier("s", "new")
+    stand.write(FILES, WriteKind.CREATE, definition=made, operation="CTAS")
+    assert stand.rows(new) == stand.listed(new) == FILES
+    replaced = {"k=1": "9\n"}
+    stand.write(replaced, WriteKind.REPLACE, table=stand.table(new), definition=made, operation="RTAS")
+    assert stand.rows(new) == stand.listed(new) == replaced
+    assert stand.strays(new) == []
+
+
+def test_a_relocating_overwrite(s3_stand: tuple[Stand, str]) -> None:
+    stand, _ = s3_stand
+    stand.write({"k=1": "1\n"})
+    stand.write({"k=1": "2\n", "k=2": "2\n"}, WriteKind.OVERWRITE_PARTITIONS, options={"overwrite-mode": "relocate"})
+    assert stand.rows() == stand.listed() == {"k=1": "2\n", "k=2": "2\n"}
+    assert len(stand.strays()) == 1
+    assert stand.engine.vacuum(stand.table(), 0).failed == ()
+    assert stand.strays() == []
+
+
+def test_a_bucket_that_is_gone_is_an_error_and_leaves_nothing(s3_stand: tuple[Stand, str]) -> None:
+    stand, _ = s3_stand
+    missing = definition(f"s3a://missing-{secrets.token_hex(4)}/t", name="missing")
+    with pytest.raises(LocationNotFoundError, match="bucket"):
+        stand.begin(WriteKind.CREATE, definition=missing)
+    assert stand.index.list_transactions(states=(State.OPEN,)) == []

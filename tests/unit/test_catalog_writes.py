@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
+LATE = {
+    "sink.partition-commit.trigger": "partition-time",
+    "partition.time-extractor.timestamp-pattern": "$ds 00:00:00",
+}
 EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 
 
@@ -92,6 +96,28 @@ def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
     expired = next(e for e in catalog.status() if e.id == live.transaction_id)
     assert expired.state == "open (expired)"
     assert "recover undoes it" in expired.detail
+
+
+def test_status_shows_what_the_metastore_has_not_taken_and_what_waits(tmp_path: Path) -> None:
+    with local_catalog(tmp_path, metastore="thrift://127.0.0.1:1") as catalog:
+        register(catalog, tmp_path / "t")
+        assert insert(catalog, EU).pending_deliveries > 0, "the write succeeds, and says what is pending"
+        deliveries = catalog.status("s.t")
+        assert {(e.kind, e.table, e.state) for e in deliveries} == {("delivery", "s.t", "pending")}
+        first = catalog.status()[0]
+        assert (first.kind, first.table, first.state) == ("delivery", "s", "failed")
+        assert "; tried " in first.detail
+        assert "sync_partitions for the metastore" in deliveries[-1].detail
+        catalog.alter_table_properties("s.t", LATE)
+        there = catalog.load_table("s.t")
+        batch = Batch("STREAMING", "test@host:1", "query", 1)
+        begun, _ = catalog.writes.begin(WriteKind.APPEND, there.table_id, there.version, batch)
+        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, US)], watermark_ms=0)
+        (waiting,) = [e for e in catalog.status() if e.kind == "waiting"]
+        assert (waiting.table, waiting.id, waiting.state) == ("s.t", US, "waiting")
+        assert waiting.detail.startswith("1 file ")
+        assert US not in indexed(catalog)
+        assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []
 
 
 def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog, root: Path) -> None:

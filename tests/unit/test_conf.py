@@ -11,6 +11,7 @@ from catalog_ext import conf, write_conf
 from catalog_ext.catalog import connect
 from catalog_ext.cli import reference
 from catalog_ext.conf import SETTINGS, check_properties, process_settings
+from catalog_ext.partition_strategy import IN_DATA_FILE
 from catalog_ext.setting import Scope, Setting
 from catalog_ext.settings import Settings
 from metastore.errors import InvalidConfigurationError
@@ -148,10 +149,17 @@ def test_the_page_names_every_setting() -> None:
 
 
 def test_every_option_of_the_connector_is_a_setting() -> None:
-    sources = "".join(p.read_text() for p in (PROJECT / "catalog_ext/connector/src").rglob("*Options.scala"))
-    found = set(re.findall(r'val \w+ = "([a-z][a-z_-]+)"', sources))
-    assert {"uri", "token-file", "missing-files", "use_hive_partitioning"} <= found
-    in_spark = {s.key for s in SETTINGS if {Scope.READ, Scope.WRITE, Scope.SESSION, Scope.SQL} & set(s.scopes)}
+    names = ("CatalogOptions", "ReadOptions", "WriteSettings", "InsertRules")
+    folder = PROJECT / "catalog_ext/connector/src/main/scala/org/apache/spark/sql/catalogext"
+    sources = "".join((folder / f"{name}.scala").read_text() for name in names)
+    found = set(re.findall(r'val \w+ = "([a-z][a-z_.-]+)"', sources)) - {IN_DATA_FILE}
+    assert {"uri", "token-file", "missing-files", "use_hive_partitioning", "write.distribution-mode"} <= found
+    in_spark = {
+        name
+        for s in SETTINGS
+        for name in s.names
+        if {Scope.READ, Scope.WRITE, Scope.SESSION, Scope.SQL} & set(s.scopes)
+    }
     assert found <= in_spark
 
 

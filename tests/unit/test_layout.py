@@ -7,10 +7,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog_ext.repair.layout import Layout, Place
-from catalog_ext.repair.spellings import Spellings, metastore_obstacle
+from catalog_ext.repair.spellings import Spellings
 from metastore.identifiers import TableIdentifier
 from metastore.model import Column, TableDefinition, TableType
-from metastore.names import format_partition_name
+from metastore.names import format_partition_name, metastore_obstacle
 from metastore.predicate_parser import parse_predicate
 from metastore.predicates import bind
 
