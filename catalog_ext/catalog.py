@@ -353,7 +353,9 @@ class Catalog:
         Raises:
             TableNotFoundError: There is none of that name.
         """
-        return self.index.drop_table(self.identify(table), deliver=False)
+        there = self.load_table(table)
+        with self.writes.engine.dropping(there):
+            return self.index.drop_table(there.identifier, deliver=False)
 
     def drop_table(self, table: str, *, purge: bool = False) -> Table:
         """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.
@@ -367,7 +369,9 @@ class Catalog:
             StorageError: The table is gone, and its files could not all be deleted.
         """
         there = self.load_table(table)
-        dropped = self.index.drop_table(there.identifier, deliver=self.following.takes(there.definition), purge=purge)
+        deliver = self.following.takes(there.definition)
+        with self.writes.engine.dropping(there):
+            dropped = self.index.drop_table(there.identifier, deliver=deliver, purge=purge)
         self.following.follow()
         if dropped.definition.table_type is TableType.MANAGED:
             self.storage.delete_tree(dropped.definition.location)

@@ -8,6 +8,7 @@ import secrets
 import socket
 import threading
 import time
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -439,6 +440,17 @@ class Transactions:
             return None
         request = BeginWrite(WriteKind.APPEND, "STREAMING", owner, table, app_id=app_id, options=options)
         return self.commit(self.begin(request).transaction_id, final=True)
+
+    @contextmanager
+    def dropping(self, table: Table) -> Iterator[None]:
+        """A context in which a table is dropped; what its streams have kept back is removed when it is gone.
+
+        Raises:
+            CatalogExtError: The table is gone, and something could not be removed.
+        """
+        places = self._steps.waiting_places(table)
+        yield
+        self._steps.discard(table, places)
 
     def recover(
         self, table: Table | None = None, older_than_s: float | None = None, *, dry_run: bool = False

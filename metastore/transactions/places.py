@@ -50,7 +50,7 @@ class Places:
         found = self._directories.get(partition)
         if found is None:
             own = self._own.get(partition)
-            found = Location.parse(own) if own is not None else _below(self._base, partition)
+            found = Location.parse(own) if own is not None else below(self._base, partition)
             self._directories[partition] = found
         return found
 
@@ -67,14 +67,14 @@ class Places:
 
     def place(self, file: StagedFile) -> StagedPlace:
         """Where the file is, and where it goes."""
-        target = _below(self.directory(file.partition), file.name)
+        target = below(self.directory(file.partition), file.name)
         if file.upload is not None:
             return StagedPlace(target, file.size, upload=file.upload)
         if file.partition in self._own:
-            source = _below(Location.parse(self._own[file.partition]), f"{self._staging}/{file.name}")
+            source = below(Location.parse(self._own[file.partition]), f"{self._staging}/{file.name}")
         else:
             path = f"{file.partition}/{file.name}" if file.partition else file.name
-            source = _below(self.location, f"{self._staging}/{path}")
+            source = below(self.location, f"{self._staging}/{path}")
         return StagedPlace(target, file.size, source=source)
 
     def check(self, file: StagedFile) -> None:
@@ -114,6 +114,7 @@ class Places:
         return f"{self._plan.staging}/{self._id}"
 
 
-def _below(parent: Location, path: str) -> Location:
+def below(parent: Location, path: str) -> Location:
+    """The location with a path below it."""
     # Names are taken as they are, as on the store.
     return Location(parent.scheme, parent.bucket, f"{parent.key}/{path}" if parent.key and path else parent.key or path)

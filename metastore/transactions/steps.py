@@ -18,18 +18,19 @@ from metastore.errors import (
     TransactionStateError,
 )
 from metastore.index.serialization import definition_from_dict
+from metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from metastore.storage.locations import Location
 from metastore.storage.promotion import promote, undo
 from metastore.transactions.faults import fault_point
 from metastore.transactions.model import Promotion, State
 from metastore.transactions.partition_commit import PartitionCommit, run_policies
-from metastore.transactions.places import Places
+from metastore.transactions.places import Places, below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from metastore.index import Index
-    from metastore.model import TableDefinition
+    from metastore.model import Table, TableDefinition
     from metastore.storage.promotion import StagedPlace
     from metastore.storage.store import Storage
     from metastore.transactions.model import StagedFile, Transaction
@@ -129,21 +130,46 @@ class Steps:
     def _promote_due(self, transaction: Transaction) -> dict[tuple[str, str], int]:
         """Promotes what earlier transactions have left waiting for partitions that are due with this one."""
         modified: dict[tuple[str, str], int] = {}
-        origins: dict[str, Transaction] = {}
         emptied: set[Location] = set()
-        for waiting in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
-            if waiting.partition not in transaction.plan.due:
-                continue
-            origin_id = waiting.transaction_id
-            if origin_id not in origins:
-                origins[origin_id] = self._index.load_transaction(origin_id)
-            places = Places(origin_id, origins[origin_id].plan)
-            batch = [(file, places.place(file)) for file in waiting.files]
-            promote(self._storage, [place for _, place in batch], threads=self._threads)
-            modified.update(self._modification_times(batch))
-            emptied.update(place.source.parent for _, place in batch if place.source is not None)
+        due = frozenset(transaction.plan.due)
+        for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
+            if partition in due:
+                promote(self._storage, [place for _, place in batch], threads=self._threads)
+                modified.update(self._modification_times(batch))
+                emptied.update(place.source.parent for _, place in batch if place.source is not None)
         self._storage.remove_empty_directories(emptied, Location.parse(transaction.plan.location))
         return modified
+
+    def _waiting(
+        self, table_id: int, app_id: str | None = None
+    ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedPlace]]]]:
+        """The waiting files of a table with their places, by partition and a document at a time."""
+        origins: dict[str, Places] = {}
+        for waiting in self._index.waiting_files(table_id, app_id):
+            origin = waiting.transaction_id
+            if origin not in origins:
+                origins[origin] = Places(origin, self._index.load_transaction(origin).plan)
+            yield waiting.partition, [(file, origins[origin].place(file)) for file in waiting.files]
+
+    def waiting_places(self, table: Table) -> list[StagedPlace]:
+        """Where everything is that waits for its partition to be due."""
+        return [place for _, batch in self._waiting(table.table_id) for _, place in batch]
+
+    def discard(self, table: Table, places: Sequence[StagedPlace]) -> None:
+        """Removes what was waiting in a table that is gone.
+
+        Raises:
+            CatalogExtError: Something could not be removed.
+        """
+        if places:
+            undo(self._storage, places, threads=self._threads)
+            staged = [place.source.parent for place in places if place.source is not None]
+            self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
+            logger.warning(
+                "Table %s was dropped while %d files waited for their partitions to be due; they are removed.",
+                table.identifier,
+                len(places),
+            )
 
     def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedPlace]]) -> dict[tuple[str, str], int]:
         """As the store shows them, so that a repair finds the files unchanged."""
@@ -279,9 +305,26 @@ class Steps:
                         self._storage.abort_upload(upload.location, upload.upload_id)
             return
         for directory in places.staging_directories():
-            if not any(directory.contains(file) for file in kept):
+            if any(directory.contains(file) for file in kept):
+                self._delete_others(directory, kept)
+            else:
                 self._delete_tree(directory)
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
+
+    def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
+        """Removes what lies in a staging directory besides files that are kept, empty directories too."""
+        others: list[Location] = []
+        folders: list[Location] = []
+        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
+            if isinstance(event, ListingFailure):
+                raise event.error
+            place = below(directory, event.directory)
+            if isinstance(event, ListedFile):
+                others.append(below(place, event.name))
+            else:
+                folders.append(place)
+        self._storage.delete_files([file for file in others if file not in kept])
+        self._storage.remove_empty_directories(folders, directory)
 
     def _delete_tree(self, directory: Location) -> None:
         """Removes a directory into which a late task may be writing, and which others may be removing."""

@@ -94,6 +94,11 @@ def unseen(stand: Stand) -> list[str]:
     return [path for path in stand.strays() if not path.endswith("_SUCCESS")]
 
 
+def below(root: Path) -> set[str]:
+    """Every file and directory, up to the first hyphen of its name."""
+    return {str(path.relative_to(root)).split("-")[0] for path in root.rglob("*")}
+
+
 def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: Calls, tmp_path: Path) -> None:
     stream = Stream(stand)
     outcome = stream.epoch(8, {"h=8": "a\n", "h=9": "b\n"})
@@ -114,6 +119,7 @@ def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: C
     assert announced(calls) == ["10", "8", "9"]
     assert waiting(stand) == ["h=11"]
     assert len(unseen(stand)) == 1
+    assert not list((tmp_path / "t" / "_catalog_ext_staging").glob("*/h=8"))
 
     outcome = stream.end()
     assert outcome is not None
@@ -121,6 +127,7 @@ def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: C
     assert stand.rows()["h=11"] == "e\n"
     assert announced(calls) == ["11"]
     assert unseen(stand) == []
+    assert not (tmp_path / "t" / "_catalog_ext_staging").exists()
     assert stream.end() is None
     assert {t.state for t in stand.index.list_transactions()} == {State.FINISHED}
 
@@ -251,3 +258,12 @@ def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:
     stream.end()
     assert stand.rows() == stand.listed() == {"h=1": "y\n", "h=8": "a\n", "h=9": "b\n"}
     assert unseen(stand) == []
+
+
+def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
+    Stream(stand).epoch(10, {"h=8": "a\n", "h=12": "b\n"})
+    table = stand.table()
+    with stand.engine.dropping(table):
+        stand.index.drop_table(table.identifier, deliver=False)
+    assert below(tmp_path / "t") == {"h=8", "h=8/_SUCCESS", "h=8/part"}
+    assert list(stand.index.waiting_files(table.table_id)) == []
