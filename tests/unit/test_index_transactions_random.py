@@ -1,0 +1,165 @@
+"""Random writes and repairs against a model in memory: versions, totals, changes, and what the metastore is told."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from metastore.changes import AddPartition, DropPartition
+from metastore.evaluation import Evaluator
+from metastore.index import Index
+from metastore.index.keys import typed_values
+from metastore.model import DataFile
+from metastore.predicate_json import predicate_from_json
+from metastore.predicates import TRUE, bind
+from metastore.transactions.model import State, WriteKind
+from tests.index_cases import create
+from tests.transaction_cases import begin, finish, plan, staged
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from metastore.model import Table
+    from metastore.transactions.model import WritePlan
+
+# k=1 and k=01 are one partition to an overwrite, and two to an append.
+NAMES = ("k=1", "k=2", "k=3", "k=01", "k=02", "k=__HIVE_DEFAULT_PARTITION__")
+WRITTEN = ("k=1", "k=2", "k=3", "k=__HIVE_DEFAULT_PARTITION__")
+PREDICATES = (None, {"op": ">=", "column": "k", "value": "2"}, {"op": "is_null", "column": "k"})
+
+_State = dict[str, set[str]]
+
+
+@dataclass
+class Metastore:
+    """The partitions that a metastore has after it took the outbox: their locations and numbers of files."""
+
+    partitions: dict[str, tuple[str, int]] = field(default_factory=dict)
+
+    def take(self, index: Index) -> None:
+        for message in index.pending_deliveries(1000):
+            assert message.operation == "sync_partitions"
+            for name in message.payload["drop"]:
+                del self.partitions[name]
+            for kind in ("add", "alter"):
+                for told in message.payload[kind]:
+                    assert (told["name"] in self.partitions) == (kind == "alter")
+                    self.partitions[told["name"]] = (told["location"], int(told["parameters"]["numFiles"]))
+            index.delivery_done(message.outbox_id)
+
+
+def read(index: Index, table: Table) -> _State:
+    state: _State = {name: set() for name in index.list_partitions(table, None).read_all().column(1).to_pylist()}
+    for row in index.plan_files(table, None).read_all().to_pylist():
+        state[row["partition"]].add(row["path"])
+    return state
+
+
+def same_value(name: str, other: str) -> bool:
+    return name.replace("=0", "=") == other.replace("=0", "=")
+
+
+def repaired(rng: random.Random, index: Index, table: Table, state: _State) -> _State:
+    name = rng.choice(NAMES)
+    path = f"found-{rng.random()}"
+    change = (
+        DropPartition(name) if name in state else AddPartition(name, (DataFile(path, 5, 7, rng.choice((None, 3))),))
+    )
+    index.commit(table.table_id, [change], operation="repair", deliver=True)
+    return {**{n: f for n, f in state.items() if n != name}, **({} if name in state else {name: {path}})}
+
+
+def random_plan(rng: random.Random, table: Table) -> WritePlan:
+    kind = rng.choice((WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS, WriteKind.OVERWRITE))
+    more: dict[str, Any] = {"keep": rng.choice((None, None, *WRITTEN))} if kind is not WriteKind.OVERWRITE else {}
+    if kind is WriteKind.OVERWRITE:
+        more = {"predicate": rng.choice(PREDICATES), "keep_emptied": rng.random() < 0.3}
+    if kind is not WriteKind.APPEND and rng.random() < 0.3:
+        more |= {"relocate": True, "base": f"{table.definition.location}/_catalog_ext_data/{rng.randint(0, 9**9)}"}
+    return plan(table, kind, **more)
+
+
+def covered(write: WritePlan, table: Table, name: str) -> bool:
+    if write.kind is not WriteKind.OVERWRITE:
+        return False
+    keys = table.definition.keys
+    bound = TRUE if write.predicate is None else bind(predicate_from_json(write.predicate), keys, "t")
+    return Evaluator(bound, keys).matches(typed_values(name, keys))
+
+
+def expected(write: WritePlan, table: Table, state: _State, arrivals: _State) -> _State:
+    """What the write leaves, by its plan; arrivals outside an overwrite's predicate are added to."""
+    after: _State = {}
+    for name, files in state.items():
+        replaced = covered(write, table, name) or (
+            write.kind is WriteKind.OVERWRITE_PARTITIONS
+            and any(same_value(name, other) for other in (*arrivals, *filter(None, (write.keep,))))
+        )
+        if not replaced:
+            after[name] = set(files)
+        elif name in arrivals or write.keep_emptied or kept(write, name, arrivals):
+            after[name] = set()
+    for name, files in arrivals.items():
+        after.setdefault(name, set()).update(files)
+    if write.keep is not None and not any(same_value(write.keep, name) for name in after):
+        after[write.keep] = set()
+    if write.kind is WriteKind.APPEND and write.keep is not None:
+        after.setdefault(write.keep, set())
+    return after
+
+
+def kept(write: WritePlan, name: str, arrivals: _State) -> bool:
+    return write.keep is not None and write.keep not in arrivals and same_value(name, write.keep)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
+    rng = random.Random(seed)
+    with Index.open(str(tmp_path / "index.db")) as index:
+        table = create(index, keys={"k": "int"})
+        metastore = Metastore()
+        states: dict[int, tuple[Table, _State]] = {0: (table, {})}
+        state: _State = {}
+        added: list[tuple[int, str]] = []
+        for _ in range(30):
+            before = index.load_table(table.identifier)
+            if rng.random() < 0.25:
+                state = repaired(rng, index, table, state)
+            else:
+                write = random_plan(rng, table)
+                chosen = [n for n in WRITTEN if rng.random() < 0.4]
+                if write.kind is WriteKind.OVERWRITE:
+                    chosen = [n for n in chosen if covered(write, table, n)]
+                made = begin(index, before, write, *chosen)
+                arrivals = {f.partition: {f.name} for f in staged(made.transaction_id, *chosen)}
+                state = expected(write, table, state, arrivals)
+                finish(index, made, deliver=True)
+                assert index.move_transaction(made.transaction_id, (State.COMMITTED,), State.FINISHED)
+            now = index.load_table(table.identifier)
+            assert read(index, now) == state, write
+            if now.version > before.version:
+                known = {path for files in states[before.version][1].values() for path in files}
+                added += sorted((now.version, path) for files in state.values() for path in files - known)
+            states[now.version] = (now, state)
+            check_totals(now, state)
+            metastore.take(index)
+            check_metastore(index, now, metastore)
+        for version_table, version_state in states.values():
+            assert read(index, version_table) == version_state
+        changes = index.changes(table.table_id, 0, now.version).read_all().to_pylist()
+        assert sorted((c["version"], c["path"]) for c in changes) == sorted(added)
+
+
+def check_totals(table: Table, state: _State) -> None:
+    assert (table.totals.partitions, table.totals.files) == (len(state), sum(len(f) for f in state.values()))
+
+
+def check_metastore(index: Index, table: Table, metastore: Metastore) -> None:
+    rows = index.list_partitions(table, None).read_all().to_pylist()
+    assert metastore.partitions == {
+        row["partition"]: (row["location"] or f"{table.definition.location}/{row['partition']}", row["files"])
+        for row in rows
+    }
