@@ -15,7 +15,7 @@ from metastore.jars import fetch_jars
 from metastore.java import find_java, jar_folder, jar_version
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
 
 _RUN_TIMEOUT_SECONDS = 300
@@ -57,12 +57,21 @@ class HiveCli:
     Args:
         directory: For its configuration and scratch files.
         metastore_uri: The metastore that it works on.
-        first_jars: Jars put before PySpark's: Hive's own engine with its own readers, serdes.
+        class_path: Jars (also ``folder/*``) of another engine; by default PySpark's and the two.
+        settings: Hive's settings that are added to ours, and win over them.
     """
 
-    def __init__(self, directory: Path, metastore_uri: str, *, first_jars: Sequence[Path] = ()) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        metastore_uri: str,
+        *,
+        class_path: Sequence[str] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
         self._directory = directory
-        self._first_jars = tuple(first_jars)
+        self._jars = [*map(str, engine_jars()), f"{jar_folder()}/*"] if class_path is None else list(class_path)
+        self._settings = dict(settings or {})
         self._write_configuration(metastore_uri)
 
     def __call__(self, statement: str) -> list[tuple[str, ...]]:
@@ -97,8 +106,7 @@ class HiveCli:
         return [[tuple(line.split("\t")) for line in part.splitlines()] for part in parts]
 
     def _command(self, script: Path) -> list[str]:
-        jars = [*self._first_jars, *engine_jars(), f"{jar_folder()}/*"]
-        class_path = os.pathsep.join([str(self._directory / "conf"), *map(str, jars)])
+        class_path = os.pathsep.join([str(self._directory / "conf"), *self._jars])
         opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
         return [
             str(find_java()),
@@ -136,6 +144,7 @@ class HiveCli:
             "hive.querylog.location": str(scratch / "querylog"),
             "hive.stats.autogather": "false",
             "mapreduce.framework.name": "local",
+            **self._settings,
         }
         properties = "".join(
             f"<property><name>{name}</name><value>{escape(value)}</value></property>\n"

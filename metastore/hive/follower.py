@@ -22,7 +22,6 @@ from metastore.hive.conversion import (
     to_hive_partition,
     user_parameters,
 )
-from metastore.hive.formats import counts_rows_as_spark
 from metastore.hive.locations import same_location
 from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, metastore_name
 from metastore.hive.payloads import (
@@ -170,10 +169,9 @@ def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence
     keys = [c.name for c in table.partition_columns]
     names = [metastore_name(keys, partition.values) for partition in wanted]
     found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
-    counted = counts_rows_as_spark(table.storage)
 
     def with_parameters_of(present: Mapping[str, str], partition: HivePartition) -> HivePartition:
-        return replace(partition, parameters=with_statistics(present, partition.parameters, counted=counted))
+        return replace(partition, parameters=with_statistics(present, partition.parameters))
 
     missing = [with_parameters_of({}, p) for p in wanted if p.values not in found]
     if missing:
@@ -204,8 +202,7 @@ def _is_the_same(left: HivePartition, right: HivePartition) -> bool:
 def _alter_table_statistics(metastore: HiveMetastore, message: Message) -> None:
     statistics = read_parameters(message)
     table = metastore.get_table(message.namespace, message.table or "")
-    counted = counts_rows_as_spark(table.storage)
-    parameters = with_statistics(table.parameters, statistics, counted=counted)
+    parameters = with_statistics(table.parameters, statistics)
     if parameters != table.parameters:
         metastore.alter_table(replace(table, parameters=parameters))
 

@@ -121,11 +121,6 @@ def reader_options(serde_parameters: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in serde_parameters.items() if name not in _OWN_SERDE_PARAMETERS}
 
 
-def counts_rows_as_spark(storage: Storage) -> bool:
-    """Whether Hive engines find as many rows in a file as Spark wrote: in text, a value may hold a line's end."""
-    return _BY_SERDE.get(storage.serde) in ("parquet", "orc")
-
-
 def hive_format(table: HiveTable) -> FormatFinding:
     """The format of a table that a Hive engine made, and the options with which Spark reads the same rows.
 

@@ -11,34 +11,31 @@ FILES = "numFiles"
 BYTES = "totalSize"
 ROWS = "numRows"
 CHANGED = "transient_lastDdlTime"
-ACCURATE = "COLUMN_STATS_ACCURATE"
 ERASURE_CODED = "numFilesErasureCoded"
 
-_ONLY_BASIC = '{"BASIC_STATS":"true"}'
 _OF_THE_FILES = frozenset(
-    {FILES, BYTES, ROWS, ERASURE_CODED, ACCURATE, "rawDataSize", "STATS_GENERATED_VIA_STATS_TASK"}
+    {FILES, BYTES, ROWS, ERASURE_CODED, "COLUMN_STATS_ACCURATE", "rawDataSize", "STATS_GENERATED_VIA_STATS_TASK"}
 )
 _OF_SPARK = "spark.sql.statistics."
 
 
-def with_statistics(found: Mapping[str, str], new: Mapping[str, str], *, counted: bool) -> dict[str, str]:
+def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
     """The parameters after the files have changed: ``new`` says what is known of them now.
 
-    Whatever else somebody had computed for the old files goes: a count of rows that ``new`` does not have, column
-    statistics (Hive's are told to be out of date), Spark's own. Without ``new`` nothing is known, and all stays.
+    Whatever else somebody had computed for the old files goes: a count of rows that ``new`` does not have, Spark's own,
+    and Hive's mark that they are exact. Without it Hive plans with them and counts for itself: an engine may have added
+    files that the index does not know. Without ``new`` nothing is known, and all stays.
 
     Args:
         found: The parameters as they are.
         new: ``numFiles``, ``totalSize``, ``numRows`` if every row is counted, ``transient_lastDdlTime``.
-        counted: Whether Hive counts the same rows, so that it may answer ``count(*)`` with ``numRows``.
     """
     if not new:
         return dict(found)
     kept = {k: v for k, v in found.items() if k not in _OF_THE_FILES and not k.startswith(_OF_SPARK)}
     # Releases from 3 on list the directory of a partition that comes without this third one of their quick statistics.
     added = {ERASURE_CODED: "0"} if FILES in new else {}
-    accurate = {ACCURATE: _ONLY_BASIC} if counted and ROWS in new else {}
-    return {**kept, **added, **accurate, **new}
+    return {**kept, **added, **new}
 
 
 def without_sparks_statistics(found: Mapping[str, str]) -> dict[str, str]:

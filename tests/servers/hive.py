@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.demo.hive_cli import HiveCli, HiveCliError, engine_jars
 from metastore.hive.embedded import EmbeddedMetastore
 from metastore.jars import fetch_jars
-from metastore.java import jar_version
+from metastore.java import jar_folder, jar_version
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,5 +48,5 @@ class HiveMetastore:
 def whole_engine(directory: Path, metastore_uri: str) -> HiveCli:
     """Hive's command line with its own Parquet 1.8 and ORC 1.3 (a jar of 46 MB), and its JSON serde."""
     version = jar_version("hive-metastore")
-    coordinates = (f"org.apache.hive:hive-exec:{version}", f"org.apache.hive.hcatalog:hive-hcatalog-core:{version}")
-    return HiveCli(directory, metastore_uri, first_jars=fetch_jars(coordinates))
+    own = fetch_jars((f"org.apache.hive:hive-exec:{version}", f"org.apache.hive.hcatalog:hive-hcatalog-core:{version}"))
+    return HiveCli(directory, metastore_uri, class_path=[*map(str, [*own, *engine_jars()]), f"{jar_folder()}/*"])
