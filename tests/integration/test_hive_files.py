@@ -85,6 +85,8 @@ def samples_of(data_format: str) -> list[Sample]:
 
 
 FORMATS = ("parquet", "orc", "csv", "json", "text")
+ROUNDED = {"d18": "1234567890123456.80", "d38": "-12345678901234568000000.000000000"}
+"""Hive 4 reads the numbers of JSON as DOUBLE."""
 
 
 @pytest.fixture(scope="module")
@@ -114,8 +116,8 @@ def tables(spark: SparkSession) -> SparkSession:
         columns = ", ".join(f"{s.name} {s.type}" for s in samples)
         table = f"lake.{NAMESPACE}.{data_format}"
         spark.sql(f"CREATE TABLE {table} ({columns}, part INT) USING {data_format} PARTITIONED BY (part)")
-        spark.sql(f"INSERT INTO {table} SELECT {', '.join(s.value for s in samples)}, 1")
-        spark.sql(f"INSERT INTO {table} SELECT {', '.join('NULL' for _ in samples)}, 2")
+        values, nulls = ", ".join(s.value for s in samples), ", ".join("NULL" for _ in samples)
+        spark.sql(f"INSERT INTO {table} SELECT {values}, 1 UNION ALL SELECT {nulls}, 2")
     return spark
 
 
@@ -152,7 +154,8 @@ def test_hive_reads_every_type(tables: SparkSession, release: str, request: pyte
     for data_format, rows in zip(FORMATS, answers, strict=True):
         samples = samples_of(data_format)
         values, nulls = sorted(rows, key=lambda row: row[-1])
-        assert values == (*(s.printed for s in samples), "1"), data_format
+        wanted = {s.name: s.printed for s in samples} | (ROUNDED if (release, data_format) == ("4.0", "json") else {})
+        assert dict(zip([*wanted, "part"], values, strict=True)) == wanted | {"part": "1"}, data_format
         # Plain text has no NULL: Spark writes an empty line, and reads it as one.
         assert nulls == (*("" if data_format == "text" else "NULL" for _ in samples), "2"), data_format
 
