@@ -10,7 +10,7 @@ import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
-from tests.integration.fake_service import PLAN_SCHEMA, ipc_bytes
+from tests.integration.fake_service import PLAN_SCHEMA, Refusal, ipc_bytes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.fake_service import FakeService
+    from tests.integration.fake_service import FakeService, FakeTable
 
 pytestmark = pytest.mark.spark
 
@@ -371,6 +371,96 @@ class TestFailures:
         service.faults["tables/load"] = lambda: time.sleep(1) or {}
         with pytest.raises(SparkRuntimeException, match="did not answer 'tables/load'"):
             spark.sql("SELECT * FROM slow.sales.trips")
+
+
+class TestWrites:
+    @pytest.fixture
+    def written(self, service: FakeService, tmp_path: Path) -> FakeTable:
+        (tmp_path / "written").mkdir()
+        return service.add_table("written", tmp_path / "written", {"id": "bigint"}, {"ds": "date"}, mode="declared")
+
+    def test_what_a_write_asks_for(self, spark: SparkSession, service: FakeService, written: FakeTable) -> None:
+        spark.sql("INSERT INTO lake.sales.written VALUES (1, DATE'2025-01-01'), (2, DATE'2025-01-02')")
+        calls = [name for name, _ in service.bodies if name.startswith("writes/")]
+        assert calls == ["writes/begin", "writes/stage", "writes/commit"]
+        begin = service.last("writes/begin")
+        assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, 1, "append")
+        assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)
+        transaction = next(reversed(service.writes.transactions))
+        staged = {f["partition"]: f for f in service.last("writes/stage")["files"]}
+        assert set(staged) == {"ds=2025-01-01", "ds=2025-01-02"}
+        for file in staged.values():
+            assert transaction in file["name"]
+            assert (file["rows"], file["upload"]) == (1, None)
+            assert file["statistics"]["id"]["nulls"] == 0
+        assert service.last("writes/commit") == {
+            "transaction": transaction, "files": [], "keep": None, "watermark_ms": None, "final": False,
+        }  # fmt: skip
+        service.reset()
+        spark.sql("INSERT OVERWRITE lake.sales.written VALUES (3, DATE'2025-01-02')")
+        assert service.last("writes/begin")["kind"] == "overwrite_partitions"
+        assert rows(spark, "SELECT id FROM lake.sales.written ORDER BY id") == [(1,), (3,)]
+
+    def test_an_answer_that_is_lost_is_asked_for_again_and_never_aborted(
+        self, spark: SparkSession, service: FakeService, written: FakeTable
+    ) -> None:
+        lost = [Refusal(500, "COMMIT_STATE_UNKNOWN", "nobody knows yet")]
+
+        def commit() -> Any:
+            if lost:
+                service.writes.commit(next(reversed(service.writes.transactions)), [], None, None, False)
+                raise lost.pop()
+            del service.faults["writes/commit"]
+            return service.answer("writes/commit", service.last("writes/commit"))
+
+        service.faults["writes/commit"] = commit
+        spark.sql("INSERT INTO lake.sales.written VALUES (7, DATE'2025-01-07')")
+        assert service.requests["writes/commit"] == 2
+        assert service.requests["writes/abort"] == 0
+        assert rows(spark, "SELECT id FROM lake.sales.written") == [(7,)]
+
+    def test_a_job_that_fails_aborts_and_one_that_is_refused_does_not(
+        self, spark: SparkSession, service: FakeService, written: FakeTable
+    ) -> None:
+        with pytest.raises(SparkRuntimeException):
+            spark.sql("INSERT INTO lake.sales.written SELECT raise_error('no'), DATE'2025-01-01'").collect()
+        assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (0, 1)
+        assert service.last("writes/abort")["reason"]
+        service.reset()
+
+        def conflict() -> Any:
+            raise Refusal(409, "CONFLICT", "another writer was first")
+
+        service.faults["writes/commit"] = conflict
+        statement = "INSERT INTO lake.sales.written VALUES (1, DATE'2025-01-01')"
+        assert refused(spark, statement) == "CATALOG_EXT_CONFLICT"
+        assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (1, 0)
+
+    def test_a_batch_that_is_committed_already_writes_nothing(
+        self, spark: SparkSession, service: FakeService, written: FakeTable
+    ) -> None:
+        nothing = {
+            "transaction": None, "duplicate": True, "location": written.location, "base": written.location,
+            "staging": "_s", "promotion": "rename", "partition_locations": {}, "lease_ms": 1,
+            "table": written.describe(),
+        }  # fmt: skip
+        service.faults["writes/begin"] = lambda: nothing
+        frame = spark.sql("SELECT 1L id, DATE'2025-01-01' ds")
+        frame.writeTo("lake.sales.written").option("txn-app-id", "a").option("txn-version", "3").append()
+        begin = service.last("writes/begin")
+        assert (begin["app_id"], begin["app_version"]) == ("a", 3)
+        assert [name for name in service.requests if name.startswith("writes/")] == ["writes/begin"]
+
+    def test_an_owner_gives_signs_of_life(self, spark: SparkSession, service: FakeService, written: FakeTable) -> None:
+        service.writes.lease_ms = 60
+        slow = "SELECT id, DATE'2025-01-01' FROM range(3) WHERE reflect('java.lang.Thread', 'sleep', 100L) IS NULL"
+        try:
+            spark.sql(f"INSERT INTO lake.sales.written {slow}")
+        finally:
+            service.writes.lease_ms = 600_000
+        beats = [body for name, body in service.bodies if name == "writes/heartbeat"]
+        assert beats
+        assert {body["transaction"] for body in beats} == {next(reversed(service.writes.transactions))}
 
 
 def without_not_null(predicate: dict[str, Any] | None) -> dict[str, Any] | None:
