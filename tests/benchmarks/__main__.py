@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import committing, planning, repairing, scan
+from tests.benchmarks import committing, planning, repairing, scan, writing
 from tests.benchmarks.measure import Outcome, machine
 from tests.benchmarks.stand import open_stand
 
@@ -29,6 +29,7 @@ BENCHMARKS = {
     "unchanged": repairing.unchanged,
     "first": repairing.first,
     "memory": repairing.memory,
+    "writing": writing.run,
     "commits": committing.commits,
     "appenders": committing.appenders,
 }
