@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import threading
+import time
+from collections import Counter
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from metastore.changes import AddPartition, DropPartition, ReplaceFiles
 from metastore.errors import (
     MetastoreRefusedError,
     MetastoreUnavailableError,
@@ -20,18 +23,22 @@ from metastore.errors import (
 )
 from metastore.hive.connect import connect
 from metastore.hive.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
+from metastore.hive.delivery import Deliverer, DeliveryReport
 from metastore.hive.filters import metastore_filter
 from metastore.hive.follower import follow
+from metastore.hive.forwarder import CallForwarder
 from metastore.hive.model import HiveDatabase, HivePartition
 from metastore.identifiers import TableIdentifier
+from metastore.index import Index
 from metastore.index.outbox import Delivery
-from metastore.model import Column, TableDefinition, TableType
+from metastore.model import Column, DataFile, Namespace, TableDefinition, TableType
 from metastore.names import escape_path_name
 from metastore.predicate_parser import parse_predicate
 from metastore.predicates import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
     from metastore.hive.counting import CountingMetastore
     from tests.servers.hive import HiveMetastore
@@ -246,3 +253,58 @@ def test_a_restart_is_survived_and_an_end_is_told(make_hive_metastore: Callable[
     assert "default" in client.list_databases()
     assert client.calls == {"list_databases": 3}
     client.close()
+
+
+class Dying(CallForwarder):
+    """The metastore is killed after it has carried out the first call of a method; the answer may be lost with it."""
+
+    def __init__(self, client: CountingMetastore, server: HiveMetastore, method: str, *, answers: bool) -> None:
+        self._client = client
+        self._server = server
+        self._method: str | None = method
+        self._answers = answers
+
+    def _call(self, method: str, function: Callable[[Any], Any], *, repeatable: bool = True) -> Any:
+        answer = function(self._client)
+        if method == self._method:
+            self._method = None
+            self._server.kill()
+            if not self._answers:
+                raise MetastoreUnavailableError("The connection broke off.")
+        return answer
+
+    def close(self) -> None:
+        self._client.close()
+
+
+@pytest.mark.parametrize(("method", "answers"), [("add_partitions", True), ("alter_partitions", False)])
+def test_a_metastore_killed_between_messages_gets_each_in_order(
+    make_hive_metastore: Callable[[], HiveMetastore], tmp_path: Path, method: str, *, answers: bool
+) -> None:
+    server = make_hive_metastore()
+    client = connect(server.uri, connect_timeout=2)
+    index = Index.open(f"sqlite:///{tmp_path}/index.db")
+    now = time.time_ns() // 1_000_000
+    index.create_namespace(Namespace("dying"), deliver=True)
+    table = index.create_table(definition("dying", location=f"file:{tmp_path}/trips"), deliver=True)
+    a, b = ("ds=2025-01-01/region=a/hour=1", "ds=2025-01-01/region=b/hour=1")
+    index.commit(table.table_id, [AddPartition(a, ()), AddPartition(b, ())], operation="repair", deliver=True)
+    change = ReplaceFiles(a, (DataFile("f", 7, 1),))
+    for changes in ([change], [DropPartition(b)], [AddPartition(b, (DataFile("g", 8, 1),))]):
+        index.commit(table.table_id, changes, operation="repair", deliver=True)
+    dying = Dying(client, server, method, answers=answers)
+    report = Deliverer(index, lambda: dying, clock=lambda: now).deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (3, 3)
+    assert [m.operation for m in index.pending_deliveries()] == ["sync_partitions"] * 3
+    server.start()
+    before = Counter(client.calls)
+    later = Deliverer(index, lambda: client, clock=lambda: now + 10**6)
+    assert later.deliver(timeout_s=60) == DeliveryReport(3, 0, None)
+    # What the killed one had done already is looked at and not done again.
+    made = Counter(client.calls) - before
+    assert made["alter_partitions"] == (1 if answers else 0)
+    assert (made["drop_partitions"], made["add_partitions"]) == (1, 1)
+    found = {p.values[1]: p.parameters.get("totalSize") for p in client.partitions("dying", "trips")}
+    assert found == {"a": "7", "b": "8"}
+    client.close()
+    index.close()

@@ -40,6 +40,14 @@ class HiveMetastore:
         )
         self._server.start()
 
+    def kill(self) -> None:
+        """As ``stop``, without a chance to say goodbye."""
+        process = self._server._process
+        assert process is not None
+        process.kill()
+        process.wait()
+        self._server.stop()
+
     def stop(self) -> None:
         """Nobody answers at ``uri``; what it knew is kept."""
         self._server.stop()
