@@ -41,6 +41,7 @@ from metastore.errors import (
 )
 from metastore.identifiers import TableIdentifier, validate_identifier
 from metastore.index import Index
+from metastore.index.transactions import UNFINISHED
 from metastore.model import PARTITION_MODE_PROPERTY, Namespace, PartitionMode, Table, TableDefinition, TableType
 from metastore.predicate_parser import parse_predicate, spec_predicate
 from metastore.predicates import Predicate, bind
@@ -486,17 +487,26 @@ class Catalog:
         """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
 
         Args:
-            table: Its name; None for all tables, those among them that are not there yet or any more.
+            table: Its name, which may be that of a table that was to be created, or was dropped; None for all.
             older_than: Seconds, or text such as ``10m``, since the last sign of life; ``0s`` where the owners are known
                 to be dead. None takes writes whose lease is over.
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name.
+            TableNotFoundError: There is none of that name, and no unfinished write to one.
             InvalidInputError: ``older_than`` is no duration.
         """
-        of = None if table is None else self.load_table(table)
-        return self.writes.engine.recover(of, seconds_of(older_than, "older_than"), dry_run=dry_run)
+        age = seconds_of(older_than, "older_than")
+        return self.writes.engine.recover(None if table is None else self._recoverable(table), age, dry_run=dry_run)
+
+    def _recoverable(self, table: str) -> Table | str:
+        identifier = self.identify(table)
+        there = self.find_table(identifier)
+        if there is not None:
+            return there
+        if any(t.table == str(identifier) for t in self.index.list_transactions(states=UNFINISHED)):
+            return str(identifier)
+        return self.index.load_table(identifier)
 
     def vacuum(self, table: str, *, retention: str | float | None = None, dry_run: bool = False) -> VacuumReport:
         """Remove files and versions that nothing needs any more, and what aborted writes may have left.

@@ -6,6 +6,7 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from metastore.index.clock import now_ms
+from metastore.index.transactions import UNFINISHED
 from metastore.transactions.model import State
 
 if TYPE_CHECKING:
@@ -15,7 +16,6 @@ if TYPE_CHECKING:
     from metastore.model import Table
     from metastore.transactions.model import Transaction
 
-_UNFINISHED = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _PAGE = 100
 _NEXT = {
     State.OPEN: "recover undoes it",
@@ -49,7 +49,7 @@ def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
     """Everything that is under way, of one table or (``table`` is None) of all."""
     table_id = None if table is None else table.table_id
     now = now_ms()
-    for transaction in index.list_transactions(table_id, states=_UNFINISHED):
+    for transaction in index.list_transactions(table_id, states=UNFINISHED):
         yield _of_transaction(transaction, now)
     yield from _waiting(index, table)
     yield from _deliveries(index, table)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from metastore.index.transactions import UNFINISHED
 from metastore.transactions.model import State
 from metastore.transactions.places import transaction_id_in
 from metastore.transactions.relocations import replaced_by_relocations
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from metastore.index import Index
     from metastore.model import Table
 
-_LIVE = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
@@ -60,7 +60,7 @@ class UnfinishedWrites:
         """
         self._leave_out_leaving()
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
-        for transaction in self._index.list_transactions(states=_LIVE):
+        for transaction in self._index.list_transactions(states=UNFINISHED):
             # What is to replace the table belongs to no table before its commit.
             if transaction.plan.location == self._table.definition.location:
                 states.setdefault(transaction.transaction_id, transaction.state)

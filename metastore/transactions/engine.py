@@ -453,12 +453,12 @@ class Transactions:
         self._steps.discard(table, places)
 
     def recover(
-        self, table: Table | None = None, older_than_s: float | None = None, *, dry_run: bool = False
+        self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
         """Finishes or undoes every transaction whose owner is gone; one that fails does not stop the others.
 
         Args:
-            table: Only its transactions; None for all.
+            table: Only its transactions, or (a name) those of a table that is not there; None for all.
             older_than_s: How long an owner must have given no sign of life, in seconds; None for its own lease.
             dry_run: Preview only.
         """

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from metastore.errors import CatalogExtError
 from metastore.index.clock import now_ms
+from metastore.index.transactions import UNFINISHED
 from metastore.transactions.model import State
 from metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
 from metastore.transactions.steps import Undone
@@ -19,7 +20,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_UNFINISHED = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _LEASE_OVER = "its owner has given no sign of life for longer than its lease"
 
 
@@ -48,21 +48,23 @@ class Recovery:
                         found.error,
                     )
 
-    def recover(self, table: Table | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
+    def recover(self, table: Table | str | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
         """What became of every transaction whose owner is gone; see ``Transactions.recover``."""
-        found = self._found(None if table is None else table.table_id, older_than_s)
-        if table is not None:
+        found = self._found(None, older_than_s)
+        if isinstance(table, str):
+            found = [t for t in found if t.table == table]
+        elif table is not None:
             # A replacement belongs to no table before it is committed.
-            name = str(table.identifier)
-            found += [t for t in self._found(None, older_than_s) if t.table_id is None and t.table == name]
+            name, number = str(table.identifier), table.table_id
+            found = [t for t in found if t.table_id == number or (t.table_id is None and t.table == name)]
         found.sort(key=lambda t: t.began_at_ms)
         return RecoveryReport(tuple((self._preview if dry_run else self._recover)(t) for t in found), dry_run)
 
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
         now = now_ms()
         if older_than_s is None:
-            return self._index.list_transactions(table_id, states=_UNFINISHED, expired_before_ms=now)
-        found = self._index.list_transactions(table_id, states=_UNFINISHED)
+            return self._index.list_transactions(table_id, states=UNFINISHED, expired_before_ms=now)
+        found = self._index.list_transactions(table_id, states=UNFINISHED)
         return [t for t in found if t.expires_at_ms - t.plan.lease_ms <= now - older_than_s * 1000]
 
     def _preview(self, transaction: Transaction) -> RecoveredTransaction:

@@ -139,6 +139,20 @@ def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog
     assert catalog.status() == []
 
 
+def test_a_table_that_was_to_be_created_is_recovered_by_its_name(catalog: Catalog) -> None:
+    definition = catalog.load_table("s.t").definition
+    made = replace(definition, identifier=TableIdentifier("s", "made"), table_type=TableType.MANAGED)
+
+    def create() -> None:
+        begun, _ = catalog.writes.begin_creation(WriteKind.CREATE, made, None, Batch("CTAS", "test@host:1"))
+        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, EU)])
+
+    crash_at("promote.after", create)
+    assert [e.table for e in catalog.status()] == ["s.made"]
+    assert [t.action for t in catalog.recover("s.made", older_than=0).transactions] == ["finished"]
+    assert set(indexed(catalog, "s.made")) == {EU}
+
+
 @pytest.mark.parametrize("older_than", ["soon", -1, "-1s", float("nan")])
 def test_a_duration_that_is_none_is_refused(catalog: Catalog, older_than: str | float) -> None:
     with pytest.raises(InvalidInputError, match="older_than"):
