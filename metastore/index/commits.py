@@ -17,6 +17,7 @@ from metastore.index import reservations, tables
 from metastore.index import transactions as rows
 from metastore.index.applier import COUNTS, Applier, Rewrite, directory
 from metastore.index.bulk import chunks
+from metastore.index.claims import forget_claims
 from metastore.index.clock import now_ms
 from metastore.index.keys import claim_hash, typed_values
 from metastore.index.schema import (
@@ -24,13 +25,11 @@ from metastore.index.schema import (
     applications,
     files,
     partitions,
-    table_versions,
     transaction_claims,
     transaction_files,
     transactions,
     waiting_files,
 )
-from metastore.index.schema import tables as table_rows
 from metastore.index.serialization import definition_from_dict, name_hash, table_from_row, to_json
 from metastore.model import DataFile, TableType
 from metastore.names import metastore_obstacle, partition_values
@@ -43,9 +42,6 @@ if TYPE_CHECKING:
     from metastore.index.engine import Database
     from metastore.model import Table, TableDefinition
     from metastore.transactions.model import Transaction
-
-CLAIMS_KEPT_MS = 3_600_000
-"""Claims outlive their transaction by an hour: a statement may have read the table before it begins its own."""
 
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500
@@ -398,25 +394,7 @@ class _Committing:
             return
         self._connection.execute(sa.update(transaction_claims).where(mine).values(version=outcome.version))
         if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
-            self._forget_claims(outcome.table_id)
-
-    def _forget_claims(self, table_id: int) -> None:
-        """Removes claims that no transaction meets any more: those up to the oldest base version, an hour old."""
-        v, t = table_versions.c, transactions.c
-        old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < self._now - CLAIMS_KEPT_MS)
-        version = self._connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
-        live = sa.select(sa.func.min(t.base_version)).where(
-            t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])
-        )
-        oldest = self._connection.execute(live).scalar()
-        limit = version if oldest is None or version is None else min(version, oldest)
-        if not limit:
-            return
-        c, r = transaction_claims.c, table_rows.c
-        self._connection.execute(sa.delete(transaction_claims).where(c.table_id == table_id, c.version <= limit))
-        self._connection.execute(
-            sa.update(table_rows).where(r.table_id == table_id, r.claims_from < limit).values(claims_from=limit)
-        )
+            forget_claims(self._connection, outcome.table_id)
 
     def _note_application(self, outcome: WriteOutcome) -> None:
         app_id, app_version = self._row["app_id"], self._row["app_version"]

@@ -113,7 +113,7 @@ class _Reservation:
         duplicate = self._application()
         if duplicate is not None:
             return duplicate
-        self._reserve_partitions(table_from_row(locked), locked["claims_from"])
+        self._reserve_partitions(locked)
         return None
 
     def _is_reserved(self) -> bool:
@@ -165,7 +165,8 @@ class _Reservation:
             )
         self._finish([(digest, str(identifier))], _NO_TABLE)
 
-    def _reserve_partitions(self, table: Table, claims_from: int) -> None:
+    def _reserve_partitions(self, locked: Mapping[str, Any]) -> None:
+        table = table_from_row(locked)
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
         staged = (value["partition"] for value in rows.staged_within(self._connection, self._id))
@@ -173,9 +174,10 @@ class _Reservation:
         keys = table.definition.keys
         digests = {claim_hash(typed_values(name, keys), keys): name for name in sorted(names)}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
-        if base < claims_from and (names or predicate is not None):
+        known_from = max(locked["claims_from"], locked["oldest_version"] if mine.exclusive else 0)
+        if base < known_from and (names or predicate is not None):
             raise self._conflict(
-                table, None, f"it was read at version {base}, and what was written up to {claims_from} is not known "
+                table, None, f"it was read at version {base}, and what was changed up to {known_from} is not known "
                 "any more",
             )  # fmt: skip
         ended = self._check_others(table, base, mine, predicate)

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from metastore.errors import TableNotFoundError
 from metastore.index import arrow_rows
 from metastore.index.bulk import chunks
+from metastore.index.claims import forget_claims
 from metastore.index.reader import PLAN_SCHEMA, raw, version_expired
 from metastore.index.schema import (
     ALIVE,
@@ -20,6 +21,7 @@ from metastore.index.schema import (
     partitions,
     table_versions,
     tables,
+    transaction_claims,
     transaction_files,
     transactions,
     waiting_files,
@@ -388,7 +390,10 @@ def _expire_some(connection: sa.Connection, low: int, high: int, limit: int) -> 
 
 
 def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Removes the history below the limit, and the transactions that had ended by then."""
+    """Removes the history below the limit, and the transactions that had ended by then and that nobody asks for."""
+    # Locks the table's row.
+    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    forget_claims(connection, table_id)
     v, t = table_versions.c, transactions.c
     at = sa.select(v.committed_at_ms).where(v.table_id == table_id, v.version == limit)
     since = connection.execute(at).scalar() or 0
@@ -400,5 +405,8 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int
         sa.and_(t.state == str(State.ABORTED), t.ended_at_ms < since),
     )
     waits = sa.exists().where(waiting_files.c.transaction_id == t.transaction_id)
-    removed += connection.execute(sa.delete(transactions).where(t.table_id == table_id, ended, ~waits)).rowcount
+    claims = sa.exists().where(transaction_claims.c.transaction_id == t.transaction_id)
+    removed += connection.execute(
+        sa.delete(transactions).where(t.table_id == table_id, ended, ~waits, ~claims)
+    ).rowcount
     return removed

@@ -15,7 +15,7 @@ from metastore.errors import (
     TransactionNotFoundError,
     TransactionStateError,
 )
-from metastore.index import Index, commits
+from metastore.index import Index, claims, commits
 from metastore.index.serialization import name_hash
 from metastore.model import DataFile
 from metastore.transactions.model import State, WriteKind
@@ -320,7 +320,7 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     monkeypatch.setattr(commits, "_CLAIMS_CHECKED_EVERY", 1)
     write(index, table, plan(table), "k=3")
     assert claimed(tmp_path) == ["k=1", "k=2", "k=3"]  # not an hour old
-    monkeypatch.setattr(commits, "CLAIMS_KEPT_MS", -60_000)
+    monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
     write(index, table, plan(table), "k=4")
     assert claimed(tmp_path) == ["k=1", "k=2", "k=3", "k=4"]  # a transaction began before them
     index.move_transaction(early.transaction_id, (State.OPEN,), State.ABORTED)
@@ -330,7 +330,7 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     write(index, table, plan(table), "k=4")
     assert claimed(tmp_path) == ["k=4"]
     stale = begin(index, table, plan(table), "k=9")
-    with pytest.raises(ConflictError, match="read at version 0, and what was written up to 5 is not known"):
+    with pytest.raises(ConflictError, match="read at version 0, and what was changed up to 5 is not known"):
         index.reserve(stale.transaction_id, stale.plan)
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from metastore.changes import AddPartition, DropPartition
-from metastore.errors import TableNotFoundError, VersionExpiredError
-from metastore.index import Index
+from metastore.errors import ConflictError, TableNotFoundError, VersionExpiredError
+from metastore.index import Index, claims
 from metastore.index.reader import PLAN_SCHEMA
 from metastore.transactions.model import ColumnStatistics, StagedFile, State, WriteKind
 from tests.index_cases import create, data_files
@@ -118,7 +118,10 @@ def test_a_file_that_is_there_again_is_not_ended(index: Index, table: Table) -> 
     assert ended(index, table, 4) == set()
 
 
-def test_expired_versions_are_refused_and_their_rows_are_gone(index: Index, table: Table) -> None:
+def test_expired_versions_are_refused_and_their_rows_are_gone(
+    index: Index, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
     aborted = begin(index, table, plan(table), "k=1")
     index.move_transaction(aborted.transaction_id, (State.OPEN,), State.ABORTED)
     for _ in range(3):
@@ -141,6 +144,24 @@ def test_expired_versions_are_refused_and_their_rows_are_gone(index: Index, tabl
     assert ended(index, table, 4) == set()
     assert [h.version for h in index.history(table.identifier)] == [4]
     assert [t.version for t in index.list_transactions(table.table_id)] == [4]
+
+
+def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=1", "k=2", "k=3")
+    old = index.load_table(table.identifier)
+    append, overwrite = (begin(index, old, plan(table, kind), "k=1") for kind in (WriteKind.APPEND, OVERWRITE))
+    late = begin(index, old, plan(table, OVERWRITE), "k=3")
+    for name in ("k=1", "k=2"):
+        index.commit(table.table_id, [DropPartition(name)], operation="repair", deliver=False)
+    done = write(index, table, plan(table, WriteKind.OVERWRITE, predicate={"op": "=", "column": "k", "value": "7"}))
+    write(index, table, plan(table), "k=4")
+    index.finish_transaction(done.transaction_id)
+    index.expire_versions(table.table_id, 4)
+    # Who only adds is not disturbed by what nobody remembers, and the claims of others are remembered.
+    assert finish(index, append).version == 5
+    for made in (overwrite, late):
+        with pytest.raises(ConflictError, match="read at version 1, and what was changed up to 4 is not known"):
+            index.reserve(made.transaction_id, made.plan)
 
 
 def test_expiry_keeps_what_still_waits(index: Index, table: Table) -> None:
