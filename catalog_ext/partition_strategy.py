@@ -239,6 +239,7 @@ def check_reachable(
         if write:
             storage.check_writable(place)
         else:
-            storage.list_directory(place)
+            # A table's own prefix need not be there before its first file.
+            storage.check_directory(Location(place.scheme, place.bucket, ""))
     except (StorageError, NotFoundError) as error:
         raise error.about(f"Failed to check existence of a key for table {table}", {"table": table}) from error
