@@ -130,7 +130,7 @@ class Transactions:
         """
         fault_point("begin.before")
         shown = str(_definition(request).identifier)
-        self._recovery.of_table(request.table.table_id if request.table is not None else None, shown)
+        self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
         transaction_id = secrets.token_hex(16)
         plan = self._plan(request, transaction_id)
         if self._is_duplicate(request):

@@ -35,9 +35,18 @@ class Recovery:
         self._index = index
         self._steps = steps
 
-    def of_table(self, table_id: int | None, name: str) -> None:
-        """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it."""
-        for transaction in self._found(table_id, None):
+    def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
+        """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it.
+
+        A batch of the same application that is reserved is finished whatever its lease says: an application that was
+        started again, such as a streaming query, need not wait for the lease of the process that died.
+        """
+        left = self._found(table_id, None)
+        if table_id is not None and app_id is not None:
+            known = {transaction.transaction_id for transaction in left}
+            reserved = self._index.list_transactions(table_id, states=(State.RESERVED,))
+            left += [t for t in reserved if t.app_id == app_id and t.transaction_id not in known]
+        for transaction in left:
             if table_id is not None or (transaction.table == name and transaction.table_id is None):
                 found = self._recover(transaction)
                 if found.action is RecoveryAction.FAILED:

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import signal
+import subprocess
+import sys
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -139,6 +142,23 @@ class TestWrites:
         assert lake.rows(f"SELECT id, hour FROM {table} ORDER BY id") == [
             (0, 9), (1, 9), (2, 9), (10, 0), (11, 1), (12, 2), (20, 9),
         ]  # fmt: skip
+        lake.check_clean(table)
+
+    def test_a_killed_query_is_started_again_at_once(self, lake: Lake, tmp_path: Path) -> None:
+        table, source, checkpoint = lake.table(EVENTS, "ds, hour"), Source(lake, tmp_path), tmp_path / "checkpoint"
+        for number in range(3):
+            source.put(event(number, 9), event(10 + number, number))
+        # Its second epoch is reserved, with the first of its two files under its final name.
+        environment = {**os.environ, "CATALOG_EXT_FAULT": "promote.file=kill:4"}
+        command = [sys.executable, "-m", "tests.integration.streaming_process"]
+        arguments = [str(lake.folder), table, str(source.folder), str(checkpoint)]
+        killed = subprocess.run([*command, *arguments], env=environment, capture_output=True, check=False, timeout=300)
+        assert killed.returncode == -signal.SIGKILL, killed.stderr[-2000:]
+        assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(0,), (10,)]
+
+        run(source.stream().writeStream, table, checkpoint)
+        assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(0,), (1,), (2,), (10,), (11,), (12,)]
+        assert [row[0] for row in lake.history(table)[1:]] == ["STREAMING"] * 3
         lake.check_clean(table)
 
     def test_others_may_overwrite_between_epochs(self, lake: Lake, tmp_path: Path) -> None:

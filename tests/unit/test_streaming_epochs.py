@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import CatalogExtError, InvalidConfigurationError, InvalidValueError
+from metastore.errors import CatalogExtError, CommitStateUnknownError, InvalidConfigurationError, InvalidValueError
 from metastore.index import Index
 from metastore.transactions.faults import POINTS, InjectedFault, armed
 from metastore.transactions.model import State, WriteKind
@@ -58,6 +58,10 @@ def stand(tmp_path: Path, calls: Calls) -> Iterator[Stand]:
         stand = Stand(index)
         stand.create(replace(definition(tmp_path / "t", {"h": "int"}), properties=HOURLY))
         yield stand
+
+
+class Killed(BaseException):
+    """The process ends here, as far as it can in one."""
 
 
 class Stream:
@@ -172,6 +176,24 @@ def test_other_writes_never_wait_and_have_policies_too(stand: Stand, calls: Call
     stand.write({"h=8": "new\n"}, WriteKind.OVERWRITE_PARTITIONS)
     stream.end()
     assert stand.rows() == {"h=8": "new\nstream\n", "h=9": "batch\n"}
+
+
+@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("undo")])
+def test_a_query_that_is_started_again_does_not_wait_for_a_lease(stand: Stand, point: str) -> None:
+    def die(_: str) -> None:
+        raise Killed
+
+    files = {"h=8": "a\n", "h=12": "b\n"}
+    with armed(point, die), pytest.raises((Killed, CommitStateUnknownError)):
+        Stream(stand).epoch(10, files)
+    if not stand.begin(operation="STREAMING", app_id="query", app_version=0).duplicate:
+        Stream(stand).epoch(10, files)
+    assert stand.rows() == stand.listed() == {"h=8": "a\n"}
+    Stream(stand, first=1).epoch(10, {"h=8": "c\n"})
+    Stream(stand).end()
+    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=12": "b\n"}
+    stand.engine.recover(older_than_s=0)
+    assert unseen(stand) == []
 
 
 @pytest.mark.parametrize("action", ["error", "unavailable"])
