@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,7 @@ from pyspark.sql import functions as F
 import catalog_ext
 from catalog_ext import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -524,3 +526,23 @@ def test_explain_begins_nothing(lake: Lake) -> None:
         lake.sql(f"EXPLAIN {statement}").collect()
     assert lake.rows(f"SELECT count(*) FROM {table}.transactions") == [(0,)]
     assert not lake.spark.catalog.tableExists("lake.s.explained_ctas")
+
+
+def test_procedures_show_recover_and_vacuum(lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.s.dead (x INT, ds STRING) USING csv PARTITIONED BY (ds)")
+    crash_at("reserve.after", lambda: insert(lake.catalog, "ds=a", table="s.dead"))
+    (under_way,) = lake.sql("CALL lake.system.status(table => 's.dead')").collect()
+    assert (under_way.kind, under_way.table, under_way.state) == ("transaction", "s.dead", "reserved (live)")
+    assert abs((datetime.now() - under_way.since).total_seconds()) < 3600 * 24
+    assert lake.rows("SELECT * FROM lake.s.dead") == []
+    (recovered,) = lake.sql("CALL lake.system.recover(older_than => '0s')").collect()
+    assert (recovered.transaction, recovered.action, recovered.error) == (under_way.id, "finished", None)
+    assert lake.rows("SELECT ds FROM lake.s.dead") == [("a",)]
+    frame = lake.frame([(1, "a")], "x int, ds string")
+    frame.writeTo("lake.s.dead").option("overwrite-mode", "relocate").overwritePartitions()
+    assert lake.rows("SELECT x, ds FROM lake.s.dead") == [(1, "a")]
+    assert lake.sql("CALL lake.system.vacuum(table => 's.dead')").collect() == []
+    removed = lake.sql("CALL lake.system.vacuum(table => 's.dead', retention => '0s')").collect()
+    assert [Path(row.path).parent.name for row in removed if row.action == "delete"] == ["ds=a"]
+    assert lake.rows("SELECT x, ds FROM lake.s.dead") == [(1, "a")]
+    assert lake.sql("CALL lake.system.status(table => 's.dead')").collect() == []
