@@ -33,7 +33,7 @@ class CatalogExtWrite(
   override def toString: String = description()
 
   override def requiredDistribution(): Distribution =
-    if (plan.grouped) Distributions.clustered(plan.keyNames.map(FieldReference(_)).toArray)
+    if (plan.clustered) Distributions.clustered(plan.keyNames.map(FieldReference(_)).toArray)
     else Distributions.unspecified()
 
   // Spark may split a large partition over several tasks: each writes files of its own.

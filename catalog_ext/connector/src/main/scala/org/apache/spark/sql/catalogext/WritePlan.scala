@@ -79,8 +79,11 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
   /** Names, in the rows, of the partition columns. */
   def keyNames: Seq[String] = keys.map(_.attribute.name)
 
-  /** Whether Spark brings the rows of a partition together before they are written. */
-  val grouped: Boolean = !target.onePartition && settings.distribution == "hash"
+  /** Whether a shuffle brings the rows of a partition to one task. */
+  val clustered: Boolean = !target.onePartition && settings.distribution == "hash"
+
+  /** Whether Spark sorts each task's rows by partition. */
+  val grouped: Boolean = !target.onePartition && (clustered || settings.maxOpenWriters == 0)
 
   def job(places: StagingPlaces): WriteJob = {
     val options = settings.forFormat

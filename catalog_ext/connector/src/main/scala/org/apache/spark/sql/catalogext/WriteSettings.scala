@@ -30,6 +30,7 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
 
   val maxFileBytes: Long = setting(MaxFileSize, MaxFileSizeAlias).fold(DefaultMaxFileBytes)(bytes(MaxFileSize, _))
 
+  /** Files that a task keeps open for several partitions; 0 where rows are sorted instead. */
   val maxOpenWriters: Int = setting(MaxOpenWriters).map(number(MaxOpenWriters, _))
     .orElse(Option.when(conf.contains(SQLConf.MAX_CONCURRENT_OUTPUT_FILE_WRITERS.key))(
       conf.maxConcurrentOutputFileWriters.toLong))
@@ -127,7 +128,8 @@ object WriteSettings {
   val AppId = "txn-app-id"
   val AppVersion = "txn-version"
   private val DefaultMaxFileBytes = 1L << 30
-  private val DefaultMaxOpenWriters = 16L
+  // Sorting is cheaper than keeping files open: docs/design/writes.md has the figures.
+  private val DefaultMaxOpenWriters = 0L
 
   /** Settings that the service reads; a session may give them as `spark.sql.catalog.<name>.<key>`. */
   private val ServiceSettings = Seq("transaction.lease", "staging-dir", "hive_staging_dir", "overwrite-mode")

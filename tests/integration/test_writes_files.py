@@ -1,0 +1,352 @@
+"""Writes by Spark to a local disk, through the real service: what files there are, and what of failed writes is not."""
+
+from __future__ import annotations
+
+import datetime
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow.orc
+import pyarrow.parquet
+import pytest
+from pyspark import TaskContext
+from pyspark.errors import AnalysisException, PySparkException
+
+import catalog_ext
+from catalog_ext import session as sessions
+from metastore.names import format_partition_name
+from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.written import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+COLUMNS = "id BIGINT, name STRING, price DECIMAL(10,2), seen TIMESTAMP"
+ROWS = (
+    "SELECT id, IF(id % 5 = 0, NULL, concat('n', id)) name, CAST(id / 4 AS DECIMAL(10,2)) price, "
+    "timestamp'2025-03-01 10:00:00.125' + make_interval(0, 0, 0, 0, 0, 0, id) seen, CAST(id % 3 AS INT) k FROM range(60)"
+)
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("writes")
+    builder = catalog_ext.configure(
+        # A task may fail twice before its job does.
+        small_builder("local[2,3]"),
+        catalog="lake",
+        warehouse=str(folder / "warehouse"),
+        index=str(folder / "index.db"),
+        metastore=None,
+    )
+    with fresh_session(builder) as spark:
+        spark.sql("CREATE NAMESPACE lake.w")
+        yield Lake(spark, sessions.active_catalog("lake"), folder / "index.db")
+    sessions.stop("lake")
+
+
+def new_table(lake: Lake, columns: str = COLUMNS + ", k INT", keys: str = "k", **more: str) -> str:
+    """A table of a new name; ``more``: its format, and clauses."""
+    name = f"t{secrets.token_hex(4)}"
+    lake.sql(
+        f"CREATE TABLE lake.w.{name} ({columns}) USING {more.get('format', 'parquet')} "
+        + (f"PARTITIONED BY ({keys}) " if keys else "")
+        + more.get("clauses", "")
+    )
+    return name
+
+
+@pytest.mark.parametrize(
+    ("fmt", "option", "suffix"),
+    [
+        ("parquet", "gzip", ".gz.parquet"),
+        ("parquet", "", ".snappy.parquet"),
+        ("orc", "zlib", ".zlib.orc"),
+        ("orc", "", ".snappy.orc"),
+        ("csv", "gzip", ".csv.gz"),
+        ("json", "", ".json"),
+    ],
+)
+def test_formats_round_trip(lake: Lake, fmt: str, option: str, suffix: str) -> None:
+    clauses = f"OPTIONS (compression '{option}')" if option else ""
+    table = new_table(lake, format=fmt, clauses=clauses)
+    for _ in range(2):
+        lake.sql(f"INSERT INTO lake.w.{table} {ROWS}")
+    expected = sorted(lake.rows(f"{ROWS} UNION ALL {ROWS}"))
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}"), key=repr) == sorted(expected, key=repr)
+    assert all(path.endswith(suffix) for path in lake.on_disk(table))
+    totals = lake.catalog.load_table(f"w.{table}").totals
+    assert (totals.partitions, totals.files, totals.rows) == (3, len(lake.on_disk(table)), 120)
+    assert totals.bytes == sum((lake.folder(table) / path).stat().st_size for path in lake.on_disk(table))
+    lake.check_clean(table)
+
+    lake.spark.sql(ROWS).where("k = 1").writeTo(f"lake.w.{table}").option("compression", "none").overwritePartitions()
+    plain = [path for path in lake.on_disk(table) if path.startswith("k=1/")]
+    assert plain
+    assert not any(path.endswith(suffix) for path in plain) or suffix == ".json"
+    assert lake.rows(f"SELECT k, count(*) FROM lake.w.{table} GROUP BY k ORDER BY k") == [(0, 40), (1, 20), (2, 40)]
+    lake.check_clean(table)
+
+
+def test_text_and_no_keys(lake: Lake) -> None:
+    table = new_table(lake, "line STRING", "", format="text")
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES ('one'), (''), ('ü')")
+    lake.sql(f"INSERT OVERWRITE lake.w.{table} VALUES ('two'), ('')")
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [("",), ("two",)]
+    lake.check_clean(table)
+
+
+def test_names_are_hives(lake: Lake) -> None:
+    texts: list[str | None] = ["a/b", "50%", "x=y", "t:1", "été ", " ", "a+b", "#1?2", "\x01\x7f", "[{^}]", None, ""]
+    table = new_table(lake, "x INT, s STRING, d DATE, t TIMESTAMP, b BOOLEAN, f DOUBLE", "s, d, t, b, f")
+    data = [(i, text, -0.0 if i % 2 else 0.0) for i, text in enumerate(texts)]
+    frame = lake.spark.createDataFrame(data, "x INT, s STRING, f DOUBLE").selectExpr(
+        "x", "s", "date'2024-02-29' d", "timestamp'2025-03-09 01:30:00.12' t", "true b", "f"
+    )
+    frame.writeTo(f"lake.w.{table}").append()
+    expected = {
+        format_partition_name(list("sdtbf"), [text, "2024-02-29", "2025-03-09 01:30:00.12", "true", "0.0"])
+        for text in texts
+    }
+    assert {str(Path(path).parent) for path in lake.on_disk(table)} == expected
+    assert {row[1] for row in lake.rows(f"SELECT x, s FROM lake.w.{table}")} == {t or None for t in texts}
+    assert lake.rows(f"SELECT DISTINCT d, CAST(t AS STRING), b, f FROM lake.w.{table}") == [
+        (datetime.date(2024, 2, 29), "2025-03-09 01:30:00.12", True, 0.0)
+    ]
+    lake.check_clean(table)
+    assert lake.catalog.repair_partitions(f"w.{table}", mode="sync").entries == []
+
+    # A TIMESTAMP key is the local time of the write's zone.
+    frame.where("x = 0").writeTo(f"lake.w.{table}").option("timeZone", "UTC").append()
+    assert any("t=2025-03-09 06%3A30%3A00.12" in path for path in lake.on_disk(table))
+
+
+@pytest.mark.parametrize(
+    ("value", "clauses", "words"),
+    [
+        ("'__HIVE_DEFAULT_PARTITION__'", "", "stands for NULL"),
+        ("repeat('v', 1024)", "", "less than 1024"),
+        ("repeat('é', 130)", "", "255"),
+        ("'a{b'", "TBLPROPERTIES (partition_strategy = 'hive')", "special character"),
+    ],
+)
+def test_values_that_no_directory_can_have(lake: Lake, value: str, clauses: str, words: str) -> None:
+    key = "k STRING NOT NULL" if clauses else "k STRING"
+    table = new_table(lake, f"x BIGINT, {key}", clauses=clauses)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 'fine')")
+    with pytest.raises(PySparkException, match=words) as caught:
+        lake.sql(f"INSERT INTO lake.w.{table} SELECT id, IF(id = 99, {value}, 'fine') FROM range(100)")
+    assert caught.value.getCondition() == "CATALOG_EXT_INVALID_VALUE"
+    assert "'k'" in str(caught.value)
+    assert lake.rows(f"SELECT * FROM lake.w.{table}") == [(1, "fine")]
+    lake.check_clean(table)
+
+
+def test_failing_and_retried_tasks(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+
+    def failing(x: int, failures: int) -> int:
+        context = TaskContext.get()
+        assert context is not None
+        if x == 900 and context.attemptNumber() < failures:
+            raise ValueError("this attempt fails")
+        return x
+
+    lake.spark.udf.register("failing", failing, "bigint")
+    source = "SELECT failing(id, {}) AS x, id % 4 AS k FROM range(1000)"
+    with pytest.raises(PySparkException, match="this attempt fails"):
+        lake.sql(f"INSERT INTO lake.w.{table} {source.format(99)}")
+    assert lake.on_disk(table) == []
+    lake.check_clean(table)
+    lake.sql(f"INSERT INTO lake.w.{table} {source.format(1)}")
+    assert lake.rows(f"SELECT count(*), count(DISTINCT x), sum(x) FROM lake.w.{table}") == [(1000, 1000, 499500)]
+    lake.check_clean(table)
+    (newest, failed) = lake.rows(f"SELECT state, operation FROM lake.w.{table}.transactions")
+    assert (newest, failed) == (("finished", "INSERT"), ("aborted", "INSERT"))
+
+
+@pytest.mark.parametrize(
+    ("options", "files"),
+    [
+        ({"write.distribution-mode": "hash"}, {1}),
+        ({"write.distribution-mode": "none"}, {2}),
+        ({"write.max-open-writers": "2"}, {2}),
+        ({"write.max-open-writers": "100"}, {2}),
+        ({"maxRecordsPerFile": "10"}, {6}),
+    ],
+)
+def test_writers(lake: Lake, options: dict[str, str], files: set[int]) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT, j STRING", "k, j")
+    frame = lake.sql("SELECT id x, id % 5 k, concat('j', id % 2) j FROM range(0, 500, 1, 2)")
+    writer = frame.writeTo(f"lake.w.{table}")
+    for key, value in options.items():
+        writer = writer.option(key, value)
+    writer.append()
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == sorted(map(tuple, frame.collect()))
+    counts: dict[str, int] = {}
+    for path in lake.on_disk(table):
+        counts[str(Path(path).parent)] = counts.get(str(Path(path).parent), 0) + 1
+    assert len(counts) == 10
+    assert set(counts.values()) == files
+    lake.check_clean(table)
+
+
+@pytest.mark.parametrize("fmt", ["parquet", "orc", "csv"])
+def test_a_file_has_a_greatest_size(lake: Lake, fmt: str) -> None:
+    table = new_table(
+        lake, "x BIGINT, u STRING", "", format=fmt, clauses="TBLPROPERTIES (hive_sink_max_file_size = '256k')"
+    )
+    lake.sql(f"INSERT INTO lake.w.{table} SELECT /*+ REPARTITION(1) */ id, concat(uuid(), uuid()) FROM range(30000)")
+    sizes = [(lake.folder(table) / path).stat().st_size for path in lake.on_disk(table)]
+    assert len(sizes) >= 3
+    assert max(sizes) < 1_000_000
+    assert lake.rows(f"SELECT count(*), count(DISTINCT x) FROM lake.w.{table}") == [(30000, 30000)]
+
+
+def test_statistics_come_from_the_writers(lake: Lake) -> None:
+    columns = (
+        "a BIGINT, b STRING, c DECIMAL(20,3), d DATE, e DOUBLE, f BOOLEAN, g TIMESTAMP, h ARRAY<INT>, i TINYINT, "
+        "j DOUBLE, l STRING, n TIMESTAMP_NTZ, o STRING"
+    )
+    values = (
+        "SELECT id, IF(id = 3, NULL, concat('é', id)), CAST(id - 5 AS DECIMAL(20,3)) / 4, "
+        "date_add(date'2024-02-27', CAST(id AS INT)), id / 8 - 0.5, id = 7, timestamp'2025-01-01 00:00:00', "
+        "array(1), CAST(-id AS TINYINT), IF(id = 4, CAST('NaN' AS DOUBLE), id), repeat('x', 300 + CAST(id AS INT)), "
+        "timestamp_ntz'2025-01-01 10:00:00.5', CAST(NULL AS STRING) FROM range(0, 10, 1, 1)"
+    )
+
+    def bounds(minimum: Any, maximum: Any, nulls: int = 0) -> dict[str, Any]:
+        return {"min": minimum, "max": maximum, "nulls": nulls}
+
+    expected = {
+        "a": bounds("0", "9"), "b": bounds("é0", "é9", 1), "c": bounds("-1.250", "1.000"),
+        "d": bounds("2024-02-27", "2024-03-07"), "e": bounds("-0.5", "0.625"), "f": bounds("false", "true"),
+        "g": bounds(None, None), "i": bounds("-9", "0"), "j": bounds(None, None), "l": bounds(None, None),
+        "n": bounds("2025-01-01 10:00:00.5", "2025-01-01 10:00:00.5"), "o": bounds(None, None, 10),
+    }  # fmt: skip
+    for fmt in ("parquet", "orc"):
+        table = new_table(lake, columns, "", format=fmt)
+        lake.sql(f"INSERT INTO lake.w.{table} {values}")
+        (found,) = lake.statistics(table)
+        if fmt == "orc":
+            expected["n"] = bounds(None, None)
+        assert found == expected, fmt
+
+
+def test_files_that_hive_reads(lake: Lake) -> None:
+    for fmt in ("parquet", "orc"):
+        tables = {
+            wanted: new_table(
+                lake, "Id BIGINT, Price DECIMAL(10,2)", "", format=fmt,
+                clauses=f"TBLPROPERTIES ('hive-compatible' = '{wanted}')",
+            )
+            for wanted in ("true", "false")
+        }  # fmt: skip
+        found = {}
+        for wanted, table in tables.items():
+            lake.sql(f"INSERT INTO lake.w.{table} SELECT 1, CAST(1.5 AS DECIMAL(10,2))")
+            assert lake.rows(f"SELECT ID, price FROM lake.w.{table}")[0][0] == 1
+            (path,) = lake.on_disk(table)
+            file = lake.folder(table) / path
+            if fmt == "parquet":
+                found[wanted] = pyarrow.parquet.ParquetFile(file).schema.column(1).physical_type
+            else:
+                found[wanted] = pyarrow.orc.ORCFile(file).schema.names[0]
+        assert found == (
+            {"true": "FIXED_LEN_BYTE_ARRAY", "false": "INT64"} if fmt == "parquet" else {"true": "id", "false": "Id"}
+        )
+    assert lake.spark.conf.get("spark.sql.parquet.writeLegacyFormat") == "false"
+
+
+def test_keys_in_the_files(lake: Lake) -> None:
+    properties = "TBLPROPERTIES (partition_strategy = 'hive', partition_columns_in_data_file = 'true')"
+    table = new_table(lake, "x INT, k INT NOT NULL", clauses=properties)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 7)")
+    (path,) = lake.on_disk(table)
+    assert pyarrow.parquet.ParquetFile(lake.folder(table) / path).schema_arrow.names == ["x", "k"]
+    assert lake.rows(f"SELECT * FROM lake.w.{table}") == [(1, 7)]
+
+
+def test_limits_on_dynamic_partitions(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+    insert = f"INSERT INTO lake.w.{table} SELECT id, id FROM range(0, 10, 1, 2)"
+    for setting, limit, count in (("", 7, "10"), (".pernode", 3, "4")):
+        key = f"hive.exec.max.dynamic.partitions{setting}"
+        lake.spark.conf.set(key, str(limit))
+        try:
+            with pytest.raises(PySparkException, match=f"makes {count} dynamic.*allows {limit}") as caught:
+                lake.sql(insert)
+        finally:
+            lake.spark.conf.unset(key)
+        assert caught.value.getCondition() == "CATALOG_EXT_TOO_MANY_PARTITIONS"
+        assert lake.on_disk(table) == []
+    lake.sql(insert)
+    lake.sql(f"ALTER TABLE lake.w.{table} SET TBLPROPERTIES ('hive.exec.max.dynamic.partitions' = '1')")
+    lake.sql(f"INSERT INTO lake.w.{table} PARTITION (k = 77) SELECT id FROM range(5)")
+    assert lake.rows(f"SELECT count(*) FROM lake.w.{table}") == [(15,)]
+    lake.check_clean(table)
+
+
+def test_a_batch_is_written_once(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+    frame = lake.sql("SELECT id x, id k FROM range(3)")
+    for version in ("1", "1", "0", "2"):
+        frame.writeTo(f"lake.w.{table}").option("txn-app-id", "job").option("txn-version", version).append()
+    assert lake.rows(f"SELECT count(*) FROM lake.w.{table}") == [(6,)]
+    with pytest.raises(AnalysisException, match="txn-version"):
+        frame.writeTo(f"lake.w.{table}").option("txn-app-id", "job").append()
+    lake.check_clean(table)
+
+
+def test_partitions_at_their_own_location(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT", clauses="TBLPROPERTIES ('overwrite-mode' = 'relocate')")
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 1), (2, 2)")
+    lake.sql(f"INSERT OVERWRITE lake.w.{table} VALUES (3, 1)")
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (4, 1)")
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(2, 2), (3, 1), (4, 1)]
+    moved = [path for path in lake.indexed(table) if path.startswith("_catalog_ext_data/")]
+    assert len(moved) == 2
+    assert len({str(Path(path).parent) for path in moved}) == 1
+
+
+def test_metrics_and_explain(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+    lake.sql(f"EXPLAIN INSERT INTO lake.w.{table} SELECT id, id % 2 FROM range(10)").collect()
+    assert lake.rows(f"SELECT * FROM lake.w.{table}.transactions") == []
+    lake.sql(f"INSERT INTO lake.w.{table} SELECT id, id % 2 FROM range(0, 10, 1, 1)")
+    jvm: Any = lake.spark._jvm
+    lake.spark._jsc.sc().listenerBus().waitUntilEmpty()
+    store = lake.spark._jsparkSession.sharedState().statusStore()
+    executions = store.executionsList()
+    (execution,) = [
+        e
+        for e in (executions.apply(i) for i in range(executions.size()))
+        if "AppendData" in e.physicalPlanDescription() and table in e.physicalPlanDescription()
+    ][-1:]
+    values = store.executionMetrics(execution.executionId())
+    names = jvm.scala.jdk.javaapi.CollectionConverters.asJava(execution.metrics())
+    found = {m.name(): values.get(m.accumulatorId()) for m in names}
+    shown = {name: value.get() for name, value in found.items() if value.isDefined()}
+    assert shown["number of files written"] == "2"
+    assert shown["number of partitions added or changed"] == "2"
+    assert shown["number of rows written"] == "10"
+    assert int(shown["bytes written"].replace(",", "")) > 500
+    assert "commit time in milliseconds" in shown
+
+
+def test_a_read_only_directory(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 1)")
+    blocked = lake.folder(table) / "_catalog_ext_staging"
+    # A file where the directory would be: permissions do not stop a test that runs as root.
+    blocked.write_text("in the way")
+    with pytest.raises(PySparkException, match="cannot be written") as caught:
+        lake.sql(f"INSERT INTO lake.w.{table} VALUES (2, 1)")
+    assert str(caught.value.getCondition()).startswith("CATALOG_EXT_")
+    blocked.unlink()
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (3, 1)")
+    assert sorted(lake.rows(f"SELECT x FROM lake.w.{table}")) == [(1,), (3,)]
+    lake.check_clean(table)
