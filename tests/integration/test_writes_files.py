@@ -27,7 +27,8 @@ pytestmark = [pytest.mark.spark, pytest.mark.slow]
 COLUMNS = "id BIGINT, name STRING, price DECIMAL(10,2), seen TIMESTAMP"
 ROWS = (
     "SELECT id, IF(id % 5 = 0, NULL, concat('n', id)) name, CAST(id / 4 AS DECIMAL(10,2)) price, "
-    "timestamp'2025-03-01 10:00:00.125' + make_interval(0, 0, 0, 0, 0, 0, id) seen, CAST(id % 3 AS INT) k FROM range(60)"
+    "timestamp'2025-03-01 10:00:00.125' + make_interval(0, 0, 0, 0, 0, 0, id) seen, "
+    "CAST(id % 3 AS INT) k FROM range(60)"
 )
 
 
@@ -117,7 +118,7 @@ def test_names_are_hives(lake: Lake) -> None:
         (datetime.date(2024, 2, 29), "2025-03-09 01:30:00.12", True, 0.0)
     ]
     lake.check_clean(table)
-    assert lake.catalog.repair_partitions(f"w.{table}", mode="sync").entries == []
+    assert lake.rows(f"CALL lake.system.repair_partitions(table => 'w.{table}', mode => 'sync')") == []
 
     # A TIMESTAMP key is the local time of the write's zone.
     frame.where("x = 0").writeTo(f"lake.w.{table}").option("timeZone", "UTC").append()
