@@ -11,9 +11,10 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option, limit_option
 from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note, size
 from catalog_ext.cli.progress import spinner
+from catalog_ext.repair.report import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
 _SHOWN = 100
 _DURATION = "DURATION"
@@ -50,7 +51,7 @@ def recover(
             settle(catalog)
     rows = [asdict(transaction) for transaction in report.transactions]
     columns = ("action", "table", "operation", "files", "transaction_id", "owner", "error")
-    listing = _Listing("transactions", rows, columns, {"dry_run": dry_run}, right=("files",))
+    listing = _Listing(("transaction", "transactions"), rows, columns, {"dry_run": dry_run}, right=("files",))
     listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
     return 1 if report.failed else 0
 
@@ -82,7 +83,7 @@ def vacuum(
         report = catalog.vacuum(table, retention=retention, dry_run=dry_run)
     rows = [asdict(entry) for entry in report.entries]
     listing = _Listing(
-        "removals", rows, ("action", "path", "bytes", "reason"), {"table": table, "dry_run": dry_run},
+        ("removal", "removals"), rows, ("action", "path", "bytes", "reason"), {"table": table, "dry_run": dry_run},
         right=("bytes",), cells={"bytes": size},
     )  # fmt: skip
     listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
@@ -100,7 +101,12 @@ def status(invocation: Invocation, table: str | None, limit: int | None, as_json
         rows = [entry._asdict() for entry in catalog.status(table)]
     columns = ("kind", "table", "id", "state", "since_ms", "detail")
     _Listing(
-        "entries", rows, columns, {"table": table}, cells={"since_ms": moment}, headings={"since_ms": "since (UTC)"}
+        ("entry", "entries"),
+        rows,
+        columns,
+        {"table": table},
+        cells={"since_ms": moment},
+        headings={"since_ms": "since (UTC)"},
     ).show(limit, as_json=as_json, end="" if rows else "Nothing is under way.")
 
 
@@ -118,21 +124,33 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
         for v in versions
     ]
     listing = _Listing(
-        "versions", rows, ("version", "operation", "committed_at_ms", "summary"), {"table": table}, right=("version",),
-        cells={"committed_at_ms": moment, "summary": _changes}, headings={"committed_at_ms": "committed (UTC)"},
+        ("version", "versions"), rows, ("version", "operation", "committed_at_ms", "summary"), {"table": table},
+        right=("version",), cells={"committed_at_ms": moment, "summary": _changes},
+        headings={"committed_at_ms": "committed (UTC)", "summary": "changes"},
     )  # fmt: skip
     listing.show(limit, as_json=as_json)
 
 
-def _changes(summary: dict[str, Any]) -> str:
-    return ", ".join(f"{key} {value}" for key, value in summary.items() if value not in (None, 0, "", []))
+def _changes(summary: Mapping[str, Any]) -> str:
+    """What a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
+    parts = []
+    for what in ("partitions", "files"):
+        signs = (("added", "+"), ("removed", "-"), ("changed", "~"))
+        counts = [f"{sign}{summary[key]:,}" for word, sign in signs if summary.get(key := f"{what}_{word}")]
+        if counts:
+            parts.append(f"{what} {' '.join(counts)}")
+    if summary.get("rows"):
+        parts.append(counted(summary["rows"], "row"))
+    if summary.get("bytes"):
+        parts.append(size(summary["bytes"]))
+    return ", ".join(parts)
 
 
 class _Listing:
     """Rows for people or programs.
 
     Args:
-        name: What the rows are, in the plural; their field in JSON.
+        name: What a row is, and what several are, which is also their field in JSON.
         rows: All of them.
         columns: The fields to show as text, in order.
         head: Further fields of the JSON.
@@ -142,7 +160,7 @@ class _Listing:
     """
 
     def __init__(
-        self, name: str, rows: Sequence[dict[str, Any]], columns: Sequence[str], head: dict[str, Any], *,
+        self, name: tuple[str, str], rows: Sequence[dict[str, Any]], columns: Sequence[str], head: dict[str, Any], *,
         right: Sequence[str] = (), cells: dict[str, Callable[[Any], object]] | None = None,
         headings: dict[str, str] | None = None,
     ) -> None:  # fmt: skip
@@ -157,7 +175,7 @@ class _Listing:
     def show(self, limit: int | None, *, as_json: bool, end: str = "") -> None:
         """Print at most ``limit`` of them (0 is all, None all as JSON and a hundred as text), and a last line."""
         if as_json:
-            echo_json_rows(self._head, self._name, self._rows[: limit or None])
+            echo_json_rows(self._head, self._name[1], self._rows[: limit or None])
             return
         console = output_console()
         count = (_SHOWN if limit is None else limit) or len(self._rows)
@@ -168,7 +186,7 @@ class _Listing:
         if self._rows:
             console.print(table)
         more = f"; {count:,} shown, --limit 0 shows all" if len(self._rows) > count else ""
-        note(console, f"{len(self._rows):,} {self._name}{more}")
+        note(console, f"{counted(len(self._rows), *self._name)}{more}")
         if end:
             note(console, end)
 

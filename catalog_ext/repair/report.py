@@ -89,7 +89,7 @@ class ReportEntries(Sequence[ReportEntry]):
         return [ReportEntry(*row) for row in self._spool.rows(query, (*self._which, stop - start, start))]
 
     def __repr__(self) -> str:
-        return f"<{_count(self._length, 'entry', 'entries')}>"
+        return f"<{counted(self._length, 'entry', 'entries')}>"
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,9 +189,9 @@ class RepairReport:
         for action, word in _WORDS.items():
             counts = self.counts(action)
             if action == "skip" and self.skipped:
-                yield word, _count(len(self.skipped), "path")
+                yield word, counted(len(self.skipped), "path")
             elif action != "skip" and counts.partitions:
-                text = f"{_count(counts.partitions, 'partition')}, {_count(counts.files, 'file')}"
+                text = f"{counted(counts.partitions, 'partition')}, {counted(counts.files, 'file')}"
                 yield word, f"{text}, {format_bytes(counts.bytes)}"
 
     def _notes(self) -> Iterator[str]:
@@ -199,7 +199,7 @@ class RepairReport:
             what = "the index agrees with the store" if self.mode == "sync" else f"there is nothing to {self.mode}"
             yield f"otherwise {what}" if self.skipped else what
         if self.pending_deliveries:
-            changes = _count(self.pending_deliveries, "change")
+            changes = counted(self.pending_deliveries, "change")
             reason = f" ({_one_line(self.delivery_error)})" if self.delivery_error else ""
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
@@ -249,7 +249,8 @@ def _html_row(entry: ReportEntry) -> str:
     return f"<tr>{cells}</tr>"
 
 
-def _count(number: int, one: str, many: str | None = None) -> str:
+def counted(number: int, one: str, many: str | None = None) -> str:
+    """The number with its noun: ``1 file``, ``1,200 files``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 

@@ -258,6 +258,7 @@ def test_the_commands(catalog: Catalog, run: Callable[..., tuple[int, str]]) -> 
     code, text = run("history", "s.t")
     assert code == 0
     assert "INSERT" in text
+    assert "partitions +1, files +1, 1 row, 2 B" in text
     assert [v["version"] for v in json.loads(run("history", "s.t", "--json")[1])["versions"]][:2] == [2, 1]
     insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
     code, text = run("vacuum", "s.t", "--retention", "0s", "--dry-run")
