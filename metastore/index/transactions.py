@@ -54,6 +54,10 @@ class ApplicationVersion:
     transaction_id: str
 
 
+_WAITING_AT_ONCE = 20
+"""Documents of waiting files that are held in memory."""
+
+
 @dataclass(frozen=True, slots=True)
 class WaitingFiles:
     """Staged files of one partition that wait for it to be due, of the transaction that was committed without them.
@@ -379,12 +383,12 @@ def waiting_tables(database: Database) -> list[int]:
 
 
 def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:
-    """The waiting files of a table, or of one application in it, partition by partition, a document at a time."""
+    """The waiting files of a table, or of one application in it, partition by partition, some documents at a time."""
     w = waiting_files.c
     keys = (w.name_hash, w.transaction_id, w.number)
     after: tuple[Any, ...] | None = None
     while True:
-        statement = sa.select(waiting_files).where(w.table_id == table_id).order_by(*keys).limit(1)
+        statement = sa.select(waiting_files).where(w.table_id == table_id).order_by(*keys).limit(_WAITING_AT_ONCE)
         if app_id is not None:
             statement = statement.join(transactions, transactions.c.transaction_id == w.transaction_id)
             statement = statement.where(transactions.c.app_id == app_id)
@@ -398,9 +402,10 @@ def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[W
                 )
             )
         with database.reading() as connection:
-            row = connection.execute(statement).mappings().one_or_none()
-        if row is None:
+            rows = connection.execute(statement).mappings().all()
+        for row in rows:
+            files = tuple(staged_file_from_dict(value) for value in json.loads(row["payload"]))
+            yield WaitingFiles(row["transaction_id"], row["name"], row["since_ms"], files)
+            after = (row["name_hash"], row["transaction_id"], row["number"])
+        if len(rows) < _WAITING_AT_ONCE:
             return
-        files = tuple(staged_file_from_dict(value) for value in json.loads(row["payload"]))
-        yield WaitingFiles(row["transaction_id"], row["name"], row["since_ms"], files)
-        after = (row["name_hash"], row["transaction_id"], row["number"])

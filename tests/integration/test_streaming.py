@@ -182,6 +182,14 @@ class TestWrites:
         run(source.stream().writeStream, table, tmp_path / "checkpoint")
         assert lake.rows(f"SELECT *, ds FROM {table} ORDER BY id") == [(1, "x", "a b"), (2, None, None)]
 
+    def test_a_table_that_the_query_makes(self, lake: Lake, tmp_path: Path) -> None:
+        source = Source(lake, tmp_path)
+        source.put(event(1, 9), event(2, 10))
+        writer = source.stream().select("id", "hour").writeStream.partitionBy("hour")
+        run(writer, "lake.streams.made", tmp_path / "checkpoint")
+        assert lake.rows("SELECT * FROM lake.streams.made ORDER BY id") == [(1, 9), (2, 10)]
+        assert lake.rows("SHOW PARTITIONS lake.streams.made") == [("hour=9",), ("hour=10",)]
+
     @pytest.mark.parametrize(
         ("columns", "problem"),
         [

@@ -282,6 +282,17 @@ def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:
     assert unseen(stand) == []
 
 
+def test_many_partitions_wait_in_bounded_steps(stand: Stand) -> None:
+    stream = Stream(stand)
+    names = [f"h={hour}" for hour in range(10, 24)]
+    for _ in range(3):
+        stream.epoch(0, dict.fromkeys(names, "x\n"))
+    left = [(w.partition, w.transaction_id) for w in stand.index.waiting_files(stand.table().table_id, "query")]
+    assert len(left) == len(set(left)) == 3 * len(names)
+    stream.end()
+    assert stand.rows() == dict.fromkeys(names, "x\nx\nx\n")
+
+
 def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
     Stream(stand).epoch(10, {"h=8": "a\n", "h=12": "b\n"})
     table = stand.table()
