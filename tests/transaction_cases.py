@@ -66,7 +66,9 @@ def staged(
 
 
 def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: int = 1, **more: Any) -> Transaction:
-    """A transaction with files staged, at the table's version."""
+    """A transaction with files staged, at the table's version, whose plan knows where partitions are."""
+    if not write.relocate:
+        write = replace(write, locations=dict(index.located_partitions(table)))
     made = transaction(write, table_id=table.table_id, table=str(table.identifier), base_version=table.version, **more)
     index.begin_transaction(made)
     if partitions:

@@ -159,7 +159,7 @@ class _Committing:
 
     @staticmethod
     def _changes_something(applier: Applier) -> bool:
-        return bool(applier.sums != type(applier.sums)() or applier.files_added or applier.files_removed)
+        return any(getattr(applier, name) for name in COUNTS)
 
     def _arrivals(self, table: Table) -> dict[str, list[DataFile]]:
         arrivals: dict[str, list[DataFile]] = {}
@@ -247,6 +247,8 @@ class _Committing:
             name = row["name"]
             coming = arrivals.get(name, [])
             overwrites = clears(name)
+            if coming and not (overwrites and self._plan.relocate):
+                reservations.require_in_place(self._plan, table, row)
             keep = overwrites and stays(name)
             kept = kept or keep
             if not overwrites:
@@ -288,10 +290,9 @@ class _Committing:
         return lambda name: claim_hash(typed_values(name, keys), keys) == digest
 
     def _location(self, table: Table, name: str) -> str | None:
-        base = self._plan.base
-        if base == table.definition.location:
-            return None
-        return f"{base}/{name}" if name else base
+        """Where the write's files of a partition are, when that is not below the table's own location."""
+        place = reservations.directory_of(self._plan, name)
+        return None if place == directory(table, {"name": name, "location": None}) else place
 
     def _found(self, name: str) -> list[DataFile]:
         if self._plan.kind is not WriteKind.APPEND:

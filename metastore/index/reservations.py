@@ -11,6 +11,7 @@ from metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFou
 from metastore.evaluation import Evaluator
 from metastore.identifiers import TableIdentifier
 from metastore.index import transactions as rows
+from metastore.index.applier import directory
 from metastore.index.bulk import chunks
 from metastore.index.keys import claim_hash, key_row, typed_values
 from metastore.index.namespaces import namespace_not_found
@@ -183,6 +184,10 @@ class _Reservation:
         ended = self._check_others(table, base, mine, predicate)
         if mine.exclusive:
             self._check_changed(table, base, mine, predicate, ended)
+        elif names and self._repaired(table, base):
+            for row in by_values(self._connection, table, sorted(names), partitions.c.end_version == ALIVE):
+                if row["name"] in names:
+                    require_in_place(self._plan, table, row)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         self._finish(claims, table.table_id)
 
@@ -237,9 +242,7 @@ class _Reservation:
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
     ) -> None:
         """Raises when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
-        v = table_versions.c
-        others = sa.select(v.version).where(v.table_id == table.table_id, v.version > base, v.transaction_id.is_(None))
-        versions = {*self._connection.execute(others).scalars(), *ended}
+        versions = {*self._repaired(table, base), *ended}
         if not versions:
             return
         changed = sa.or_(
@@ -250,6 +253,12 @@ class _Reservation:
         self._raise_if_changed(table, found, versions)
         if predicate is not None:
             self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
+
+    def _repaired(self, table: Table, base: int) -> list[int]:
+        """The versions above the base that no write made."""
+        v = table_versions.c
+        others = sa.select(v.version).where(v.table_id == table.table_id, v.version > base, v.transaction_id.is_(None))
+        return list(self._connection.execute(others).scalars())
 
     def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
         for row in found:
@@ -291,6 +300,26 @@ class _Reservation:
             sa.update(transactions)
             .where(transactions.c.transaction_id == self._id)
             .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)))
+        )
+
+
+def directory_of(plan: WritePlan, name: str) -> str:
+    """The URI of the directory that gets the write's files of a partition."""
+    return plan.locations.get(name) or (f"{plan.base}/{name}" if name else plan.base)
+
+
+def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
+    """Returns when a living partition is where the write puts its files.
+
+    Raises:
+        ConflictError: A DDL has moved it since the write began.
+    """
+    if directory(table, row) != directory_of(plan, row["name"]):
+        shown = row["name"][:200]
+        raise ConflictError(
+            f"Partition {shown!r} of table {table.identifier} has got another location since the write began. Nothing "
+            "was written; read again and retry.",
+            {"table": str(table.identifier), "partition": shown},
         )
 
 

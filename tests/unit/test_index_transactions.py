@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition
+from metastore.changes import AddPartition, DropPartition
 from metastore.errors import (
     ConflictError,
     TableAlreadyExistsError,
@@ -369,3 +369,37 @@ def test_a_value_too_long_for_the_metastore_is_kept_from_it(index: Index) -> Non
     (message,) = index.pending_deliveries()
     assert [p["name"] for p in message.payload["add"]] == ["k=y"]
     assert index.load_table(table.identifier).totals.partitions == 2
+
+
+def test_a_partition_that_moves_while_it_is_appended_to(index: Index, table: Table) -> None:
+    moved = [DropPartition("k=1"), AddPartition("k=1", (), location="file:///far")]
+    write(index, table, plan(table), "k=1")
+    now = index.load_table(table.identifier)
+    opened, reserved = (begin(index, now, plan(table), "k=1") for _ in range(2))
+    index.reserve(reserved.transaction_id, reserved.plan)
+    index.commit(table.table_id, moved, operation="ddl", deliver=False)
+    with pytest.raises(ConflictError, match=r"'k=1' of table s\.t has got another location since the write began"):
+        index.reserve(opened.transaction_id, opened.plan)
+    with pytest.raises(ConflictError, match="has got another location"):
+        index.commit_transaction(reserved.transaction_id, deliver=False)
+    assert index.load_transaction(reserved.transaction_id).state is State.RESERVED
+    write(index, table, plan(table), "k=1")
+    assert counts(index, table) == {"k=1": 1}
+    # Dropped by a repair between the steps, it comes back where the files are.
+    again = begin(index, index.load_table(table.identifier), plan(table), "k=1")
+    index.reserve(again.transaction_id, again.plan)
+    index.commit(table.table_id, [DropPartition("k=1")], operation="repair", deliver=False)
+    index.commit_transaction(again.transaction_id, deliver=False)
+    listed = index.list_partitions(index.load_table(table.identifier), None).read_all()
+    assert listed.column("location").to_pylist() == ["file:///far"]
+
+
+def test_an_empty_partition_that_only_moves_stays(index: Index, table: Table) -> None:
+    index.commit(table.table_id, [AddPartition("k=1", ())], operation="ddl", deliver=False)
+    everything = plan(table, WriteKind.OVERWRITE, keep_emptied=True, relocate=True, base="file:///data/s/t/_d/x")
+    assert write(index, table, everything).version == 2
+    assert counts(index, table) == {"k=1": 0}
+    replaced = plan(table, WriteKind.OVERWRITE_PARTITIONS, keep="k=2")
+    assert write(index, table, replaced).version == 3
+    assert write(index, table, plan(table, WriteKind.OVERWRITE)).version == 4
+    assert counts(index, table) == {}
