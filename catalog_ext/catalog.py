@@ -593,7 +593,7 @@ class Catalog:
         return str(base.join(identifier.name))
 
     def _prepare_directory(self, definition: TableDefinition) -> None:
-        if self.storage.stat(definition.location) is not None and self.storage.list_directory(definition.location):
+        if self.storage.stat(definition.location) is not None and self._contents(definition):
             raise InvalidInputError(
                 f"The managed table {definition.identifier} cannot be created at {definition.location}: the location "
                 "is not empty. "
@@ -602,3 +602,9 @@ class Catalog:
             )
         if self.storage.store_has_directories(definition.location):
             self.storage.create_directory(definition.location)
+
+    def _contents(self, definition: TableDefinition) -> list[str]:
+        """What lies in a table's location, but for what a write that would have created the table has staged there."""
+        staging = write_conf.STAGING_DIR.read(definition.properties, self.settings.conf)
+        names = (entry.location.name for entry in self.storage.list_directory(definition.location))
+        return [name for name in names if name != staging]

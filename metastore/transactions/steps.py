@@ -244,7 +244,8 @@ class Steps:
         if transaction.plan.keep is not None:
             directories.add(places.directory(transaction.plan.keep))
         self.remove_directories(transaction.table_id, directories, places.location)
-        if transaction.plan.created_location:
+        if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
+            # Whoever has made a table there meanwhile keeps its directory.
             self._storage.remove_empty_directories([places.location], places.location.parent)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")

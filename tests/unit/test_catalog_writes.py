@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ import pytest
 from catalog_ext.cli.main import main
 from catalog_ext.procedures import find_procedure
 from catalog_ext.writing import Batch
-from metastore.errors import InvalidInputError, TableNotFoundError
+from metastore.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
 from metastore.identifiers import TableIdentifier
 from metastore.model import TableType
 from metastore.transactions.model import State, WriteKind
@@ -151,6 +152,18 @@ def test_a_table_that_was_to_be_created_is_recovered_by_its_name(catalog: Catalo
     assert [e.table for e in catalog.status()] == ["s.made"]
     assert [t.action for t in catalog.recover("s.made", older_than=0).transactions] == ["finished"]
     assert set(indexed(catalog, "s.made")) == {EU}
+
+
+def test_a_creation_that_comes_too_late_leaves_the_other_table_alone(catalog: Catalog) -> None:
+    definition = catalog.load_table("s.t").definition
+    made = replace(definition, identifier=TableIdentifier("s", "made"), table_type=TableType.MANAGED)
+    begun, whole = catalog.writes.begin_creation(WriteKind.CREATE, made, None, Batch("CTAS", "test@host:1"))
+    staged = stage(begun, EU)
+    catalog.create_table(made)
+    with pytest.raises(TableAlreadyExistsError):
+        catalog.writes.engine.commit(begun.transaction_id, [staged])
+    assert indexed(catalog, "s.made") == {}
+    assert os.listdir(whole.location.removeprefix("file://")) == []
 
 
 @pytest.mark.parametrize("older_than", ["soon", -1, "-1s", float("nan")])
