@@ -4,12 +4,19 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
 
 import pytest
 import sqlalchemy as sa
 
-from metastore.errors import ConflictError, MetastoreUnavailableError
+from metastore.errors import (
+    ConflictError,
+    MetastoreUnavailableError,
+    StagedFileMissingError,
+    TransactionStateError,
+)
 from metastore.hive.delivery import Deliverer
 from metastore.index import Index
 from metastore.storage.store import Storage
@@ -170,6 +177,53 @@ def test_many_processes_write_to_one_table(index_url: str, tmp_path: Path) -> No
         assert (table.totals.files, table.totals.rows) == (PROCESSES * WRITES + PROCESSES + 1,) * 2
         states = {t.state for t in index.list_transactions()}
         assert states <= {State.FINISHED, State.ABORTED}
+
+
+def test_a_recoverer_that_takes_every_writer_for_dead(tmp_path: Path) -> None:
+    (tmp_path / "index.db").write_bytes(empty_index())
+    with Index.open(f"sqlite:///{tmp_path}/index.db?timeout=60") as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t"))
+        stop = threading.Event()
+
+        def write(number: int) -> dict[str, str]:
+            told: dict[str, str] = {}
+            for n in range(8):
+                kind = WriteKind.OVERWRITE_PARTITIONS if number == 0 else WriteKind.APPEND
+                content = f"{number}-{n}"
+                try:
+                    stand.write({"k=0": f"{content}\n", f"k={number + 1}": f"{content}\n"}, kind)
+                    told[content] = "success"
+                except (TransactionStateError, ConflictError, StagedFileMissingError):
+                    told[content] = "failure"
+            return told
+
+        def recover() -> None:
+            while not stop.is_set():
+                report = stand.engine.recover(older_than_s=0)
+                assert report.failed == (), report.failed
+
+        with ThreadPoolExecutor(4) as pool:
+            recoverer = pool.submit(recover)
+            try:
+                told = dict(pair for result in pool.map(write, range(3)) for pair in result.items())
+            finally:
+                stop.set()
+            recoverer.result()
+        recover_at_last = stand.engine.recover(older_than_s=0)
+        assert recover_at_last.failed == ()
+        won = {content for content, outcome in told.items() if outcome == "success"}
+        assert won, "nobody got through"
+        rows = stand.rows()
+        for number in (1, 2):
+            mine = sorted(content for content in won if content.startswith(f"{number}-"))
+            assert rows.get(f"k={number + 1}", "").split() == mine, "each append is there once, if its user was told so"
+        assert set(rows.get("k=0", "").split()) <= won
+        assert stand.listed() == rows
+        # A task that was still writing when its transaction was undone may have left a hidden file.
+        assert all(path.startswith("_catalog_ext_staging") for path in stand.strays())
+        assert stand.engine.vacuum(stand.table(), -60).failed == ()
+        assert stand.strays() == []
 
 
 def test_a_metastore_that_is_gone_is_told_later(tmp_path: Path) -> None:
