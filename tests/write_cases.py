@@ -6,7 +6,7 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import NamespaceAlreadyExistsError
+from metastore.errors import CatalogExtError, NamespaceAlreadyExistsError
 from metastore.identifiers import TableIdentifier
 from metastore.model import Column, Namespace, Table, TableDefinition, TableType
 from metastore.names import is_hidden
@@ -89,7 +89,12 @@ class Stand:
         """A whole write."""
         ending = {name: more.pop(name) for name in ("keep", "watermark_ms", "final") if name in more}
         begun = self.begin(kind, **more)
-        return self.engine.commit(begun.transaction_id, self.put(begun, files), **ending)
+        try:
+            staged = self.put(begun, files)
+        except CatalogExtError as error:
+            self.engine.abort(begun.transaction_id, error.message)
+            raise
+        return self.engine.commit(begun.transaction_id, staged, **ending)
 
     def rows(self, identifier: TableIdentifier = TABLE) -> dict[str, str]:
         """What a reader of the index reads: the contents of the files, sorted, by partition."""
