@@ -292,6 +292,7 @@ class Index:
             ConflictError: Another writer, a repair or a partition DDL was first.
             TableNotFoundError: The table is gone.
             TableAlreadyExistsError: The table to be created is there.
+            InvalidInputError: A file is staged twice, or a partition does not fit the table.
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: Somebody undid it.
         """

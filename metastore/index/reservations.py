@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
+from metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
 from metastore.evaluation import Evaluator
 from metastore.identifiers import TableIdentifier
 from metastore.index import transactions as rows
 from metastore.index.applier import directory
 from metastore.index.bulk import chunks
-from metastore.index.keys import claim_hash, key_row, typed_values
+from metastore.index.keys import checked_values, claim_hash, key_row, typed_values
 from metastore.index.namespaces import namespace_not_found
 from metastore.index.predicate_sql import predicate_sql
 from metastore.index.schema import (
@@ -26,7 +26,7 @@ from metastore.index.schema import (
     transaction_claims,
     transactions,
 )
-from metastore.index.serialization import name_hash, table_from_row, to_json
+from metastore.index.serialization import definition_from_dict, name_hash, storable, table_from_row, to_json
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import TRUE, Predicate, bind
 from metastore.transactions.conflicts import Claims, replaces, touched
@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from metastore.index.engine import Database
     from metastore.index.transactions import ApplicationVersion
     from metastore.model import Table
+    from metastore.predicates import Key
     from metastore.transactions.model import WritePlan
+    from metastore.values import Value
 
 PREDICATE_CLAIM = ""
 """The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
@@ -91,6 +93,7 @@ def reserve(database: Database, transaction_id: str, plan: WritePlan) -> Applica
         ConflictError: Another transaction, a repair or a partition DDL was first.
         TableNotFoundError: The table is gone.
         TableAlreadyExistsError: The table to be created is there.
+        InvalidInputError: A file is staged twice, or a partition does not fit the table.
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: Somebody undid it.
     """
@@ -152,6 +155,7 @@ class _Reservation:
         if self._is_reserved():
             return
         check_name(self._connection, self._row, self._plan.kind)
+        self._names(definition_from_dict(self._plan.definition or {}).keys)
         c = transaction_claims.c
         digest = name_hash(str(identifier))
         other = _first(
@@ -166,14 +170,35 @@ class _Reservation:
             )
         self._finish([(digest, str(identifier))], _NO_TABLE)
 
+    def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
+        """The partitions that the transaction touches, sorted, with their values.
+
+        Raises:
+            InvalidPartitionNameError: One does not have the table's partition columns, or a name cannot be kept.
+            InvalidValueError: A value does not fit its column's type.
+            InvalidInputError: A file is staged twice.
+        """
+        shown = self._row["table_name"]
+        staged: set[tuple[str, str]] = set()
+        for value in rows.staged_within(self._connection, self._id):
+            file = (value["partition"], storable(value["name"], "file"))
+            if file in staged:
+                raise InvalidInputError(
+                    f"The write of table {shown} has staged the file {file[1][:200]!r} of partition {file[0][:200]!r} "
+                    "twice. Nothing was written; run the statement again.",
+                    {"table": shown, "partition": file[0][:200], "file": file[1][:200]},
+                )
+            staged.add(file)
+        touched_names = touched(self._plan, (partition for partition, _ in staged))
+        return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
+
     def _reserve_partitions(self, locked: Mapping[str, Any]) -> None:
         table = table_from_row(locked)
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
-        staged = (value["partition"] for value in rows.staged_within(self._connection, self._id))
-        names = touched(self._plan, staged)
         keys = table.definition.keys
-        digests = {claim_hash(typed_values(name, keys), keys): name for name in sorted(names)}
+        names = self._names(keys)
+        digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
         known_from = max(locked["claims_from"], locked["oldest_version"] if mine.exclusive else 0)
         if base < known_from and (names or predicate is not None):
@@ -185,7 +210,7 @@ class _Reservation:
         if mine.exclusive:
             self._check_changed(table, base, mine, predicate, ended)
         elif names and self._repaired(table, base):
-            for row in by_values(self._connection, table, sorted(names), partitions.c.end_version == ALIVE):
+            for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
                 if row["name"] in names:
                     require_in_place(self._plan, table, row)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])

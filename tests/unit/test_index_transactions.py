@@ -10,6 +10,9 @@ import pytest
 from metastore.changes import AddPartition, DropPartition
 from metastore.errors import (
     ConflictError,
+    InvalidInputError,
+    InvalidPartitionNameError,
+    InvalidValueError,
     TableAlreadyExistsError,
     TableNotFoundError,
     TransactionNotFoundError,
@@ -403,3 +406,25 @@ def test_an_empty_partition_that_only_moves_stays(index: Index, table: Table) ->
     assert write(index, table, replaced).version == 3
     assert write(index, table, plan(table, WriteKind.OVERWRITE)).version == 4
     assert counts(index, table) == {}
+
+
+@pytest.mark.parametrize(
+    ("names", "kind", "words"),
+    [
+        (["k=1", "k=1"], InvalidInputError, "has staged the file .* of partition 'k=1' twice"),
+        (["d=1"], InvalidPartitionNameError, "'d=1' is not a partition of table s.t"),
+        (["k=x"], InvalidValueError, "Partition 'k=x' of table s.t"),
+        ([""], InvalidPartitionNameError, "is not a partition of table s.t"),
+    ],
+)
+def test_what_cannot_be_committed_is_not_reserved(
+    index: Index, table: Table, names: list[str], kind: type[InvalidInputError], words: str
+) -> None:
+    made = begin(index, table, plan(table), *names)
+    anew = creation(definition("s", "anew", {"k": "int"}))
+    index.begin_transaction(anew)
+    index.record_files(anew.transaction_id, staged(anew.transaction_id, *names))
+    for refused in (made, anew):
+        with pytest.raises(kind, match=words.replace("s.t", "s.(t|anew)")):
+            index.reserve(refused.transaction_id, refused.plan)
+        assert index.load_transaction(refused.transaction_id).state is State.OPEN
