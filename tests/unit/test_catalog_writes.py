@@ -227,6 +227,13 @@ def test_what_a_relocation_left_behind_is_not_registered_again(catalog: Catalog,
     assert [e.path for e in catalog.repair_partitions("s.t").changed] == [f"{EU}/new.csv"]
 
 
+def test_a_directory_that_a_write_has_made_is_no_partition_yet(catalog: Catalog, root: Path) -> None:
+    crash(catalog, "reserve.after", US)
+    write(root, f"{US}/", "ds=2025-01-05/region=xx/")
+    assert [e.partition for e in catalog.repair_partitions("s.t").added] == ["ds=2025-01-05/region=xx"]
+    assert US not in indexed(catalog)
+
+
 def test_files_of_a_replacement_that_is_not_committed_are_not_the_old_tables(catalog: Catalog, tmp_path: Path) -> None:
     definition = catalog.load_table("s.t").definition
     made = replace(definition, identifier=TableIdentifier("s", "made"), table_type=TableType.MANAGED)
