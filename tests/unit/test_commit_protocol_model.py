@@ -52,7 +52,7 @@ class Actor(NamedTuple):
 
 
 class World(NamedTuple):
-    """What survives a crash, and where everybody is; ``late`` files were staged after an undoing had begun."""
+    """What survives a crash; ``late`` files were staged after an undoing had begun."""
 
     staged: int = 0
     late: int = 0
@@ -61,6 +61,12 @@ class World(NamedTuple):
     version: int = 0
     vanished: bool = False
     transactions: tuple[Transaction, Transaction] = (Transaction(), Transaction())
+
+
+class Situation(NamedTuple):
+    """The world and where everybody is in it; the recoverer may be idle, or has lost all that it knew."""
+
+    world: World
     owners: tuple[Actor, Actor] = (Actor(), Actor())
     recoverer: tuple[int, Actor] | None = None
 
@@ -221,25 +227,28 @@ class Protocol:
         # ABORTED: a slow owner's tasks may have written after the recoverer had removed everything.
         return Actor(UNDO, told=actor.told or FAILURE)
 
-    def successors(self, world: World) -> Iterator[World]:
-        """Every world that one step of anybody leads to."""
-        for number, owner in enumerate(world.owners):
-            if owner.step != DONE:
-                for after, actor in self.steps(world, number, owner):
-                    owners = (actor, world.owners[1]) if number == 0 else (world.owners[0], actor)
-                    yield after._replace(owners=owners)
-        if world.recoverer is None:
+    def successors(self, situation: Situation) -> Iterator[Situation]:
+        """Every situation that one step of anybody leads to."""
+        world, owners, recoverer = situation
+        first, second = owners
+        if first.step != DONE:
+            for after, actor in self.steps(world, 0, first):
+                yield Situation(after, (actor, second), recoverer)
+        if second.step != DONE:
+            for after, actor in self.steps(world, 1, second):
+                yield Situation(after, (first, actor), recoverer)
+        if recoverer is None:
             for number, transaction in enumerate(world.transactions):
                 if transaction.state in (OPEN, RESERVED, COMMITTED, ABORTING):
-                    yield world._replace(recoverer=(number, Actor(TAKEN)))
+                    yield Situation(world, owners, (number, Actor(TAKEN)))
         else:
-            number, recoverer = world.recoverer
-            yield world._replace(recoverer=None)  # it crashes
-            for after, actor in self.steps(world, number, recoverer):
+            number, recovering = recoverer
+            yield Situation(world, owners, None)  # it crashes
+            for after, actor in self.steps(world, number, recovering):
                 # A recoverer that has lost sight of the database starts again later.
-                yield after._replace(recoverer=None if actor.step in (DONE, ASK) else (number, actor))
+                yield Situation(after, owners, None if actor.step in (DONE, ASK) else (number, actor))
         if not world.vanished and world.staged & 2:
-            yield world._replace(staged=world.staged & ~2, vanished=True)
+            yield Situation(world._replace(staged=world.staged & ~2, vanished=True), owners, recoverer)
 
     def recovered(self, world: World) -> World:
         """The world after every owner has died here and recovery has run to its end."""
@@ -259,11 +268,12 @@ def put(world: World, number: int, **values: int) -> World:
     return world._replace(transactions=(changed, second) if number == 0 else (first, changed))
 
 
-def check_always(protocol: Protocol, world: World) -> None:
-    """Promises 1, 2 and 4 in one state."""
-    committed = [n for n in (0, 1) if world.transactions[n].version]
+def check_world(protocol: Protocol, world: World) -> None:
+    """Promises 1, 2 and 4 as far as everybody sees them."""
+    committed = [t for t in world.transactions if t.version]
     expected = OLD
-    for number in sorted(committed, key=lambda n: world.transactions[n].version):
+    for transaction in sorted(committed, key=lambda t: t.version):
+        number = world.transactions.index(transaction)
         expected = (0 if protocol.overwrites[number] else expected) | ALL[number]
     assert world.alive == expected, "readers of the index see something that is neither old nor new"
     assert world.alive & ~world.visible == 0, "the index names a file that is not there"
@@ -271,53 +281,57 @@ def check_always(protocol: Protocol, world: World) -> None:
         assert transaction.reserved or not world.visible & ALL[number], "a file was visible before its write had won"
         if transaction.version:
             assert transaction.state in (COMMITTED, FINISHED), "a committed transaction was taken back"
-        told = world.owners[number].told if world.owners[number].step == DONE else NOTHING
+    if protocol.conflicts() and len(committed) == 2:
+        first, second = sorted(committed, key=lambda t: t.version)
+        assert first.version <= second.base, "a write committed over one that it had not seen"
+
+
+def check_told(world: World, recovered: World, owners: tuple[Actor, Actor]) -> None:
+    """Promises 3 to 5 as far as users see them: what they were told holds, now and after recovery."""
+    for owner, number in zip(owners, (0, 1), strict=True):
+        told = owner.told if owner.step == DONE else NOTHING
+        transaction = world.transactions[number]
         if told == SUCCESS:
             assert transaction.version, "success was told of a write that is not committed"
         if told in (CONFLICT, FAILURE):
             assert not transaction.version, "failure was told of a write that is committed"
+            after = recovered.transactions[number].state
+            assert after == ABORTED, "failure was told, and recovery committed the write"
         if told == CONFLICT:
             assert not transaction.reserved, "the race was lost after files had become visible"
-    if protocol.conflicts() and len(committed) == 2:
-        first, second = sorted(world.transactions, key=lambda t: t.version)
-        assert first.version <= second.base, "a write committed over one that it had not seen"
-
-
-def check_recovered(protocol: Protocol, world: World, before: World) -> None:
-    """Promises 2, 3 and 5 after recovery."""
-    check_always(protocol, world)
-    assert world.visible == world.alive, "the listing shows something other than the index"
-    for number, transaction in enumerate(world.transactions):
-        assert transaction.state in (NONE, FINISHED, ABORTED)
-        owner = before.owners[number]
-        told = owner.told if owner.step == DONE else NOTHING
         # What tasks write that outlive the recovery of their transaction is hidden, and vacuum's where the owner dies.
-        left = world.staged & ALL[number]
-        assert not (left if told else left & ~world.late), "a staged file was left"
-        if told in (CONFLICT, FAILURE):
-            assert transaction.state == ABORTED, "failure was told, and recovery committed the write"
+        left = recovered.staged & ALL[number]
+        assert not (left if told else left & ~recovered.late), "a staged file was left"
+
+
+def check_recovered(protocol: Protocol, world: World) -> None:
+    """Promises 2 and 3 after recovery."""
+    check_world(protocol, world)
+    assert world.visible == world.alive, "the listing shows something other than the index"
+    assert all(transaction.state in (NONE, FINISHED, ABORTED) for transaction in world.transactions)
 
 
 def search(protocol: Protocol) -> tuple[int, set[tuple[int, int]]]:
-    """The number of reachable worlds, and what the two users can be told; raises where a promise breaks."""
-    start = World()
+    """The number of situations, and what the two users can be told; raises where a promise breaks."""
+    start = Situation(World())
     seen, stack = {start}, [start]
     ends: set[tuple[int, int]] = set()
-    # Recovery does not depend on where owners and the recoverer are.
     recovered: dict[World, World] = {}
     while stack:
-        world = stack.pop()
-        check_always(protocol, world)
-        facts = world._replace(owners=(Actor(), Actor()), recoverer=None)
-        if facts not in recovered:
-            recovered[facts] = protocol.recovered(facts)
-        check_recovered(protocol, recovered[facts]._replace(owners=world.owners), world)
-        if all(owner.step == DONE for owner in world.owners):
-            ends.add((world.owners[0].told, world.owners[1].told))
-        for after in protocol.successors(world):
-            if after not in seen:
-                seen.add(after)
-                stack.append(after)
+        situation = stack.pop()
+        world, owners, _ = situation
+        after_recovery = recovered.get(world)
+        if after_recovery is None:
+            check_world(protocol, world)
+            after_recovery = recovered[world] = protocol.recovered(world)
+            check_recovered(protocol, after_recovery)
+        check_told(world, after_recovery, owners)
+        if owners[0].step == DONE and owners[1].step == DONE:
+            ends.add((owners[0].told, owners[1].told))
+        for following in protocol.successors(situation):
+            if following not in seen:
+                seen.add(following)
+                stack.append(following)
     return len(seen), ends
 
 
@@ -327,8 +341,8 @@ def search(protocol: Protocol) -> tuple[int, set[tuple[int, int]]]:
     ids=["append and append", "append and overwrite", "overwrite and append", "overwrite and overwrite"],
 )
 def test_no_interleaving_breaks_a_promise(overwrites: tuple[bool, bool]) -> None:
-    worlds, ends = search(Protocol(overwrites))
-    assert worlds > 10_000, "the search has not gone far"
+    situations, ends = search(Protocol(overwrites))
+    assert situations > 10_000, "the search has not gone far"
     assert (SUCCESS, SUCCESS) in ends
     assert ((SUCCESS, CONFLICT) in ends) is any(overwrites)
     assert (FAILURE, SUCCESS) in ends
