@@ -301,6 +301,21 @@ class TestPartitionCommit:
         lake.spark.sql(f"CALL lake.system.recover(table => '{table}', older_than => '0s')")
         assert [values for values, _ in streaming_policies.calls] == [{"ds": "2025-01-01", "hour": "9"}]
 
+    def test_a_query_without_a_watermark_would_wait_for_ever(self, lake: Lake, tmp_path: Path) -> None:
+        table, source = lake.table(EVENTS, "ds, hour", BY_TIME), Source(lake, tmp_path)
+        source.put(event(1, 9))
+        writer = source.stream().writeStream.option("checkpointLocation", str(tmp_path / "checkpoint"))
+        with pytest.raises(StreamingQueryException, match=r"CATALOG_EXT_INVALID_CONFIGURATION(.|\n)*withWatermark"):
+            writer.toTable(table).processAllAvailable()
+        # Options of the query go before the table's properties; that delay would now be one of the clock.
+        options = {"sink.partition-commit.trigger": "process-time", "sink.partition-commit.delay": "0s"}
+        query = writer.options(**options).toTable(table)
+        try:
+            query.processAllAvailable()
+        finally:
+            query.stop()
+        assert lake.rows(f"SELECT id FROM {table}") == [(1,)]
+
     def test_options_that_do_not_fit_are_refused_at_once(self, lake: Lake) -> None:
         with pytest.raises(AnalysisException, match="CATALOG_EXT_INVALID_CONFIGURATION"):
             lake.table("id BIGINT", "", "'sink.partition-commit.trigger' = 'partition-time'")

@@ -11,13 +11,15 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
 import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
 import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecutionContext, StreamExecution}
 import org.apache.spark.sql.streaming.StreamingQueryException
 
 /** What is known on the driver of the streaming queries that write to our tables. */
 object StreamingQueries extends Logging {
-  private val Trigger = "sink.partition-commit."
+  private val PartitionCommit = "sink.partition-commit."
+  private val Trigger = s"${PartitionCommit}trigger"
   private case class Watch(execution: StreamExecution, done: CompletableFuture[Unit])
   private val watches = new ConcurrentHashMap[UUID, Watch]
 
@@ -37,6 +39,19 @@ object StreamingQueries extends Logging {
       watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target, settings.forService))
     }
 
+  /** Refuses a query whose partitions would wait for a watermark that it never has. */
+  def checkWatermark(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit = {
+    val trigger = Option(settings.options.get(Trigger)).orElse(target.metadata.properties.get(Trigger))
+    if (trigger.exists(_.trim.equalsIgnoreCase("partition-time"))) find(spark, queryId).foreach { execution =>
+      if (!endsByItself(execution) && !execution.analyzedPlan.exists(_.isInstanceOf[EventTimeWatermark])) {
+        throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+          s"Partitions of ${target.tableName} become visible by the query's watermark ('$Trigger' = 'partition-time'), " +
+            "and this query has none: add withWatermark, use the trigger availableNow, or set the option to " +
+            "'process-time'.", Map("key" -> Trigger, "table" -> target.tableName))
+      }
+    }
+  }
+
   /** Returns when everything is committed that queries left which have ended. */
   def awaitEnds(): Unit = watches.values.asScala.filterNot(_.execution.isActive).foreach(_.done.get())
 
@@ -47,7 +62,7 @@ object StreamingQueries extends Logging {
     execution.trigger == AvailableNowTrigger || execution.trigger == OneTimeTrigger
 
   private def mayWait(target: WriteTarget, settings: WriteSettings): Boolean =
-    (target.metadata.properties.keys ++ settings.options.keySet().asScala).exists(_.startsWith(Trigger))
+    (target.metadata.properties.keys ++ settings.options.keySet().asScala).exists(_.startsWith(PartitionCommit))
 
   private def start(
       spark: SparkSession,

@@ -25,6 +25,7 @@ class CatalogExtStreamingWrite(
   private val rows = StreamingRows(target, info)
   private var running: Option[RunningWrite] = None
 
+  StreamingQueries.checkWatermark(spark, queryId, target, settings)
   StreamingQueries.watch(spark, queryId, target, settings)
 
   override def createStreamingWriterFactory(physical: PhysicalWriteInfo): StreamingDataWriterFactory = {
