@@ -13,8 +13,10 @@ import catalog_ext
 from catalog_ext.service.server import Service
 from metastore.errors import IndexNotAtHeadError
 from metastore.index import Index
-from tests.repair_cases import indexed, local_catalog, register, write
+from metastore.transactions.model import WriteKind
+from tests.repair_cases import indexed, local_catalog, register, skipped, write
 from tests.service_client import Client
+from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -111,3 +113,25 @@ def test_a_locked_index_refuses_changes_and_goes_on_answering(tmp_path: Path) ->
         other.close()
         assert len(catalog.repair_partitions("s.t").added) == 1
         assert len(indexed(catalog)) == 2
+
+
+def test_repair_beside_writes_on_every_database(catalog: Catalog, tmp_path: Path) -> None:
+    eu, us = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
+    root = tmp_path / "t"
+    write(root, f"{eu}/old.csv")
+    register(catalog, root)
+    catalog.repair_partitions("s.t")
+    crash_at("promote.after", lambda: insert(catalog, us))
+    assert list(catalog.repair_partitions("s.t").added) == []
+    assert [e.state for e in catalog.status()] == ["reserved (live)"]
+    assert [t.action for t in catalog.recover("s.t", older_than=0).transactions] == ["finished"]
+    insert(catalog, eu, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    table = catalog.load_table("s.t")
+    catalog.writes.delete(table.table_id, table.version, {"op": "=", "column": "region", "value": "eu"}, truncate=False)
+    report = catalog.repair_partitions("s.t")
+    assert [e for e in report if e.action != "skip"] == []
+    assert "vacuum removes it" in skipped(report)[f"{eu}/old.csv"]
+    assert set(indexed(catalog)) == {us}
+    assert [e.path for e in catalog.vacuum("s.t", retention=0).entries if e.path.endswith("/old.csv")]
+    assert not (root / eu).exists()
+    assert catalog.repair_partitions("s.t", strict=True).version == catalog.load_table("s.t").version
