@@ -16,7 +16,7 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.hive.connect import connect
-from metastore.hive.conversion import from_hive, from_hive_partition, to_hive
+from metastore.hive.conversion import from_hive, from_hive_partition, to_hive, to_hive_partition
 from metastore.hive.delivery import Deliverer
 from metastore.hive.follower import follow
 from metastore.identifiers import TableIdentifier
@@ -67,6 +67,24 @@ def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_
     assert (tmp_path / "moved" / "0" / "file").exists()
 
 
+def _files_are_never_deleted(client: CountingMetastore, definition: TableDefinition, location: Path) -> None:
+    """Release 4 makes a managed table an external one that purges its files: not when we drop it."""
+    identifier = TableIdentifier("sales", "managed")
+    managed = replace(
+        definition, identifier=identifier, table_type=TableType.MANAGED, location=f"file:{location}", properties={}
+    )
+    names = [f"ds=2025-01-01/region={region}/hour=1" for region in ("a", "b")]
+    for name in names:
+        (location / name).mkdir(parents=True)
+        (location / name / "file").write_text("x")
+    client.create_table(to_hive(managed))
+    table = client.get_table("sales", "managed")
+    client.add_partitions("sales", "managed", [to_hive_partition(table, name) for name in names])
+    client.drop_partitions("sales", "managed", names[:1])
+    client.drop_table("sales", "managed")
+    assert all((location / name / "file").exists() for name in names)
+
+
 @pytest.mark.slow
 def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     index = Index.open(f"sqlite:///{tmp_path}/index.db")
@@ -111,6 +129,7 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     index.commit(table.table_id, [DropPartition(name) for name in names[1:]], operation="repair", deliver=True)
     assert deliverer.deliver(timeout_s=120).error is None
     assert list(client.partition_names("sales", "trips")) == ["ds=2025-01-01/region=a b/hour=1"]
+    _files_are_never_deleted(client, definition, tmp_path / "managed")
     index.drop_table(definition.identifier, deliver=True)
     index.drop_namespace("sales", deliver=True)
     assert deliverer.deliver(timeout_s=120).pending == 0
