@@ -402,18 +402,25 @@ def by_values(
     """The rows of partitions whose typed values are those of one of the names, whatever their own names are."""
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
-    columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
     # Sorted, so that names with the same first keys come together.
     for chunk in chunks(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
-        same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
-        statement = sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
-        for row in connection.execute(statement).mappings().all():
+        for row in connection.execute(by_values_statement(table, values, clause)).mappings().all():
             version = (row["partition_id"], row["begin_version"])
             if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
                 seen.add(version)
                 yield dict(row)
+
+
+def by_values_statement(
+    table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
+    """The query of ``by_values``; it finds some rows more where values are long or many."""
+    keys = table.definition.keys
+    columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
+    same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
+    return sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
 
 
 def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:

@@ -96,12 +96,22 @@ def changes(database: Database, table_id: int, after: int, upto: int) -> pa.Reco
         VersionExpiredError: Vacuum has forgotten one of the versions.
     """
     first_file = _require_whole(database, table_id, after, upto)
+    statement = changes_statement(table_id, after, upto, first_file)
+
+    def check() -> None:
+        _require_whole(database, table_id, after, upto)
+
+    return arrow_rows.stream(database, statement, CHANGES_SCHEMA, _Positions().step, check)
+
+
+def changes_statement(table_id: int, after: int, upto: int, first_file: int | None) -> sa.Select[Any]:
+    """The query of ``changes``; ``first_file`` is the lowest number that a file of them can have, where it is known."""
     p, f = partitions.c, files.c
     in_range = [p.begin_version > after, p.begin_version <= upto]
     if first_file is not None:
         # Numbers are given out in order: the primary key passes over what a partition had before.
         in_range.append(f.file_id >= first_file)
-    statement = (
+    return (
         sa.select(
             p.partition_id, raw(p.name), raw(p.location), raw(f.path), f.size, f.modified_ms, f.n_rows,
             f.begin_version, f.file_id,
@@ -110,11 +120,6 @@ def changes(database: Database, table_id: int, after: int, upto: int) -> pa.Reco
         .where(p.table_id == table_id, f.begin_version == p.begin_version, *in_range)
         .order_by(f.begin_version, f.file_id)
     )  # fmt: skip
-
-    def check() -> None:
-        _require_whole(database, table_id, after, upto)
-
-    return arrow_rows.stream(database, statement, CHANGES_SCHEMA, _Positions().step, check)
 
 
 class _Positions:

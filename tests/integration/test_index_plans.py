@@ -14,8 +14,12 @@ from sqlalchemy.ext.compiler import compiles
 from metastore.changes import AddPartition, DropPartition
 from metastore.index import Index
 from metastore.index.engine import Database
+from metastore.index.keys import typed_values
 from metastore.index.reader import located_statement, partitions_statement, plan_statement
+from metastore.index.reservations import by_values_statement
+from metastore.index.schema import ALIVE, partitions
 from metastore.index.urls import parse_url
+from metastore.index.versions import changes_statement
 from metastore.predicates import And, Comparison, In, IsNull, Match, Operator, Or, StringMatch
 from tests.index_cases import create, data_files
 
@@ -192,6 +196,22 @@ def test_partitions_at_places_of_their_own_are_searched(explained: Explained) ->
     assert how == "SEARCH"
     # MySQL and MariaDB have no index of a part of the rows.
     assert explained.dialect == "mysql" or "end_version" in bound
+
+
+def test_the_partitions_of_a_write_are_searched(explained: Explained) -> None:
+    keys = explained.table.definition.keys
+    values = [typed_values(f"ds={FIRST + timedelta(d)}/region=r{r}/hour=3", keys) for d in range(3) for r in range(3)]
+    statement = by_values_statement(explained.table, values, partitions.c.end_version == ALIVE)
+    steps = explained.steps(statement)
+    assert [step for step in steps if step[1] == "SCAN"] == []
+    assert all("k1" in bound for _, _, bound in steps), steps
+
+
+def test_what_a_version_added_is_searched(explained: Explained) -> None:
+    version = explained.old.version
+    steps = explained.steps(changes_statement(explained.table.table_id, version, version + 1, 10_000_000))
+    assert {(name, how) for name, how, _ in steps} == {("partitions", "SEARCH"), ("files", "SEARCH")}
+    assert any(name == "partitions" and "begin_version" in bound for name, _, bound in steps), steps
 
 
 def test_without_a_filter_no_key_bounds_the_search(explained: Explained) -> None:
