@@ -260,6 +260,16 @@ def test_a_failed_creation_leaves_no_folder(empty: Stand, tmp_path: Path) -> Non
     assert not (tmp_path / "new").exists()
 
 
+def test_a_creation_with_a_partition_that_does_not_fit_is_undone(empty: Stand, tmp_path: Path) -> None:
+    empty.create(definition(tmp_path / "t"))
+    with pytest.raises(InvalidInputError):
+        empty.write({"k=1": "1\n", "k=x": "2\n"}, WriteKind.CREATE, definition=definition(tmp_path / "new", name="new"))
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(TableNotFoundError):
+        empty.table(OTHER)
+    assert [t.state for t in empty.index.list_transactions()] == [State.ABORTED]
+
+
 @pytest.mark.parametrize("external", [False, True])
 def test_a_replaced_table_has_the_new_rows_alone(empty: Stand, tmp_path: Path, external: bool) -> None:
     old = empty.create(definition(tmp_path / "t", external=external))
