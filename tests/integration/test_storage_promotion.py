@@ -189,6 +189,22 @@ def test_a_file_of_several_parts(uploads: UploadStore) -> None:
     assert entry.size == 15 * MEGABYTE
 
 
+def test_parts_with_checksums(moto_server: S3Server, bucket_on: Callable[[S3Server], str]) -> None:
+    """What S3A sends where ``fs.s3a.create.checksum.algorithm`` is set; by default its parts have an ETag alone."""
+    uploads = UploadStore(
+        Storage(s3_options(moto_server)), Location("s3a", bucket_on(moto_server), secrets.token_hex(4)), moto_server
+    )
+    target = uploads.table.join("a.parquet")
+    place = {"Bucket": target.bucket, "Key": target.key}
+    with uploads.client() as client:
+        upload_id = client.create_multipart_upload(**place, ChecksumAlgorithm="CRC32")["UploadId"]
+        answer = client.upload_part(**place, UploadId=upload_id, PartNumber=1, Body=CONTENT, ChecksumAlgorithm="CRC32")
+        assert answer["ChecksumCRC32"]
+        part = UploadedPart(1, answer["ETag"], {"ChecksumCRC32": answer["ChecksumCRC32"]})
+        promote(uploads.storage, [StagedPlace(target, len(CONTENT), upload=Upload(upload_id, (part,)))])
+        assert client.get_object(**place)["Body"].read() == CONTENT
+
+
 def test_pending_uploads_are_found_below_a_prefix_alone(uploads: UploadStore) -> None:
     beside = UploadStore(
         uploads.storage, Location("s3a", uploads.table.bucket, f"{uploads.table.key}-2"), uploads.server
