@@ -4,29 +4,22 @@ from __future__ import annotations
 
 import secrets
 from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from metastore.index import Index
 from metastore.storage.locations import Location
 from metastore.storage.store import Storage
-from metastore.transactions.partition_commit import DELAY, POLICY_KIND, TIME_PATTERN, TRIGGER
+from metastore.transactions.partition_commit import POLICY_KIND
 from tests.faults.writer import Order, Server, stand
 from tests.promotion_cases import s3_options
 from tests.repair_cases import empty_index
+from tests.streaming_cases import HOURLY, Stream
 from tests.write_cases import definition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.servers.stores import S3Server
-
-HOURLY = {
-    TRIGGER: "partition-time",
-    DELAY: "1 h",
-    TIME_PATTERN: "2025-01-01 $h:00:00",
-    POLICY_KIND: "success-file",
-}
 
 
 def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path) -> None:
@@ -36,28 +29,25 @@ def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path)
     order = Order(f"sqlite:///{tmp_path}/index.db", location, storage=s3_options(moto_server), server=server)
     with Index.open(order.index) as index:
         writer = stand(index, order)
-        writer.create(replace(definition(location, {"h": "int"}), properties=HOURLY))
+        writer.create(replace(definition(location, {"h": "int"}), properties={**HOURLY, POLICY_KIND: "success-file"}))
         storage = Storage(order.storage)
 
-        def epoch(number: int, hour: int, files: dict[str, str]) -> None:
-            at = int(datetime(2025, 1, 1, hour, tzinfo=UTC).timestamp() * 1000)
-            writer.write(files, operation="STREAMING", app_id="query", app_version=number, watermark_ms=at)
+        stream = Stream(writer)
 
         def pending() -> list[str]:
             uploads = storage.list_uploads(Location.parse(location))
             return sorted(upload.location.parent.name for upload in uploads)
 
-        epoch(0, 8, {"h=8": "a\n", "h=9": "b\n"})
+        stream.epoch(8, {"h=8": "a\n", "h=9": "b\n"})
         assert (writer.rows(), writer.listed(), pending()) == ({}, {}, ["h=8", "h=9"])
         # Neither who cleans up after dead writers nor who removes what is old may abort them.
         writer.engine.recover(older_than_s=0)
         writer.engine.vacuum(writer.table(), 0)
-        epoch(1, 9, {"h=8": "c\n", "h=12": "d\n"})
+        stream.epoch(9, {"h=8": "c\n", "h=12": "d\n"})
         assert writer.rows() == writer.listed() == {"h=8": "a\nc\n"}
         assert pending() == ["h=12", "h=9"]
         assert storage.stat(f"{location}/h=8/_SUCCESS") is not None
 
-        released = writer.engine.release(writer.table(), "query", "test", {})
-        assert released is not None
+        assert stream.end() is not None
         assert writer.rows() == writer.listed() == {"h=8": "a\nc\n", "h=9": "b\n", "h=12": "d\n"}
         assert [path for path in writer.strays() if not path.endswith("_SUCCESS")] == []

@@ -2,105 +2,37 @@
 
 from __future__ import annotations
 
-import contextlib
-from dataclasses import replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import CatalogExtError, CommitStateUnknownError, InvalidConfigurationError, InvalidValueError
-from metastore.index import Index
-from metastore.transactions.faults import POINTS, InjectedFault, armed
+from metastore.errors import InvalidConfigurationError, InvalidValueError
 from metastore.transactions.model import State, WriteKind
-from metastore.transactions.partition_commit import (
-    DELAY,
-    POLICY_CLASS,
-    POLICY_KIND,
-    TIME_PATTERN,
-    TRIGGER,
-)
-from tests.repair_cases import empty_index
-from tests.write_cases import Stand, definition
+from metastore.transactions.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
+from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from metastore.transactions.model import WriteOutcome
-
-HOURLY = {
-    TRIGGER: "partition-time",
-    DELAY: "1 h",
-    TIME_PATTERN: "2025-01-01 $h:00:00",
-    POLICY_KIND: "success-file,custom",
-    POLICY_CLASS: "json:committed",
-}
-Calls = list[tuple[dict[str, str | None], str]]
+    from tests.streaming_cases import Calls
+    from tests.write_cases import Stand
 
 
 @pytest.fixture
-def calls(monkeypatch: pytest.MonkeyPatch) -> Calls:
-    """What the custom policy was called with."""
-    made: Calls = []
-
-    def committed(values: Mapping[str, str | None], location: str) -> None:
-        made.append((dict(values), location))
-
-    monkeypatch.setattr("json.committed", committed, raising=False)
-    return made
+def made(tmp_path: Path) -> Iterator[tuple[Stand, Calls]]:
+    with hourly(tmp_path) as there:
+        yield there
 
 
 @pytest.fixture
-def stand(tmp_path: Path, calls: Calls) -> Iterator[Stand]:
-    (tmp_path / "index.db").write_bytes(empty_index())
-    with Index.open(str(tmp_path / "index.db")) as index:
-        stand = Stand(index)
-        stand.create(replace(definition(tmp_path / "t", {"h": "int"}), properties=HOURLY))
-        yield stand
+def stand(made: tuple[Stand, Calls]) -> Stand:
+    return made[0]
 
 
-class Killed(BaseException):
-    """The process ends here, as far as it can in one."""
-
-
-class Stream:
-    """A query that writes epoch after epoch."""
-
-    def __init__(self, stand: Stand, app_id: str = "query", first: int = 0) -> None:
-        self._stand = stand
-        self._epoch = first - 1
-        self.app_id = app_id
-
-    def epoch(self, watermark_hour: int, files: Mapping[str, str], **more: object) -> WriteOutcome:
-        self._epoch += 1
-        at = int(datetime(2025, 1, 1, watermark_hour, tzinfo=UTC).timestamp() * 1000)
-        return self._stand.write(
-            files, operation="STREAMING", app_id=self.app_id, app_version=self._epoch, watermark_ms=at, **more
-        )
-
-    def end(self) -> WriteOutcome | None:
-        return self._stand.engine.release(self._stand.table(), self.app_id, "test", {})
-
-
-def waiting(stand: Stand) -> list[str]:
-    return sorted({w.partition for w in stand.index.waiting_files(stand.table().table_id)})
-
-
-def announced(calls: Calls) -> list[str | None]:
-    hours = [values["h"] for values, _ in calls]
-    calls.clear()
-    return hours
-
-
-def unseen(stand: Stand) -> list[str]:
-    """Hidden files, but for those that say that a partition is whole."""
-    return [path for path in stand.strays() if not path.endswith("_SUCCESS")]
-
-
-def below(root: Path) -> set[str]:
-    """Every file and directory, up to the first hyphen of its name."""
-    return {str(path.relative_to(root)).split("-")[0] for path in root.rglob("*")}
+@pytest.fixture
+def calls(made: tuple[Stand, Calls]) -> Calls:
+    return made[1]
 
 
 def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: Calls, tmp_path: Path) -> None:
@@ -176,49 +108,6 @@ def test_other_writes_never_wait_and_have_policies_too(stand: Stand, calls: Call
     stand.write({"h=8": "new\n"}, WriteKind.OVERWRITE_PARTITIONS)
     stream.end()
     assert stand.rows() == {"h=8": "new\nstream\n", "h=9": "batch\n"}
-
-
-@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("undo")])
-def test_a_query_that_is_started_again_does_not_wait_for_a_lease(stand: Stand, point: str) -> None:
-    def die(_: str) -> None:
-        raise Killed
-
-    files = {"h=8": "a\n", "h=12": "b\n"}
-    with armed(point, die), pytest.raises((Killed, CommitStateUnknownError)):
-        Stream(stand).epoch(10, files)
-    if not stand.begin(operation="STREAMING", app_id="query", app_version=0).duplicate:
-        Stream(stand).epoch(10, files)
-    assert stand.rows() == stand.listed() == {"h=8": "a\n"}
-    Stream(stand, first=1).epoch(10, {"h=8": "c\n"})
-    Stream(stand).end()
-    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=12": "b\n"}
-    stand.engine.recover(older_than_s=0)
-    assert unseen(stand) == []
-
-
-@pytest.mark.parametrize("action", ["error", "unavailable"])
-@pytest.mark.parametrize("point", [point for point in POINTS if not point.startswith("undo")])
-def test_an_epoch_that_fails_anywhere_is_there_once_when_it_has_run_again(
-    stand: Stand, calls: Calls, point: str, action: str
-) -> None:
-    stream = Stream(stand)
-    stream.epoch(0, {"h=8": "a\n", "h=13": "b\n"})
-    files = {"h=8": "c\n", "h=9": "d\n", "h=12": "e\n"}
-    with armed(point, action), contextlib.suppress(InjectedFault, CatalogExtError):
-        stream.epoch(10, files)
-    assert stand.rows() in ({}, {"h=8": "a\nc\n", "h=9": "d\n"})
-    # As a query that is started again does it.
-    stand.engine.recover(older_than_s=0)
-    if not stand.begin(operation="STREAMING", app_id="query", app_version=1).duplicate:
-        stream = Stream(stand, first=1)
-        stream.epoch(10, files)
-    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=9": "d\n"}
-    assert waiting(stand) == ["h=12", "h=13"]
-    assert set(announced(calls)) == {"8", "9"}
-    stream.end()
-    stand.engine.recover(older_than_s=0)
-    assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=9": "d\n", "h=12": "e\n", "h=13": "b\n"}
-    assert unseen(stand) == []
 
 
 def test_a_policy_that_fails_runs_again_with_recovery(
