@@ -293,16 +293,20 @@ TYPES = {
     "CHAR(4)": ("'ab'", "ab"), "VARCHAR(9)": ("'vc'", "vc"), "DATE": ("DATE'2025-02-28'", "2025-02-28"),
     "TIMESTAMP": ("TIMESTAMP'2025-02-28 10:11:12.5'", "2025-02-28 10%3A11%3A12.5"),
     "TIMESTAMP_NTZ": ("TIMESTAMP_NTZ'2025-02-28 10:11:12'", "2025-02-28 10%3A11%3A12"), "BOOLEAN": ("true", "true"),
+    "TIME(6)": ("TIME'10:11:12'", "10%3A11%3A12"),
 }  # fmt: skip
 
 
 @requirement("SupportedDataTypes")
 def test_types_that_keys_may_have(writes: Writes) -> None:
+    # Spark 4.3 has TIME behind a switch.
+    writes.spark.conf.set("spark.sql.timeType.enabled", "true")
     for data_type, (literal, text) in TYPES.items():
         table = writes.create(f"x INT, k {data_type} NOT NULL", "k")
         writes.spark.sql(f"INSERT INTO {table} VALUES (1, {literal})")
         assert writes.folders(writes.root(table)) == [f"k={text}"], data_type
         assert writes.rows(f"SELECT x FROM {table} WHERE k = {literal}") == [(1,)], data_type
+    writes.spark.conf.unset("spark.sql.timeType.enabled")
 
 
 @requirement("SupportedDataTypes")

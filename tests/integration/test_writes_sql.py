@@ -432,6 +432,19 @@ def test_delete_goes_by_partitions(lake: Lake) -> None:
     assert lake.operations("s.deletes")[-1].upper() == "DELETE"
 
 
+def test_char_keys_are_padded_nowhere(lake: Lake) -> None:
+    table = create(lake, "chars", "id INT, x CHAR(3), c CHAR(4)", "c")
+    lake.sql(f"INSERT INTO {table} VALUES (1, 'p', 'ab'), (2, 'q', 'abcd'), (3, 'r', 'xy')")
+    lake.sql(f"INSERT OVERWRITE {table} PARTITION (c = 'ab') VALUES (4, 's')")
+    lake.sql(f"INSERT OVERWRITE {table} PARTITION (c = 'z') SELECT 1, 'p' WHERE false")
+    assert lake.partitions("s.chars") == ["c=ab", "c=abcd", "c=xy", "c=z"]
+    lake.sql(f"DELETE FROM {table} WHERE c = 'ab'")
+    lake.sql(f"TRUNCATE TABLE {table} PARTITION (c = 'xy')")
+    assert lake.rows(f"SELECT id FROM {table}") == [(2,)]
+    assert lake.partitions("s.chars") == ["c=abcd", "c=xy", "c=z"]
+    lake.check_files("s.chars")
+
+
 def test_truncate_keeps_partitions(lake: Lake) -> None:
     table = create(lake, "truncates", "id INT, a STRING, b INT", "a, b")
     lake.sql(f"INSERT INTO {table} VALUES (1, 'x', 1), (2, 'x', 2), (3, 'y', 1)")
@@ -508,6 +521,15 @@ def test_metadata_tables(lake: Lake) -> None:
     assert [(row["state"], row["version"]) for row in transactions] == [("finished", newest["version"] - 1)]
     joined = f"SELECT max(h.version) FROM {table}.history h JOIN {table}.transactions t USING (transaction)"
     assert lake.rows(joined) == [(newest["version"],)]
+    lake.sql("USE lake.s")
+    try:
+        assert lake.rows("SELECT max(version) FROM described.history") == [(newest["version"],)]
+        assert lake.refusal("SELECT * FROM nowhere.history").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+        lake.catalog.create_namespace("described")
+        lake.sql("CREATE TABLE lake.described.history (own INT)")
+        assert lake.sql("SELECT * FROM described.history").columns == ["own"]
+    finally:
+        lake.sql("USE spark_catalog.default")
     create(lake, "history", "id INT")
     assert lake.sql("SELECT * FROM lake.s.history").columns == ["id"]
     assert lake.refusal(f"INSERT INTO {table}.history VALUES (1)").getCondition() == "CATALOG_EXT_NOT_SUPPORTED"

@@ -637,6 +637,18 @@ def page() -> str:
     return (Path(__file__).parents[2] / "docs" / "spec" / "service.md").read_text(encoding="utf-8")
 
 
+def test_a_columns_default_is_kept(client: Client) -> None:
+    column = {"name": "n", "type": "int", "nullable": False, "comment": None, "default": "1 + 1"}
+    created = client.call(
+        "tables/create", namespace="s", name="defaults", table_type="MANAGED", format="parquet",
+        columns=[column], partition_columns=[column | {"name": "k"}, {"name": "plain", "type": "string"}],
+    )  # fmt: skip
+    assert created.status == 200, created.body
+    loaded = client.load("defaults")
+    assert (loaded["columns"], loaded["partition_columns"][0]) == ([column], column | {"name": "k"})
+    assert "default" not in loaded["partition_columns"][1]
+
+
 def test_the_page_names_every_operation_and_no_other(page: str) -> None:
     table = page.partition("## Operations")[2].partition("**A table**")[0]
     assert set(re.findall(r"^\| `([a-z/]+)` \|", table, re.MULTILINE)) == OPERATIONS

@@ -48,8 +48,7 @@ class CatalogExtCatalog extends StagingTableCatalog with SupportsNamespaces with
   override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = namespaces.drop(namespace, cascade)
 
   override def listTables(namespace: Array[String]): Array[Identifier] = tables.list(namespace)
-  override def loadTable(ident: Identifier): Table =
-    tables.load(ident)
+  override def loadTable(ident: Identifier): Table = tables.load(ident)
   // The target of a statement that writes.
   override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
     tables.loadForWrite(ident, privileges.asScala.toSet)

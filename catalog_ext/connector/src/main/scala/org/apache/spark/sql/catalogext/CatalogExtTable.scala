@@ -23,35 +23,34 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` leaves them out;
  * declared ones follow the data columns.
  *
- * @param forWrite whether this is the target of a statement: then all partition columns follow the data columns
+ * @param target where this is the target of a statement: its columns, the partition columns behind the data columns
  */
 class CatalogExtTable(
     val catalogName: String,
     val metadata: TableMetadata,
     val client: ServiceClient,
     virtualColumnsShown: Boolean,
-    forWrite: Boolean = false)
+    target: Option[StructType] = None)
   extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns
   with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
 
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
   private lazy val partitions = new TablePartitions(client, metadata)
+  private val keysAreColumns = metadata.declared || target.isDefined
   private def deletion = new PartitionDeletion(client, metadata, partitions)
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
-  override def schema(): StructType =
-    if (forWrite) metadata.writeSchema
-    else if (metadata.declared) StructType(metadata.columns ++ visibleKeys)
-    else metadata.columns
+  override def schema(): StructType = target.getOrElse(
+    if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)
 
   // For virtual keys Spark would look for the columns in schema() and fail.
   override def partitioning(): Array[Transform] =
-    if (metadata.declared || forWrite) visibleKeys.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)))
+    if (keysAreColumns) visibleKeys.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)))
     else Array.empty
 
   override def metadataColumns(): Array[MetadataColumn] = {
-    val keys = if (metadata.declared || forWrite || !virtualColumnsShown) Nil else visibleKeys.toSeq
+    val keys = if (keysAreColumns || !virtualColumnsShown) Nil else visibleKeys.toSeq
     (keys.map(key => VirtualColumn(
       key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) :+
       VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray

@@ -1,6 +1,7 @@
 package org.apache.spark.sql.catalogext
 
 import java.util
+import java.util.Locale
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -70,9 +71,15 @@ object MetadataTable {
 
   /** The table and the name of its metadata table, where `ident` is of that form. Real namespaces have one level. */
   def named(ident: Identifier): Option[(Identifier, String)] = {
-    val name = ident.name().toLowerCase(java.util.Locale.ROOT)
+    val name = ident.name().toLowerCase(Locale.ROOT)
     Option.when(ident.namespace().length == 2 && Schemas.contains(name)) {
       (Identifier.of(ident.namespace().take(1), ident.namespace()(1)), name)
     }
   }
+
+  /** The same where `ident` leaves out `namespace`: no namespace is meant where one has a table of that name. */
+  def namedFrom(namespace: Array[String], ident: Identifier): Option[(Identifier, String)] =
+    if (namespace.length == 1 && ident.namespace().length == 1) {
+      named(Identifier.of(namespace ++ ident.namespace(), ident.name()))
+    } else None
 }

@@ -10,6 +10,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
+import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog, TableChange, TableInfo,
   TableWritePrivilege}
 import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
@@ -30,20 +31,38 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       .items("tables").map(node => Identifier.of(namespace, node.asText())).toArray
   }
 
-  /** The table, or one of its metadata tables (`sales.trips.history`). */
-  def load(ident: Identifier): Table =
-    MetadataTable.named(ident).fold[Table](table(metadata(ident))) { case (of, name) =>
-      new MetadataTable(catalogName, metadata(of), client, name)
+  /** The table, or one of its metadata tables: `sales.trips.history`, and `trips.history` after USE. */
+  def load(ident: Identifier): Table = MetadataTable.named(ident).map(metadataTable).getOrElse {
+    try table(metadata(ident)) catch {
+      case e: NoSuchTableException =>
+        MetadataTable.namedFrom(currentNamespace, ident).map(metadataTable).getOrElse(throw e)
     }
+  }
+
+  private def metadataTable(named: (Identifier, String)): Table =
+    new MetadataTable(catalogName, metadata(named._1), client, named._2)
+
+  /** Where names without a namespace lie; empty while another catalog is the current one. */
+  private def currentNamespace: Array[String] = {
+    val manager = classic.SparkSession.active.sessionState.catalogManager
+    if (manager.currentCatalog.name() == catalogName) manager.currentNamespace else Array.empty
+  }
 
   /** The table with its partition columns after the data columns, for statements that write. */
   def loadForWrite(ident: Identifier, privileges: Set[TableWritePrivilege]): Table = {
     if (MetadataTable.named(ident).isDefined) throw ConnectorErrors.notSupported(
       s"$catalogName.$ident is a metadata table, which nobody writes.")
     val loaded = metadata(ident)
-    if (privileges.contains(TableWritePrivilege.INSERT)) refuseHiddenKeys(loaded)
+    val columns = if (privileges.contains(TableWritePrivilege.INSERT)) {
+      refuseHiddenKeys(loaded)
+      loaded.writeSchema
+    } else {
+      // Only named in conditions; what Spark puts around a CHAR column, a DELETE of its own cannot take.
+      val keys = PartitionColumns.visible(loaded, SQLConf.get.resolver)
+      StructType((loaded.columns ++ keys).map(f => f.copy(dataType = PartitionColumns.plain(f.dataType))))
+    }
     new CatalogExtTable(
-      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), forWrite = true)
+      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), Some(columns))
   }
 
   /** Which of the two columns a row's value is for, nothing says. */
@@ -64,7 +83,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   def exists(ident: Identifier): Boolean = try {
-    load(ident)
+    metadata(MetadataTable.named(ident).fold(ident)(_._1))
     true
   } catch {
     case _: NoSuchTableException => false
