@@ -193,9 +193,8 @@ def test_a_bounded_list_searches(explained: Explained, case: str) -> None:
 
 def test_partitions_at_places_of_their_own_are_searched(explained: Explained) -> None:
     ((_, how, bound),) = explained.steps(located_statement(explained.table))
-    assert how == "SEARCH"
-    # MySQL and MariaDB have no index of a part of the rows.
-    assert explained.dialect == "mysql" or "end_version" in bound
+    # MySQL and MariaDB have no index of a part of the rows: they read as many as they think best.
+    assert explained.dialect == "mysql" or (how == "SEARCH" and "end_version" in bound)
 
 
 def test_the_partitions_of_a_write_are_searched(explained: Explained) -> None:
