@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext import write_conf
 from catalog_ext.partition_strategy import check_reachable
 from catalog_ext.registration import warn_of_overlap
+from catalog_ext.repair.observe import storable
 from metastore.errors import InvalidInputError, TableNotFoundError
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import bind
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from metastore.model import Table, TableDefinition
     from metastore.transactions.model import BegunWrite, WriteOutcome
 
+_LONGEST_OPERATION = 64
 _OF_TRANSACTION = (write_conf.TRANSACTION_LEASE, write_conf.STAGING_DIR, write_conf.OVERWRITE_MODE)
 """Settings that a transaction takes over when it begins."""
 
@@ -46,6 +48,13 @@ class Batch:
     options: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        if len(self.operation) > _LONGEST_OPERATION or not all(
+            storable(t) for t in (self.operation, self.app_id or "")
+        ):
+            raise InvalidInputError(
+                f"The operation and the option {write_conf.TXN_APP_ID.key!r} of a write are text that a database can "
+                f"keep, without NUL, and the former has at most {_LONGEST_OPERATION} characters."
+            )
         if (self.app_id is None) is not (self.app_version is None):
             raise InvalidInputError(
                 f"The options {write_conf.TXN_APP_ID.key!r} and {write_conf.TXN_VERSION.key!r} are given together, or "

@@ -7,8 +7,10 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.service.messages import Request, definition_json, table_json
-from metastore.errors import InvalidInputError
+from metastore.errors import InvalidInputError, InvalidPartitionNameError
+from metastore.index.serialization import storable
 from metastore.model import TableDefinition
+from metastore.names import MAX_VALUE_LENGTH, partition_values
 from metastore.transactions.model import ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
 
 if TYPE_CHECKING:
@@ -59,8 +61,8 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
 
 def _file(file: Request) -> StagedFile:
     staged = StagedFile(
-        file.text("partition"),
-        file.text("name"),
+        _partition(file.text("partition")),
+        storable(file.text("name"), "file"),
         file.count("size"),
         file.optional_count("rows"),
         {column: _statistics(item) for column, item in file.mapping("statistics").items()},
@@ -68,6 +70,18 @@ def _file(file: Request) -> StagedFile:
     )
     file.finish()
     return staged
+
+
+def _partition(name: str) -> str:
+    """The partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
+    for value in partition_values(storable(name, "partition")):
+        if value is not None and len(value) > MAX_VALUE_LENGTH:
+            raise InvalidPartitionNameError(
+                f"A value of the partition {name[:80]!r}… has {len(value)} characters; at most {MAX_VALUE_LENGTH} can "
+                "be kept.",
+                {"partition": name[:200]},
+            )
+    return name
 
 
 def _statistics(item: object) -> ColumnStatistics:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -210,6 +211,29 @@ def test_an_aborted_write_leaves_nothing(writer: Writer, catalog: Catalog, root:
     assert "the job failed" in late.error["message"]
 
 
+@pytest.mark.parametrize(
+    "partition",
+    [
+        "", "ds=2025-01-01", "ds=2025-01-01/region=eu/x=1", "region=eu/ds=2025-01-01", "ds=2025-13-01/region=eu",
+        "../outside", "ds=2025-01-01/region=eu/..", "ds=2025-01-01/region=\x00", "ds=2025-01-01/region=\ud800",
+        "ds=2025-01-01/region=" + "x" * 2000,
+    ],
+)  # fmt: skip
+def test_a_partition_that_is_none_of_the_tables_is_refused_and_leaves_nothing(
+    writer: Writer, catalog: Catalog, root: Path, tmp_path: Path, partition: str
+) -> None:
+    begun = writer.begun()
+    # Where the file system has such a directory, the file is there all the same.
+    at = US if partition.isprintable() is False or len(partition) > 255 else partition
+    file = {**writer.stage(begun, at), "partition": partition}
+    answer = writer.commit(begun, file)
+    assert (answer.status, answer.error["code"][:19]) == (400, "CATALOG_EXT_INVALID"), answer.body
+    assert catalog.list_transactions("s.t")[0].state in ("aborted", "open")
+    catalog.recover(older_than=0)
+    assert indexed(catalog) == visible(root) == {EU: {"old.csv": 1}}
+    assert {name for name in os.listdir(tmp_path) if not name.startswith("index.db")} == {"t"}
+
+
 def test_a_conflict_is_retryable_and_leaves_nothing(writer: Writer, catalog: Catalog, root: Path) -> None:
     slow = writer.begun("overwrite_partitions")
     file = writer.stage(slow, EU)
@@ -286,6 +310,9 @@ def test_a_definition_is_checked_as_by_create_table(writer: Writer, changed: dic
         ("append", {"options": {"staging-dir": "visible"}}, 400),
         ("append", {"options": {"transaction.lease": "soon"}}, 400),
         ("append", {"nonsense": 1}, 400),
+        ("append", {"operation": "x" * 65}, 400),
+        ("append", {"operation": "\x00"}, 400),
+        ("append", {"app_id": "\ud800", "app_version": 1}, 400),
         ("create", {}, 400),
         ("overwrite", {"predicate": {"op": "=", "column": "x", "value": "1"}}, 400),
         ("overwrite", {"predicate": 7}, 400),
