@@ -253,7 +253,7 @@ class Transactions:
             CatalogExtError: The write failed and is undone.
         """
         started = time.monotonic()
-        transaction = self._index.load_transaction(transaction_id)
+        transaction = self._loaded(transaction_id)
         if transaction.state is State.OPEN:
             decided = self._decide(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
             if isinstance(decided, WriteOutcome):
@@ -288,11 +288,14 @@ class Transactions:
         except BaseException as error:
             self._give_up(transaction, error)
             raise
-        for _ in self._attempts(transaction):
+        for _ in self._attempts(transaction.transaction_id, transaction.table):
             try:
                 fault_point("reserve.before")
                 known = self._index.reserve(transaction.transaction_id, plan)
                 fault_point("reserve.after")
+                if known is None:
+                    # Not what was sent: where the call was repeated, the plan of the first one holds.
+                    return self._index.load_transaction(transaction.transaction_id)
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is reserved: %s", error.message)
                 continue
@@ -300,9 +303,7 @@ class Transactions:
                 if self._give_up(transaction, error):
                     raise
                 # It has been reserved all the same, or nobody can tell.
-                raise _unknown(transaction, _reason(error)) from error
-            if known is None:
-                return replace(transaction, plan=plan, state=State.RESERVED)
+                raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
             self._give_up(transaction, TransactionStateError("its batch is committed already"))
             return WriteOutcome(
                 transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
@@ -310,7 +311,22 @@ class Transactions:
             )  # fmt: skip
         raise AssertionError("the attempts end by raising")
 
-    def _attempts(self, transaction: Transaction) -> Iterator[int]:
+    def _loaded(self, transaction_id: str) -> Transaction:
+        """The transaction, which may be reserved or committed already: an index that is away is waited for.
+
+        Raises:
+            CommitStateUnknownError: It stays away.
+            TransactionNotFoundError: There is no such transaction.
+        """
+        for _ in self._attempts(transaction_id):
+            try:
+                fault_point("commit.called")
+                return self._index.load_transaction(transaction_id)
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is to be committed: %s", error.message)
+        raise AssertionError("the attempts end by raising")
+
+    def _attempts(self, transaction_id: str, table: str | None = None) -> Iterator[int]:
         """Counts attempts, with pauses between them, until ``commit.unknown-timeout``.
 
         Raises:
@@ -321,13 +337,13 @@ class Transactions:
         while True:
             yield attempt
             if time.monotonic() >= deadline:
-                raise _unknown(transaction, "the index database does not answer")
+                raise _unknown(transaction_id, table, "the index database does not answer")
             self._pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
             attempt += 1
 
     def _forward(self, transaction: Transaction) -> Transaction:
         """The transaction, committed; the owner's way through ``Steps.forward``."""
-        for attempt in self._attempts(transaction):
+        for attempt in self._attempts(transaction.transaction_id, transaction.table):
             try:
                 if attempt:
                     transaction = self._index.load_transaction(transaction.transaction_id)
@@ -337,7 +353,7 @@ class Transactions:
             except Undone as undone:
                 raise undone.reason from undone
             except Exception as error:
-                raise _unknown(transaction, _reason(error)) from error
+                raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
         raise AssertionError("the attempts end by raising")
 
     def _deliver(self, transaction: Transaction) -> int:
@@ -500,12 +516,13 @@ def _reason(error: BaseException) -> str:
     return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
 
 
-def _unknown(transaction: Transaction, why: str) -> CommitStateUnknownError:
+def _unknown(transaction_id: str, table: str | None, why: str) -> CommitStateUnknownError:
+    of_table = f" to table {table}" if table else ""
     return CommitStateUnknownError(
-        f"Whether the write {transaction.transaction_id} to table {transaction.table} is committed is not known yet: "
-        f"{why}. Nothing of it was deleted. Do not run the statement again before "
-        "recover (by the next writer of the table, or by 'catalog-ext recover') has seen the transaction through.",
-        {"transaction": transaction.transaction_id, "table": transaction.table},
+        f"Whether the write {transaction_id}{of_table} is committed is not known yet: {why}. Nothing was deleted. "
+        "Do not run the statement again before recover (by the next writer of the table, or by 'catalog-ext recover') "
+        "has seen the transaction through.",
+        {"transaction": transaction_id, **({"table": table} if table else {})},
     )
 
 

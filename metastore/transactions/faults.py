@@ -21,7 +21,7 @@ ENVIRONMENT = "CATALOG_EXT_FAULT"
 
 POINTS = (
     "begin.before", "begin.after",
-    "stage.before", "stage.after",
+    "commit.called", "stage.before", "stage.after",
     "check.before", "check.after",
     "reserve.before", "reserve.after",
     "promote.before", "promote.file", "promote.after",

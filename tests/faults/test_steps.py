@@ -65,7 +65,7 @@ def test_an_error_at_every_step(stand: Stand, tmp_path: Path, name: str, action:
             assert told == "success", point
         elif point in DECIDED:
             assert told == "unknown", point
-        elif point == "reserve.before":
+        elif point in ("commit.called", "reserve.before"):
             # Of an index that is away nobody can tell whether it has heard the request.
             assert told == ("unknown" if action == "unavailable" else "failure")
         else:
@@ -85,7 +85,9 @@ def test_an_error_while_undoing(stand: Stand, tmp_path: Path, point: str, action
     OVERWRITE.check(stand, "failure")
 
 
-@pytest.mark.parametrize("point", ["reserve.before", "reserve.after", "promote.file", "commit.before", "commit.after"])
+@pytest.mark.parametrize(
+    "point", ["commit.called", "reserve.before", "reserve.after", "promote.file", "commit.before", "commit.after"]
+)
 def test_an_index_that_comes_back_in_time_is_no_error(stand: Stand, tmp_path: Path, point: str) -> None:
     pauses: list[float] = []
     case = Stand(stand.index, stand.storage, {"unknown_timeout_s": 60.0, "pause": pauses.append})
