@@ -439,7 +439,8 @@ class Storage:
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            return self.translate(error, location, "delete")
+            # No file has a name that no file can have.
+            return None if error.errno == errno.ENAMETOOLONG else self.translate(error, location, "delete")
         return None
 
     def _remove_if_empty(self, directory: Location) -> bool:
@@ -453,6 +454,8 @@ class Storage:
         except OSError as error:
             if error.errno in _NOT_EMPTY:
                 return False
+            if error.errno == errno.ENAMETOOLONG:
+                return True
             raise self.translate(error, directory, "remove the empty directory") from error
         return True
 

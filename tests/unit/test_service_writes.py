@@ -234,6 +234,15 @@ def test_a_partition_that_is_none_of_the_tables_is_refused_and_leaves_nothing(
     assert {name for name in os.listdir(tmp_path) if not name.startswith("index.db")} == {"t"}
 
 
+def test_a_name_that_the_store_cannot_have_is_undone_whole(writer: Writer, catalog: Catalog, root: Path) -> None:
+    begun = writer.begun()
+    file = {**writer.stage(begun, US), "partition": f"ds=2025-01-01/region={'x' * 300}"}
+    answer = writer.commit(begun, file)
+    assert answer.error["code"] == "CATALOG_EXT_STAGED_FILE_MISSING"
+    assert catalog.list_transactions("s.t")[0].state == "aborted"
+    assert indexed(catalog) == visible(root) == {EU: {"old.csv": 1}}
+
+
 def test_a_conflict_is_retryable_and_leaves_nothing(writer: Writer, catalog: Catalog, root: Path) -> None:
     slow = writer.begun("overwrite_partitions")
     file = writer.stage(slow, EU)
