@@ -95,7 +95,8 @@ private[catalogext] class PlannedRows(tableLocation: String, batch: VectorSchema
   /** The file. Its path is text as on the store, never percent-encoded: what Hadoop's Path(String) takes. */
   def status(row: Int, directory: String): FileStatus =
     new FileStatus(
-      sizes.get(row), false, 1, PlannedRows.NoBlockSize, modified.get(row), new Path(join(directory, string(paths, row))))
+      sizes.get(row), false, 1, PlannedRows.NoBlockSize, modified.get(row),
+      new Path(join(directory, string(paths, row))))
 
   private def string(vector: VarCharVector, row: Int): String =
     new String(vector.get(row), java.nio.charset.StandardCharsets.UTF_8)

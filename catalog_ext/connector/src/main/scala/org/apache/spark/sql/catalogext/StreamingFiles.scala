@@ -119,8 +119,8 @@ class StreamingFiles(
     val (version, operation) = change
     val name = s"$catalogName.${table.qualifiedName}"
     ConnectorErrors.runtime(ConnectorErrors.StreamChanged,
-      s"Version $version of table $name ($operation) removed files, and a stream that has read their rows cannot take " +
-        s"them back. Set the option '${StreamingFiles.SkipChangeCommits}' to true to pass over versions that remove " +
+      s"Version $version of table $name ($operation) removed files, and a stream that has read their rows cannot " +
+        s"take them back. Set the option '${StreamingFiles.SkipChangeCommits}' to true to pass over versions that remove " +
         "files, those that replace them by others too; or start the query with a new checkpoint.",
       Map("table" -> name, "version" -> version.toString, "operation" -> operation))
   }

@@ -29,7 +29,8 @@ object StreamingQueries extends Logging {
       .fold(0L)(_.offsetSeqMetadata.batchWatermarkMs)
 
   /**
-   * Sees to it that partitions which still wait when the query ends by itself are committed: its end is the end of time.
+   * Sees to it that partitions which still wait when the query ends by itself are committed: its end is the end of
+   * time.
    *
    * Spark tells a sink of no query's end. A thread waits for it, and `awaitEnds` lets readers of this driver see what
    * it commits.
@@ -45,8 +46,8 @@ object StreamingQueries extends Logging {
     if (trigger.exists(_.trim.equalsIgnoreCase("partition-time"))) find(spark, queryId).foreach { execution =>
       if (!endsByItself(execution) && !execution.analyzedPlan.exists(_.isInstanceOf[EventTimeWatermark])) {
         throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-          s"Partitions of ${target.tableName} become visible by the query's watermark ('$Trigger' = 'partition-time'), " +
-            "and this query has none: add withWatermark, use the trigger availableNow, or set the option to " +
+          s"Partitions of ${target.tableName} become visible by the query's watermark ('$Trigger' = " +
+            "'partition-time'), and this query has none: add withWatermark, use the trigger availableNow, or set the option to " +
             "'process-time'.", Map("key" -> Trigger, "table" -> target.tableName))
       }
     }
@@ -91,8 +92,8 @@ object StreamingQueries extends Logging {
     }
   } catch {
     case _: StreamingQueryException => // It failed; whoever restarts it goes on.
-    case NonFatal(e) => logError(s"Query ${execution.id} has ended, but partitions of ${target.tableName} that waited " +
-      "for their time could not be committed. They are committed when the query is run again to its end.", e)
+    case NonFatal(e) => logError(s"Query ${execution.id} has ended, but partitions of ${target.tableName} that " +
+      "waited for their time could not be committed. They are committed when the query is run again to its end.", e)
   }
 
   /** A query that was stopped has been in the middle of a batch, or has one that was not run. */

@@ -27,7 +27,9 @@ object StreamingRows {
     val table = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
       StructType(target.metadata.partitionColumns ++ target.metadata.columns))
     val columns = info.schema().map(field => fitted(target, table, field)).toArray
-    val fits = columns.zip(info.schema()).forall { case (to, from) => to.dataType == from.dataType && (to.nullable || !from.nullable) }
+    val fits = columns.zip(info.schema()).forall { case (to, from) =>
+      to.dataType == from.dataType && (to.nullable || !from.nullable)
+    }
     new StreamingRows(
       new FittedWriteInfo(info, StructType(columns)),
       Option.when(!fits)(RowConversion(info.schema(), StructType(columns), SQLConf.get.sessionLocalTimeZone)))
@@ -58,11 +60,14 @@ private class FittedWriteInfo(inner: LogicalWriteInfo, fitted: StructType) exten
 
 /** Casts rows from one schema to another of the same columns, on the executors. */
 case class RowConversion(from: StructType, to: StructType, zone: String) {
-  def projection: UnsafeProjection = UnsafeProjection.create(from.zip(to).zipWithIndex.map { case ((source, target), i) =>
-    val value: Expression = BoundReference(i, source.dataType, source.nullable)
+  def projection: UnsafeProjection = UnsafeProjection.create(
+    from.zip(to).zipWithIndex.map { case ((source, target), i) => converted(i, source, target) })
+
+  private def converted(i: Int, source: StructField, target: StructField): Expression = {
+    val value = BoundReference(i, source.dataType, source.nullable)
     val cast = if (source.dataType == target.dataType) value else Cast(value, target.dataType, Some(zone))
     if (source.nullable && !target.nullable) AssertNotNull(cast, Seq(s"column '${target.name}'")) else cast
-  })
+  }
 }
 
 private class ConvertingWriter(inner: DataWriter[InternalRow], conversion: RowConversion)

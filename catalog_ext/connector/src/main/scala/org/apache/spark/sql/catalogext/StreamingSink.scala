@@ -53,10 +53,11 @@ class CatalogExtStreamingWrite(
     val request = obj("namespace" -> text(target.metadata.namespace), "name" -> text(target.metadata.name))
     val now = TableMetadata.fromJson(ServiceException.translating(target.client.call("tables/load", request)))
     val before = target.metadata
-    if (now.tableId != before.tableId || now.columns != before.columns || now.partitionColumns != before.partitionColumns)
-      throw ConnectorErrors.runtime(ConnectorErrors.StreamChanged,
-        s"Table ${target.tableName} has other columns than when the query started, or is another table. Restart the " +
-          "query.", Map("table" -> target.tableName))
+    val same = now.tableId == before.tableId && now.columns == before.columns &&
+      now.partitionColumns == before.partitionColumns
+    if (!same) throw ConnectorErrors.runtime(ConnectorErrors.StreamChanged,
+      s"Table ${target.tableName} has other columns than when the query started, or is another table. Restart the " +
+        "query.", Map("table" -> target.tableName))
     now
   }
 }
