@@ -101,17 +101,18 @@ HIVE_COMPATIBLE: Setting[bool] = Setting(
 WRITE_DISTRIBUTION_MODE: Setting[str] = Setting(
     "write.distribution-mode",
     "auto",
-    "How rows are brought together before a write of several partitions: by what is cheapest, by a shuffle on the "
-    "partition columns, or not at all.",
+    "Whether a shuffle brings the rows of a partition to one task, for fewer files (`hash`), or every task writes the "
+    "partitions that it has rows of (`none`); `auto` is the cheapest, today `none`.",
     "`auto`, `hash` or `none`",
     word("auto", "hash", "none"),
     _WRITE,
 )
 WRITE_MAX_OPEN_WRITERS: Setting[int] = Setting(
     "write.max-open-writers",
-    "16",
-    "Files that one task keeps open for different partitions before it sorts the rest of its rows; where it is not "
-    "given, `spark.sql.maxConcurrentOutputFileWriters` goes before the default.",
+    "0",
+    "Files that one task keeps open for different partitions before it sorts the rest of its rows; 0 is to sort all of "
+    "them, which is the cheapest as a rule. Where it is not given, `spark.sql.maxConcurrentOutputFileWriters` goes "
+    "before the default.",
     "a whole number from 0",
     long_integer,
     _WRITE,

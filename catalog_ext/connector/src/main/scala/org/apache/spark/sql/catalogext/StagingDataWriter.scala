@@ -1,5 +1,6 @@
 package org.apache.spark.sql.catalogext
 
+import java.io.IOException
 import java.util.{Date, LinkedHashMap => JLinkedHashMap}
 
 import scala.jdk.CollectionConverters._
@@ -57,8 +58,6 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   private var sorter: UnsafeExternalRowSorter = _
   private val partitions = new java.util.HashSet[String]
   private var counter = 0
-  // A failed writer's files are not closed twice.
-  private var failed = false
 
   override def write(row: InternalRow): Unit = {
     val key = keyOf(row)
@@ -131,10 +130,11 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
     open.values.asScala.toSeq.foreach(finish)
   }
 
+  /** A file whose writer failed is not closed again. */
   private def broken(file: OpenFile, e: Throwable): Throwable = {
-    failed = true
+    open.remove(file.key)
     e match {
-      case io: java.io.IOException => WriteErrors.storage(job.tableName, file.path, io)
+      case io: IOException => WriteErrors.storage(job.tableName, file.path, io)
       case other => other
     }
   }
@@ -163,7 +163,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   }
 
   override def abort(): Unit = {
-    if (!failed) open.values.asScala.foreach { file =>
+    open.values.asScala.foreach { file =>
       try file.writer.close() catch {
         case NonFatal(e) => logWarning(s"File ${file.path} of an aborted task was not closed", e)
       }

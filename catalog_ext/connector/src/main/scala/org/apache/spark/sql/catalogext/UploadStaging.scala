@@ -51,6 +51,8 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
     val file = new File(new Path(path).toUri.getPath)
     val target = new Path(job.places.path(partition, name))
+    // One that failed ends the task now, and not when all of its rows are written.
+    reports.filter(_.isDone).foreach(result)
     slots.acquire()
     reports += threads.submit(() => {
       try send(partition, name, file, target, rows) finally {
@@ -69,9 +71,10 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
         "id" -> text(upload.id), "parts" -> arr(parts.map(_.json))))
     }
 
-  override def commit(): JsonNode = arr(reports.map { report =>
+  private def result(report: Future[JsonNode]): JsonNode =
     try report.get() catch { case e: ExecutionException => throw e.getCause }
-  })
+
+  override def commit(): JsonNode = arr(reports.map(result))
 
   override def abort(): Unit = if (used) {
     threads.shutdownNow()

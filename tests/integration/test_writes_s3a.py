@@ -1,0 +1,132 @@
+"""Writes by Spark through S3A, on two S3 servers: uploads that nobody completes before the commit, and none left."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+
+import catalog_ext
+from catalog_ext import session as sessions
+from metastore.storage.locations import Location
+from metastore.transactions.faults import armed
+from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.promotion_cases import files_below
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from catalog_ext.catalog import Catalog
+    from tests.servers.stores import S3Server
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+SPREAD = "SELECT id x, concat('k ', id % 3) k FROM range(0, 30, 1, 2)"
+LARGE = "SELECT /*+ REPARTITION(1) */ id x, concat(uuid(), uuid(), uuid()) k FROM range(170000)"
+
+
+@dataclass(frozen=True)
+class Remote:
+    spark: SparkSession
+    catalog: Catalog
+    server: S3Server
+    bucket: str
+
+    def place(self, table: str) -> Location:
+        return Location.parse(f"s3a://{self.bucket}/{table}")
+
+    def pending(self, table: str) -> list[str]:
+        return sorted(str(upload.location) for upload in self.catalog.storage.list_uploads(self.place(table)))
+
+    def visible(self, table: str) -> list[str]:
+        return sorted(files_below(self.catalog.storage, self.place(table)))
+
+    def indexed(self, table: str) -> list[str]:
+        names = self.spark.sql(f"SELECT DISTINCT k, _metadata.file_name FROM lake.w.{table}").collect()
+        return sorted(f"k={k}/{name}" for k, name in names)
+
+
+@pytest.fixture(scope="module", params=["s3_server", "moto_server"])
+def remote(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
+    server: S3Server = request.getfixturevalue(request.param)
+    folder = tmp_path_factory.mktemp("s3a")
+    bucket = server.make_bucket(f"writes-{request.param.replace('_', '-')}")
+    storage = {
+        "endpoint": server.endpoint, "access_key": server.access_key, "secret_key": server.secret_key,
+        "region": server.region, "path_style": "true",
+    }  # fmt: skip
+    builder = small_builder().config("spark.hadoop.fs.s3a.multipart.size", "5M")
+    builder = catalog_ext.configure(
+        builder, catalog="lake", warehouse=f"s3a://{bucket}/warehouse", index=str(folder / "index.db"),
+        metastore=None, storage=storage,
+    )  # fmt: skip
+    with fresh_session(builder) as spark:
+        spark.sql("CREATE NAMESPACE lake.w")
+        yield Remote(spark, sessions.active_catalog("lake"), server, bucket)
+    sessions.stop("lake")
+
+
+def make(remote: Remote, table: str, columns: str = "x BIGINT, k STRING", keys: str = "PARTITIONED BY (k)") -> None:
+    remote.spark.sql(f"CREATE TABLE lake.w.{table} ({columns}) USING parquet {keys} LOCATION '{remote.place(table)}'")
+
+
+def test_uploads_are_completed_by_the_commit(remote: Remote) -> None:
+    make(remote, "t")
+    seen: list[tuple[int, int]] = []
+
+    def look(point: str) -> None:
+        seen.append((len(remote.pending("t")), len(remote.visible("t"))))
+
+    before = remote.server.counts()
+    with armed("reserve.before", look):
+        remote.spark.sql(f"INSERT INTO lake.w.t {SPREAD}")
+    sent = remote.server.counts() - before
+    # SeaweedFS shows the directories of pending uploads; there is no file in them.
+    assert seen == [(6, 0)]
+    assert (sent["CREATE_UPLOAD"], sent["UPLOAD_PART"], sent["COMPLETE_UPLOAD"]) == (6, 6, 6)
+    assert remote.pending("t") == []
+    assert remote.visible("t") == remote.indexed("t")
+    assert len(remote.visible("t")) == 6
+    written = sorted(tuple(row) for row in remote.spark.sql("SELECT * FROM lake.w.t").collect())
+    assert written == sorted(tuple(row) for row in remote.spark.sql(SPREAD).collect())
+
+    remote.spark.sql("INSERT OVERWRITE lake.w.t VALUES (99, 'k 1')")
+    assert remote.visible("t") == remote.indexed("t")
+    assert [tuple(row) for row in remote.spark.sql("SELECT x FROM lake.w.t WHERE k = 'k 1'").collect()] == [(99,)]
+    assert remote.pending("t") == []
+
+
+def test_a_large_file_goes_in_parts(remote: Remote) -> None:
+    make(remote, "large", "x BIGINT, k STRING", "")
+    before = remote.server.counts()
+    remote.spark.sql(f"INSERT INTO lake.w.large {LARGE}")
+    sent = remote.server.counts() - before
+    table = remote.catalog.load_table("w.large")
+    assert table.totals.bytes > 12_000_000
+    assert sent["UPLOAD_PART"] == -(-table.totals.bytes // (5 << 20)) >= 3
+    assert (sent["CREATE_UPLOAD"], sent["COMPLETE_UPLOAD"]) == (1, 1)
+    assert remote.spark.sql("SELECT count(*), sum(x), count(DISTINCT k) FROM lake.w.large").first() == (
+        170_000, 14_449_915_000, 170_000,
+    )  # fmt: skip
+
+
+def test_nothing_is_left_of_writes_that_fail(remote: Remote) -> None:
+    make(remote, "failing")
+    remote.spark.sql("INSERT INTO lake.w.failing VALUES (1, 'old')")
+    old = remote.visible("failing")
+    value = "IF(id = 29, '__HIVE_DEFAULT_PARTITION__', concat('k', id % 3))"
+    with pytest.raises(PySparkException, match="stands for NULL"):
+        remote.spark.sql(f"INSERT INTO lake.w.failing SELECT id, {value} FROM range(0, 30, 1, 2)")
+    assert remote.pending("failing") == []
+    with armed("reserve.before", "storage"), pytest.raises(PySparkException) as caught:
+        remote.spark.sql(f"INSERT OVERWRITE lake.w.failing {SPREAD}")
+    assert caught.value.getCondition() == "CATALOG_EXT_STORAGE_UNAVAILABLE"
+    remote.spark.sql("CALL lake.system.recover(table => 'w.failing', older_than => '0s')")
+    assert remote.pending("failing") == []
+    assert remote.visible("failing") == old == remote.indexed("failing")
+    states = remote.spark.sql("SELECT state FROM lake.w.failing.transactions").collect()
+    assert [row.state for row in states] == ["aborted", "aborted", "finished"]
