@@ -285,9 +285,8 @@ class Transactions:
                 transaction, keep=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
             )
             fault_point("check.after")
-        except BaseException as error:
-            self._give_up(transaction, error)
-            raise
+        except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
+            return self._given_up(transaction, error)
         for _ in self._attempts(transaction.transaction_id, transaction.table):
             try:
                 fault_point("reserve.before")
@@ -299,11 +298,8 @@ class Transactions:
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is reserved: %s", error.message)
                 continue
-            except BaseException as error:
-                if self._give_up(transaction, error):
-                    raise
-                # It has been reserved all the same, or nobody can tell.
-                raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
+            except BaseException as error:  # noqa: BLE001 -- as above
+                return self._given_up(transaction, error)
             self._give_up(transaction, TransactionStateError("its batch is committed already"))
             return WriteOutcome(
                 transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
@@ -396,8 +392,25 @@ class Transactions:
             )
         self._steps.undo(transaction)
 
-    def _give_up(self, transaction: Transaction, error: BaseException) -> bool:
-        """Undoes what is not reserved, now or by recovery; whether it is sure that nobody will finish it."""
+    def _given_up(self, transaction: Transaction, error: BaseException) -> Transaction:
+        """Undoes what is not reserved and raises ``error``; what somebody else has reserved meanwhile as it is now.
+
+        A commit that was called again while the first call was still at work may find its files promoted.
+
+        Raises:
+            CommitStateUnknownError: Nobody can tell whether it is reserved.
+        """
+        self._give_up(transaction, error)
+        try:
+            current = self._index.load_transaction(transaction.transaction_id)
+        except CatalogExtError:
+            raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
+        if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
+            raise error
+        return current
+
+    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
+        """Undoes what is not reserved, now or by recovery."""
         try:
             self.abort(transaction.transaction_id, _reason(error))
         except CatalogExtError as trouble:
@@ -407,15 +420,6 @@ class Transactions:
                 transaction.table,
                 trouble.message,
             )
-            return self._is_undone(transaction)
-        return True
-
-    def _is_undone(self, transaction: Transaction) -> bool:
-        try:
-            state = self._index.load_transaction(transaction.transaction_id).state
-        except CatalogExtError:
-            return False
-        return state in (State.ABORTING, State.ABORTED)
 
     def delete(self, table: Table, predicate: Any, truncate: bool) -> WriteOutcome:  # noqa: ANN401 -- JSON
         """Deletes the partitions that a predicate is true for, or with ``truncate`` their files.
