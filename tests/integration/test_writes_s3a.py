@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,7 @@ from tests.promotion_cases import files_below
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -130,3 +132,41 @@ def test_nothing_is_left_of_writes_that_fail(remote: Remote) -> None:
     assert remote.visible("failing") == old == remote.indexed("failing")
     states = remote.spark.sql("SELECT state FROM lake.w.failing.transactions").collect()
     assert [row.state for row in states] == ["aborted", "aborted", "finished"]
+
+
+def test_partitions_of_a_stream_wait_as_uploads(remote: Remote, tmp_path: Path) -> None:
+    make(remote, "hours", "x BIGINT, at TIMESTAMP, k INT")
+    properties = {
+        "sink.partition-commit.trigger": "partition-time", "sink.partition-commit.delay": "1 h",
+        "partition.time-extractor.timestamp-pattern": "2025-01-01 $k:00:00",
+    }  # fmt: skip
+    source = tmp_path / "source"
+    source.mkdir()
+    stream = remote.spark.readStream.schema("x BIGINT, at TIMESTAMP, k INT").json(str(source))
+    writer = stream.withWatermark("at", "0 seconds").writeStream.options(**properties)
+    writer = writer.option("checkpointLocation", str(tmp_path / "checkpoint"))
+
+    def put(*hours: int) -> None:
+        events = ({"x": hour, "at": f"2025-01-01T{hour:02d}:30:00Z", "k": hour} for hour in hours)
+        (source / ".new").write_text("\n".join(map(json.dumps, events)))
+        (source / ".new").rename(source / f"{hours[0]}.json")
+
+    def waiting() -> list[str]:
+        return [place.split("/")[-2] for place in remote.pending("hours")]
+
+    query = writer.toTable("lake.w.hours")
+    try:
+        put(9, 10)
+        query.processAllAvailable()
+        assert (waiting(), remote.visible("hours")) == (["k=10", "k=9"], [])
+        put(11)
+        query.processAllAvailable()
+        assert waiting() == ["k=10", "k=11"]
+        assert remote.visible("hours") == remote.indexed("hours")
+    finally:
+        query.stop()
+    put(12)
+    writer.trigger(availableNow=True).toTable("lake.w.hours").awaitTermination()
+    assert sorted(row.x for row in remote.spark.table("lake.w.hours").collect()) == [9, 10, 11, 12]
+    assert remote.visible("hours") == remote.indexed("hours")
+    assert remote.pending("hours") == []
