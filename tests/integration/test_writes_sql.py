@@ -312,9 +312,15 @@ def test_hives_switches_for_dynamic_keys(lake: Lake) -> None:
         lake.sql(f"INSERT OVERWRITE {table} VALUES (3, 'x', 1)")
     finally:
         lake.spark.conf.unset(strict)
-    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{strict}' = 'lenient')")
-    assert lake.refusal(f"INSERT INTO {table} VALUES (1, 'x', 1)").getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
-    assert lake.rows(f"SELECT * FROM {table}") == [(3, "x", 1)]
+    frame.withColumn("id", F.lit(4)).write.option(strict, "nonstrict").insertInto(table, overwrite=True)
+    for key in (strict, off):
+        lake.sql(f"SET {key}=lenient")
+        try:
+            wrong = lake.refusal(f"INSERT INTO {table} VALUES (1, 'x', 1)")
+        finally:
+            lake.spark.conf.unset(key)
+        assert wrong.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+    assert lake.rows(f"SELECT * FROM {table}") == [(4, "x", 1)]
 
 
 def test_omitted_columns_get_their_defaults(lake: Lake) -> None:

@@ -134,17 +134,20 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
             s"in the table's order (${keys.fieldNames.mkString(", ")}), and the rows that go below a directory cannot be " +
             "known before it: give constants to leading partition columns only")
     }
-    if (setting(InsertMarks.Dynamic).exists(_.equalsIgnoreCase("false"))) throw refused(
-      s"${InsertMarks.Dynamic} is false, and its rows decide the partition columns ${dynamic.mkString(", ")}: give them " +
-        s"constants in PARTITION (...), or SET ${InsertMarks.Dynamic}=true")
-    setting(InsertMarks.Mode).map(_.toLowerCase(Locale.ROOT)).foreach {
+    setting(InsertMarks.Dynamic).foreach {
+      case "true" | "1" =>
+      case "false" | "0" => throw refused(
+        s"${InsertMarks.Dynamic} is false, and its rows decide the partition columns ${dynamic.mkString(", ")}: give " +
+          s"them constants in PARTITION (...), or SET ${InsertMarks.Dynamic}=true")
+      case other => throw noValue(InsertMarks.Dynamic, other, "1, 0, true or false")
+    }
+    setting(InsertMarks.Mode).foreach {
       case "nonstrict" =>
       case "strict" if staticKeys > 0 =>
       case "strict" => throw refused(
         s"${InsertMarks.Mode} is strict, and its rows decide all partition columns (${dynamic.mkString(", ")}): give at " +
           s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
-      case other => throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-        s"'$other' is no value of ${InsertMarks.Mode}: give 'strict' or 'nonstrict'.", Map("value" -> other))
+      case other => throw noValue(InsertMarks.Mode, other, "'strict' or 'nonstrict'")
     }
   }
 
@@ -178,8 +181,15 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
         s"PARTITION ($name = '$value') of an INSERT into ${table.name()}: '$value' is no ${column.dataType.sql}.",
         Map("column" -> name, "value" -> value)))
 
+  /** The write's own option, the session's setting, the table's property: the first there is, in lower case. */
   private def setting(key: String): Option[String] =
-    Option(conf.getConfString(key, null)).orElse(table.metadata.properties.get(key)).map(_.trim)
+    Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key))
+      .orElse(Option(conf.getConfString(key, null)))
+      .orElse(table.metadata.properties.get(key))
+      .map(_.trim.toLowerCase(Locale.ROOT))
+
+  private def noValue(key: String, value: String, values: String): Throwable = ConnectorErrors.analysis(
+    ConnectorErrors.InvalidConfiguration, s"'$value' is no value of $key: give $values.", Map("value" -> value))
 
   private def refused(why: String): Throwable = ConnectorErrors.analysis(
     "CATALOG_EXT_INVALID_INPUT", s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))
