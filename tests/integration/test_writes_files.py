@@ -195,6 +195,15 @@ def test_writers(lake: Lake, options: dict[str, str], files: set[int]) -> None:
     lake.check_clean(table)
 
 
+@pytest.mark.parametrize("mode", ["hash", "none"])
+def test_keys_of_any_name(lake: Lake, mode: str) -> None:
+    table = new_table(lake, "x INT, `my key.1` INT", "`my key.1`")
+    frame = lake.sql("SELECT 1 x, 2 `my key.1` UNION ALL SELECT 3, 4")
+    frame.writeTo(f"lake.w.{table}").option("write.distribution-mode", mode).append()
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 2), (3, 4)]
+    assert {str(Path(path).parent) for path in lake.on_disk(table)} == {"my key.1=2", "my key.1=4"}
+
+
 @pytest.mark.parametrize("fmt", ["parquet", "orc", "csv"])
 def test_a_file_has_a_greatest_size(lake: Lake, fmt: str) -> None:
     table = new_table(

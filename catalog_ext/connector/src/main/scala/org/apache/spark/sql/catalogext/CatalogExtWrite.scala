@@ -10,7 +10,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
-import org.apache.spark.sql.connector.expressions.{Expressions, FieldReference, SortDirection, SortOrder}
+import org.apache.spark.sql.connector.expressions.{Expression, Expressions, FieldReference, SortDirection, SortOrder}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite
@@ -33,15 +33,17 @@ class CatalogExtWrite(
   override def toString: String = description()
 
   override def requiredDistribution(): Distribution =
-    if (plan.clustered) Distributions.clustered(plan.keyNames.map(FieldReference(_)).toArray)
+    if (plan.clustered) Distributions.clustered(keys.toArray)
     else Distributions.unspecified()
 
   // Spark may split a large partition over several tasks: each writes files of its own.
   override def distributionStrictlyRequired(): Boolean = false
 
   override def requiredOrdering(): Array[SortOrder] =
-    if (plan.grouped) plan.keyNames.map(key => Expressions.sort(FieldReference(key), SortDirection.ASCENDING)).toArray
-    else Array.empty
+    if (plan.grouped) keys.map(Expressions.sort(_, SortDirection.ASCENDING)).toArray else Array.empty
+
+  // A name is one part, whatever characters it has.
+  private def keys: Seq[Expression] = plan.keyNames.map(name => FieldReference(Seq(name)))
 
   override def toBatch: BatchWrite = new CatalogExtBatchWrite(this, start)
 
