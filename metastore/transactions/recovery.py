@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-_LEASE_OVER = "its owner has given no sign of life for longer than its lease"
+_OWNER_GONE = "its owner gave no sign of life for as long as its lease, or the older_than of the recovery, says"
 
 
 class Recovery:
@@ -109,7 +109,7 @@ class Recovery:
         """Takes the steps that are left, and says what became of the transaction."""
         if transaction.state is State.OPEN:
             moved = self._index.move_transaction(
-                transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_LEASE_OVER
+                transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_OWNER_GONE
             )
             transaction = self._index.load_transaction(transaction.transaction_id)
             if not moved and transaction.state is State.FINISHED:

@@ -1,0 +1,376 @@
+"""Writes by Spark that have bad luck: two attempts of a task, a dead service, a lost file, others who write as well.
+
+The catalog is a standing service in a process of its own, so that a test can kill it. Spark does not speculate on one
+host, nor run two attempts of a task there at once; for speculation a test calls Spark's interfaces for writers as its
+scheduler would.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import PySparkException
+
+from catalog_ext.catalog import connect
+from metastore.transactions.faults import ENVIRONMENT
+from tests.integration.connector_session import connector_session
+from tests.integration.waiting import WAIT_S, meets, until, waits
+from tests.integration.written import Lake
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+
+@dataclass
+class Standing:
+    """``catalog-ext serve`` over one index and warehouse, at one address however often it is started."""
+
+    folder: Path
+    port: int = 0
+    token: str = ""
+    process: subprocess.Popen[str] | None = field(default=None, repr=False)
+
+    @property
+    def index(self) -> Path:
+        return self.folder / "index.db"
+
+    @property
+    def warehouse(self) -> str:
+        return str(self.folder / "warehouse")
+
+    @property
+    def uri(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self, fault: str = "") -> None:
+        """Start it; ``fault``: a fault point that is armed in it, with its action."""
+        token_file = self.folder / "token"
+        command = [sys.executable, "-m", "catalog_ext.cli.main", "--metastore", "none"]
+        command += ["--index", str(self.index), "--warehouse", self.warehouse]
+        command += ["serve", "--port", str(self.port), "--token-file", str(token_file), "--json"]
+        with (self.folder / "service.log").open("a") as log:
+            self.process = subprocess.Popen(
+                command,
+                cwd=self.folder,
+                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), ENVIRONMENT: fault},
+                stdout=subprocess.PIPE,
+                stderr=log,
+                text=True,
+            )
+        assert self.process.stdout is not None
+        uri: str = json.loads(self.process.stdout.readline())["uri"]
+        self.port = int(uri.rpartition(":")[2])
+        self.token = token_file.read_text().strip()
+
+    def kill(self) -> None:
+        """Kill it with -9."""
+        if self.process is not None:
+            self.process.kill()
+            self.process.communicate()
+            self.process = None
+
+
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
+    standing = Standing(tmp_path_factory.mktemp("bad_luck"))
+    try:
+        standing.start()
+        yield standing
+    finally:
+        standing.kill()
+
+
+@pytest.fixture(scope="module")
+def lake(service: Standing) -> Iterator[Lake]:
+    with (
+        connector_session(service.uri, service.token, master="local[3]") as spark,
+        connect(index=str(service.index), warehouse=service.warehouse, metastore=None) as catalog,
+    ):
+        spark.sql("CREATE NAMESPACE lake.w")
+        spark.udf.register("waits", waits, "bigint")
+        yield Lake(spark, catalog, service.index)
+
+
+def new_table(lake: Lake, columns: str = "x BIGINT, k BIGINT") -> str:
+    name = f"t{secrets.token_hex(4)}"
+    lake.sql(f"CREATE TABLE lake.w.{name} ({columns}) USING parquet PARTITIONED BY (k)")
+    return name
+
+
+def java(lake: Lake) -> Any:
+    """The JVM of the session."""
+    return lake.spark._jvm
+
+
+@contextmanager
+def logged(lake: Lake, name: str) -> Iterator[Callable[[], list[str]]]:
+    """What a class of the connector logs within the block."""
+    log4j = java(lake).org.apache.logging.log4j
+    logger = log4j.LogManager.getLogger(f"org.apache.spark.sql.catalogext.{name}")
+    text = java(lake).java.io.StringWriter()
+    appender = log4j.core.appender.WriterAppender.createAppender(None, None, text, name, False, True)
+    appender.start()
+    logger.addAppender(appender)
+    level = logger.getLevel()
+    logger.setLevel(log4j.Level.INFO)
+    try:
+        yield lambda: text.toString().splitlines()
+    finally:
+        logger.setLevel(level)
+        logger.removeAppender(appender)
+
+
+def interrupted(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[], None]) -> PySparkException:
+    """What the statement raises if ``meanwhile`` is done when all its tasks but one, of three, have ended."""
+    tracker = lake.spark.sparkContext.statusTracker()
+
+    def ended() -> bool:
+        stages = [tracker.getStageInfo(stage) for stage in tracker.getActiveStageIds()]
+        return (folder / "waiting").exists() and any(s is not None and s.numCompletedTasks == 2 for s in stages)
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lake.sql, statement.format(f"waits(id, 2999, '{folder}')"))
+        try:
+            until(ended, "the job")
+            meanwhile()
+        finally:
+            (folder / "go").touch()
+        error = running.exception(WAIT_S)
+    assert isinstance(error, PySparkException), error
+    return error
+
+
+def staged(lake: Lake, table: str) -> list[Path]:
+    """The files in the staging directory that are whole and those that are being written."""
+    return sorted((lake.folder(table) / "_catalog_ext_staging").rglob("*.parquet"))
+
+
+class Batch:
+    """A write of ``(x, k)`` of INT as Spark's driver sees it: Spark's own interfaces, called through Py4J."""
+
+    def __init__(self, lake: Lake, table: str) -> None:
+        self.jvm = java(lake)
+        gateway = lake.spark.sparkContext._gateway
+        assert gateway is not None
+        self.gateway = gateway
+        self.connector = self.jvm.org.apache.spark.sql.connector
+        session = lake.spark._jsparkSession
+        catalog = session.sessionState().catalogManager().catalog("lake")
+        privilege = self.connector.catalog.TableWritePrivilege.INSERT
+        target = catalog.loadTable(
+            self.connector.catalog.Identifier.of(self._array(self.jvm.java.lang.String, "w"), table),
+            self.jvm.java.util.Collections.singleton(privilege),
+        )
+        nothing = self.jvm.java.util.Optional.empty()
+        options = self.jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
+        info = self.connector.write.LogicalWriteInfoImpl("query", target.schema(), options, nothing, nothing)
+        self.batch = target.newWriteBuilder(info).build().toBatch()
+        self.factory = self.batch.createBatchWriterFactory(self.connector.write.PhysicalWriteInfoImpl(1))
+
+    def _array(self, of: Any, *items: Any) -> Any:
+        array = self.gateway.new_array(of, len(items))
+        for i, item in enumerate(items):
+            array[i] = item
+        return array
+
+    def attempt(self, number: int) -> Any:
+        """The writer of an attempt of task 0, which has been given the rows of two partitions."""
+        writer = self.factory.createWriter(0, number)
+        for x, k in ((1, 1), (3, 1), (2, 2)):
+            row = self._array(self.jvm.java.lang.Object, x, k)
+            writer.write(self.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(row))
+        return writer
+
+    def end(self, writer: Any) -> Any:
+        """What the writer tells the driver."""
+        message = writer.commit()
+        writer.close()
+        return message
+
+    def commit(self, message: Any) -> None:
+        self.batch.commit(self._array(self.connector.write.WriterCommitMessage, message))
+
+
+@pytest.mark.parametrize("winner", [1, 2])
+def test_two_attempts_of_a_task_end(lake: Lake, winner: int) -> None:
+    table = new_table(lake, "x INT, k INT")
+    batch = Batch(lake, table)
+    writers = {number: batch.attempt(number) for number in (1, 2, 3)}
+    messages = {number: batch.end(writers[number]) for number in (1, 2)}
+    # As of an attempt that is killed because another one has ended.
+    writers[3].abort()
+    writers[3].close()
+    assert len(staged(lake, table)) == 4
+    batch.commit(messages[winner])
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 1), (2, 2), (3, 1)]
+    assert [f"-a{winner}-" in path for path in lake.on_disk(table)] == [True, True]
+    lake.check_clean(table)
+
+
+def test_an_attempt_outlives_its_job(lake: Lake) -> None:
+    table = new_table(lake, "x INT, k INT")
+    batch = Batch(lake, table)
+    slow = batch.attempt(1)
+    batch.commit(batch.end(batch.attempt(2)))
+    files = lake.on_disk(table)
+    # The directory that its files were in is gone.
+    with pytest.raises(PySparkException) as caught:
+        slow.commit()
+    assert caught.value.getCondition() == "CATALOG_EXT_LOCATION_NOT_FOUND"
+    slow.abort()
+    slow.close()
+    assert lake.on_disk(table) == files
+    # One that begins now makes it again; what it leaves is hidden, and vacuum's.
+    batch.end(batch.attempt(4))
+    assert len(staged(lake, table)) == 2
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 1), (2, 2), (3, 1)]
+    lake.catalog.vacuum(f"w.{table}", retention="0s")
+    assert lake.on_disk(table) == files
+    lake.check_clean(table)
+
+
+def test_the_service_is_killed_while_tasks_write(service: Standing, lake: Lake, tmp_path: Path) -> None:
+    table = new_table(lake)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")
+    before = lake.on_disk(table)
+
+    def kill() -> None:
+        assert staged(lake, table)
+        service.kill()
+
+    overwrite = f"INSERT OVERWRITE lake.w.{table} SELECT {{}}, id % 2 FROM range(0, 3000, 1, 3)"
+    error = interrupted(lake, overwrite, tmp_path, kill)
+    assert error.getCondition() == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+    assert "start it (catalog-ext serve" in str(error)
+    left = staged(lake, table)
+    assert left
+    service.start()
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 0), (2, 1)]
+    recovery = f"CALL lake.system.recover(table => 'w.{table}', older_than => '{{}}')"
+    # It may be alive, for all that anybody knows.
+    assert lake.rows(recovery.format("10m")) == []
+    assert staged(lake, table) == left
+    ((_, named, operation, _, action, _, why),) = lake.rows(recovery.format("0s"))
+    assert "no sign of life" in str(why)
+    assert (named, operation, action) == (f"w.{table}", "INSERT OVERWRITE", "undone")
+    assert lake.on_disk(table) == before
+    lake.check_clean(table)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (3, 1)")
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 0), (2, 1), (3, 1)]
+    lake.check_clean(table)
+
+
+@pytest.mark.parametrize("point", ["reserve.before", "promote.file", "commit.after"])
+def test_the_service_is_killed_while_it_commits(service: Standing, lake: Lake, point: str) -> None:
+    table = new_table(lake)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")
+    service.kill()
+    service.start(f"{point}=kill")
+    dying = service.process
+    assert dying is not None
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(lake.sql, f"INSERT OVERWRITE lake.w.{table} SELECT id, id % 2 FROM range(0, 100, 1, 2)")
+        try:
+            assert dying.wait(WAIT_S) == -signal.SIGKILL
+        finally:
+            service.kill()
+            service.start()
+        # The connector asks again, and who is asked goes on from where the dead one was.
+        running.result(WAIT_S)
+    assert lake.rows(f"SELECT count(*), sum(x) FROM lake.w.{table}") == [(100, 4950)]
+    lake.check_clean(table)
+
+
+def test_a_batch_is_written_once_by_sql(lake: Lake) -> None:
+    table = new_table(lake)
+    insert = f"INSERT INTO lake.w.{table} WITH ('txn-app-id' = 'a', 'txn-version' = '{{}}') VALUES ({{}}, 1)"
+    history = f"SELECT version, operation FROM lake.w.{table}.history ORDER BY version"
+
+    def insert_again(version: int) -> None:
+        before = lake.rows(history)
+        with logged(lake, "CatalogExtBatchWrite") as lines:
+            lake.sql(insert.format(version, 100 + version))
+        (line,) = lines()
+        assert f"Batch {version} of application 'a' is committed to lake.w.{table} already" in line
+        assert "nothing was written" in line
+        assert lake.rows(history) == before
+
+    lake.sql(insert.format(1, 1))
+    insert_again(1)
+    lake.sql(insert.format(2, 2))
+    insert_again(1)
+    insert_again(2)
+    # The same batch, whichever way it is written.
+    frame = lake.sql("SELECT 200L x, 1L k")
+    frame.writeTo(f"lake.w.{table}").option("txn-app-id", "a").option("txn-version", "2").append()
+    lake.sql(f"INSERT OVERWRITE lake.w.{table} WITH ('txn-app-id' = 'a', 'txn-version' = '2') VALUES (201, 1)")
+    lake.sql(f"INSERT INTO lake.w.{table} WITH ('txn-app-id' = 'b', 'txn-version' = '1') VALUES (3, 1)")
+    assert sorted(lake.rows(f"SELECT x FROM lake.w.{table}")) == [(1,), (2,), (3,)]
+    lake.check_clean(table)
+
+
+def test_sessions_write_at_once(lake: Lake, tmp_path: Path) -> None:
+    table = new_table(lake)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (-1, 1), (-1, 2)")
+
+    def append(writer: int) -> None:
+        session = lake.spark.newSession()
+        for _ in range(3):
+            session.sql(f"INSERT INTO lake.w.{table} SELECT {writer}, 1 FROM range(50)")
+
+    def overwrite(writer: int) -> int | str | None:
+        session = lake.spark.newSession()
+        session.udf.register("meets", meets, "bigint")
+        rows = f"SELECT meets({writer}, '{writer}', '{tmp_path}'), 2L FROM range(0, 50, 1, 1)"
+        try:
+            session.sql(f"INSERT OVERWRITE lake.w.{table} {rows}")
+        except PySparkException as e:
+            return e.getCondition()
+        return writer
+
+    with ThreadPoolExecutor(4) as pool:
+        appends = [pool.submit(append, writer) for writer in (11, 12)]
+        overwrites = [pool.submit(overwrite, writer) for writer in (21, 22)]
+        for done in appends:
+            done.result(WAIT_S)
+        outcomes = [done.result(WAIT_S) for done in overwrites]
+    (winner,) = {21, 22} & set(outcomes)
+    assert set(outcomes) == {winner, "CATALOG_EXT_CONFLICT"}
+    counts = lake.rows(f"SELECT k, x, count(*) FROM lake.w.{table} GROUP BY k, x ORDER BY k, x")
+    assert counts == [(1, -1, 1), (1, 11, 150), (1, 12, 150), (2, winner, 50)]
+    lake.check_clean(table)
+
+
+def test_a_staged_file_vanishes(lake: Lake, tmp_path: Path) -> None:
+    table = new_table(lake)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")
+    before = lake.on_disk(table)
+    gone: list[Path] = []
+
+    def remove() -> None:
+        # The tasks 0 and 1 have ended, and 2 writes.
+        gone.extend(path for path in staged(lake, table) if path.name.startswith("part-00001-"))
+        gone[0].unlink()
+
+    insert = f"INSERT INTO lake.w.{table} SELECT {{}}, id % 2 FROM range(0, 3000, 1, 3)"
+    error = interrupted(lake, insert, tmp_path, remove)
+    assert error.getCondition() == "CATALOG_EXT_STAGED_FILE_MISSING"
+    assert gone[0].name in str(error)
+    assert lake.on_disk(table) == before
+    assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 0), (2, 1)]
+    lake.check_clean(table)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (3, 1)")
+    lake.check_clean(table)
