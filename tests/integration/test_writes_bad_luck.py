@@ -24,6 +24,7 @@ from pyspark.errors import PySparkException
 from catalog_ext.catalog import connect
 from metastore.transactions.faults import ENVIRONMENT
 from tests.integration.connector_session import connector_session
+from tests.integration.spark_batch import Batch
 from tests.integration.waiting import WAIT_S, meets, until, waits
 from tests.integration.written import Lake
 
@@ -110,17 +111,13 @@ def new_table(lake: Lake, columns: str = "x BIGINT, k BIGINT") -> str:
     return name
 
 
-def java(lake: Lake) -> Any:
-    """The JVM of the session."""
-    return lake.spark._jvm
-
-
 @contextmanager
 def logged(lake: Lake, name: str) -> Iterator[Callable[[], list[str]]]:
     """What a class of the connector logs within the block."""
-    log4j = java(lake).org.apache.logging.log4j
+    jvm: Any = lake.spark._jvm
+    log4j = jvm.org.apache.logging.log4j
     logger = log4j.LogManager.getLogger(f"org.apache.spark.sql.catalogext.{name}")
-    text = java(lake).java.io.StringWriter()
+    text = jvm.java.io.StringWriter()
     appender = log4j.core.appender.WriterAppender.createAppender(None, None, text, name, False, True)
     appender.start()
     logger.addAppender(appender)
@@ -158,56 +155,10 @@ def staged(lake: Lake, table: str) -> list[Path]:
     return sorted((lake.folder(table) / "_catalog_ext_staging").rglob("*.parquet"))
 
 
-class Batch:
-    """A write of ``(x, k)`` of INT as Spark's driver sees it: Spark's own interfaces, called through Py4J."""
-
-    def __init__(self, lake: Lake, table: str) -> None:
-        self.jvm = java(lake)
-        gateway = lake.spark.sparkContext._gateway
-        assert gateway is not None
-        self.gateway = gateway
-        self.connector = self.jvm.org.apache.spark.sql.connector
-        session = lake.spark._jsparkSession
-        catalog = session.sessionState().catalogManager().catalog("lake")
-        privilege = self.connector.catalog.TableWritePrivilege.INSERT
-        target = catalog.loadTable(
-            self.connector.catalog.Identifier.of(self._array(self.jvm.java.lang.String, "w"), table),
-            self.jvm.java.util.Collections.singleton(privilege),
-        )
-        nothing = self.jvm.java.util.Optional.empty()
-        options = self.jvm.org.apache.spark.sql.util.CaseInsensitiveStringMap.empty()
-        info = self.connector.write.LogicalWriteInfoImpl("query", target.schema(), options, nothing, nothing)
-        self.batch = target.newWriteBuilder(info).build().toBatch()
-        self.factory = self.batch.createBatchWriterFactory(self.connector.write.PhysicalWriteInfoImpl(1))
-
-    def _array(self, of: Any, *items: Any) -> Any:
-        array = self.gateway.new_array(of, len(items))
-        for i, item in enumerate(items):
-            array[i] = item
-        return array
-
-    def attempt(self, number: int) -> Any:
-        """The writer of an attempt of task 0, which has been given the rows of two partitions."""
-        writer = self.factory.createWriter(0, number)
-        for x, k in ((1, 1), (3, 1), (2, 2)):
-            row = self._array(self.jvm.java.lang.Object, x, k)
-            writer.write(self.jvm.org.apache.spark.sql.catalyst.expressions.GenericInternalRow(row))
-        return writer
-
-    def end(self, writer: Any) -> Any:
-        """What the writer tells the driver."""
-        message = writer.commit()
-        writer.close()
-        return message
-
-    def commit(self, message: Any) -> None:
-        self.batch.commit(self._array(self.connector.write.WriterCommitMessage, message))
-
-
 @pytest.mark.parametrize("winner", [1, 2])
 def test_two_attempts_of_a_task_end(lake: Lake, winner: int) -> None:
     table = new_table(lake, "x INT, k INT")
-    batch = Batch(lake, table)
+    batch = Batch(lake.spark, table)
     writers = {number: batch.attempt(number) for number in (1, 2, 3)}
     messages = {number: batch.end(writers[number]) for number in (1, 2)}
     # As of an attempt that is killed because another one has ended.
@@ -222,7 +173,7 @@ def test_two_attempts_of_a_task_end(lake: Lake, winner: int) -> None:
 
 def test_an_attempt_outlives_its_job(lake: Lake) -> None:
     table = new_table(lake, "x INT, k INT")
-    batch = Batch(lake, table)
+    batch = Batch(lake.spark, table)
     slow = batch.attempt(1)
     batch.commit(batch.end(batch.attempt(2)))
     files = lake.on_disk(table)

@@ -13,6 +13,7 @@ import catalog_ext
 from catalog_ext import session as sessions
 from metastore.storage.locations import Location
 from metastore.transactions.faults import armed
+from tests.integration.spark_batch import Batch
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.promotion_cases import files_below
 
@@ -132,6 +133,19 @@ def test_nothing_is_left_of_writes_that_fail(remote: Remote) -> None:
     assert remote.visible("failing") == old == remote.indexed("failing")
     states = remote.spark.sql("SELECT state FROM lake.w.failing.transactions").collect()
     assert [row.state for row in states] == ["aborted", "aborted", "finished"]
+
+
+def test_two_attempts_of_a_task_end(remote: Remote) -> None:
+    make(remote, "speculated", "x INT, k INT")
+    batch = Batch(remote.spark, "speculated")
+    first, _ = (batch.end(batch.attempt(number)) for number in (1, 2))
+    assert remote.visible("speculated") == []
+    assert len(remote.pending("speculated")) == 4
+    batch.commit(first)
+    assert sorted(map(tuple, remote.spark.table("lake.w.speculated").collect())) == [(1, 1), (2, 2), (3, 1)]
+    assert ["-a1-" in path for path in remote.visible("speculated")] == [True, True]
+    assert remote.visible("speculated") == remote.indexed("speculated")
+    assert remote.pending("speculated") == []
 
 
 def test_partitions_of_a_stream_wait_as_uploads(remote: Remote, tmp_path: Path) -> None:
