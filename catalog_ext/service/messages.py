@@ -7,7 +7,7 @@ from typing import Any
 
 from metastore.errors import InvalidInputError
 from metastore.identifiers import TableIdentifier
-from metastore.index.serialization import columns_to_list
+from metastore.index.serialization import definition_to_dict
 from metastore.model import Column, Namespace, Table, TableDefinition, TableType
 from metastore.types import parse_type
 
@@ -164,20 +164,7 @@ def table_json(table: Table) -> dict[str, Any]:
 
 def definition_json(definition: TableDefinition) -> dict[str, Any]:
     """The fields of a table that its definition has."""
-    return {
-        "namespace": definition.identifier.namespace,
-        "name": definition.identifier.name,
-        "table_type": str(definition.table_type),
-        "format": definition.format,
-        "location": definition.location,
-        "columns": columns_to_list(definition.columns),
-        "partition_columns": columns_to_list(definition.partition_columns),
-        "partition_mode": str(definition.partition_mode),
-        "options": dict(definition.options),
-        "properties": dict(definition.properties),
-        "comment": definition.comment,
-        "owner": definition.owner,
-    }
+    return {**definition_to_dict(definition), "partition_mode": str(definition.partition_mode)}
 
 
 def namespace_json(namespace: Namespace) -> dict[str, Any]:
