@@ -16,17 +16,17 @@ from tests.integration.written import Lake
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def deadly(x: int, marker: str) -> int:
-    """The number; the first time that it is 900 the executor dies."""
-    if x == 900 and not Path(marker).exists():
-        Path(marker).touch()
-        # A Python worker is the child of a daemon, which is the executor's child.
-        executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
-        os.kill(executor, signal.SIGKILL)
-    return x
-
-
 def test_an_executor_is_killed(tmp_path: Path) -> None:
+    # A function in a function goes to the executors by value: they cannot import the tests.
+    def deadly(x: int, marker: str) -> int:
+        """The number; the first time that it is 900 the executor dies."""
+        if x == 900 and not Path(marker).exists():
+            Path(marker).touch()
+            # A Python worker is the child of a daemon, which is the executor's child.
+            executor = int(Path(f"/proc/{os.getppid()}/stat").read_text().rpartition(")")[2].split()[1])
+            os.kill(executor, signal.SIGKILL)
+        return x
+
     builder = catalog_ext.configure(
         small_builder("local-cluster[2,1,1024]").config("spark.executor.memory", "1g"),
         catalog="lake", warehouse=str(tmp_path / "warehouse"), index=str(tmp_path / "index.db"), metastore=None,
