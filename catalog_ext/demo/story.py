@@ -181,10 +181,10 @@ class Story:
         with screen.busy("write through the catalog, then the same rows by df.write.partitionBy"):
             ours, plain = writes.create(stage), writes.plain(stage)
         screen.table(
-            ["way", "time", *(name.lower().replace("_", " ") for name in writes.OPERATIONS)],
+            ["way", "time", *writes.REQUESTS],
             [
-                [way, f"{cost.seconds:.1f} s", *(cost.requests[name] for name in writes.OPERATIONS)]
-                for way, cost in (("catalog-ext", ours), ("df.write", plain))
+                ["catalog-ext", f"{ours.seconds:.1f} s", *ours.shown()],
+                ["df.write", f"{plain.seconds:.1f} s", *plain.shown()],
             ],
             title="requests to S3: catalog-ext uploads to the final names and completes the uploads; df.write renames",
         )
@@ -198,24 +198,19 @@ class Story:
         screen.say(f"partitions of {len(created)} that changed: {', '.join(changed)}")
         self._check("partitions that changed", changed, ["HA", "OO"])
         screen.code(writes.FAILING, "sql")
-        with screen.busy("run a job whose tasks fail after they have written files"):
+        with screen.busy("run a job whose tasks fail in the middle"):
             message = writes.fail(stage)
         screen.say(f"it fails: {message[:100]}")
         self._check("a failing job fails", bool(message), True)
         self._check("rows after the failing job", writes.counts(stage), replaced)
         unfinished = [t for t in stage.catalog.list_transactions("demo.delays") if t.state != "finished"]
         screen.table(
-            ["version", "operation", "partitions", "files added", "files removed", "rows"],
-            [
-                [row["version"], row["operation"], row["partitions_added"] + row["partitions_changed"],
-                 row["files_added"], row["files_removed"], row["rows"]]
-                for row in stage.spark.sql(f"SELECT * FROM {writes.DELAYS}.history ORDER BY version").collect()
-            ],
+            ["version", "operation", "partitions", "files added", "files removed", "rows"], writes.history(stage),
             title=f"SELECT * FROM {writes.DELAYS}.history",
         )  # fmt: skip
         self._check("transactions of the failing job", [str(t.state) for t in unfinished], ["aborted"])
         self.outcome.facts.append(
-            ("a write of the same rows", f"{ours.seconds:.1f} s through the catalog, {plain.seconds:.1f} s by df.write")
+            ("a table of the same rows", f"{ours.seconds:.1f} s through the catalog, {plain.seconds:.1f} s by df.write")
         )
 
     def other_engines(self) -> None:

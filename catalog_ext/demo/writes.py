@@ -18,12 +18,21 @@ if TYPE_CHECKING:
 
 DELAYS = f"{CATALOG}.demo.delays"
 PLAIN_LOCATION = f"s3a://{BUCKET}/plain-delays"
-OPERATIONS = ("CREATE_UPLOAD", "UPLOAD_PART", "COMPLETE_UPLOAD", "PUT", "COPY", "LIST", "HEAD", "DELETE", "DELETE_MANY")
+REQUESTS = {
+    "upload": ("CREATE_UPLOAD", "UPLOAD_PART", "COMPLETE_UPLOAD"),
+    "PUT": ("PUT",),
+    "COPY": ("COPY",),
+    "LIST": ("LIST", "LIST_UPLOADS"),
+    "HEAD": ("HEAD",),
+    "DELETE": ("DELETE", "DELETE_MANY"),
+}
+"""The operations of the counting proxy under each word that is shown."""
+
 SELECTED = "month, day, origin, dest, flight, dep_delay, arr_delay, distance, carrier"
 CREATE = f"CREATE TABLE {DELAYS} PARTITIONED BY (carrier) AS\nSELECT {SELECTED} FROM {CATALOG}.demo.flights"
 OVERWRITE = (
     f"INSERT OVERWRITE {DELAYS}\n"
-    f"SELECT {SELECTED} FROM {CATALOG}.demo.flights WHERE carrier IN ('HA', 'OO') AND dep_delay IS NOT NULL"
+    f"SELECT {SELECTED} FROM {CATALOG}.demo.flights WHERE carrier IN ('HA', 'OO') AND month > 6"
 )
 FAILING = (
     f"INSERT INTO {DELAYS}\n"
@@ -44,6 +53,10 @@ class Written:
     seconds: float
     requests: Counter[str]
 
+    def shown(self) -> list[int]:
+        """How many requests there were for each of ``REQUESTS``."""
+        return [sum(self.requests[name] for name in names) for names in REQUESTS.values()]
+
 
 def create(stage: Stage) -> Written:
     """CTAS through the catalog."""
@@ -59,6 +72,15 @@ def plain(stage: Stage) -> Written:
 def overwrite(stage: Stage) -> Written:
     """INSERT OVERWRITE of the partitions that receive rows, and of no other."""
     return _measure(stage, lambda: stage.spark.sql(OVERWRITE))
+
+
+def history(stage: Stage) -> list[list[object]]:
+    """The new table's commits, the oldest first."""
+    statement = (
+        "SELECT version, operation, coalesce(partitions_added + partitions_changed, 0), coalesce(files_added, 0), "
+        f"coalesce(files_removed, 0), coalesce(rows, 0) FROM {DELAYS}.history ORDER BY version"
+    )
+    return [list(row) for row in stage.spark.sql(statement).collect()]
 
 
 def fail(stage: Stage) -> str:
