@@ -1,9 +1,11 @@
 from __future__ import annotations
 
+import contextlib
 from typing import TYPE_CHECKING
 
 import pytest
 
+from metastore.index import Index
 from tests.integration.fake_service import FakeService
 
 if TYPE_CHECKING:
@@ -28,3 +30,15 @@ def spark_with_connector(fake_service: FakeService) -> Iterator[SparkSession]:
 
     with connector_session(fake_service.uri, fake_service.token) as session:
         yield session
+
+
+@pytest.fixture(params=("sqlite", "postgres", "mariadb"), scope="module")
+def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    """An empty index, on each kind of database in turn; a module that wants another defines its own ``index``."""
+    folder = tmp_path_factory.mktemp("index")
+    server = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_server")
+    url = f"sqlite:///{folder}/index.db" if server is None else server.create_database()
+    with contextlib.ExitStack() as stack:
+        if server is not None:
+            stack.callback(server.drop_database, url)
+        yield stack.enter_context(Index.open(url, migrate=True))

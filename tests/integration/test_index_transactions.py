@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -11,31 +10,19 @@ import pytest
 
 from metastore.changes import AddPartition
 from metastore.errors import ConflictError, VersionExpiredError
-from metastore.index import Index
 from metastore.transactions.model import ColumnStatistics, StagedFile, State, WriteKind
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, files_by_partition, finish, plan, relocated, staged, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+    from metastore.index import Index
     from metastore.model import Table
     from metastore.transactions.model import Transaction
 
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
 WRITERS = 8
-
-
-@pytest.fixture(params=("sqlite", "postgres", "mariadb"), scope="module")
-def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    folder: Path = tmp_path_factory.mktemp("transactions")
-    server = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_server")
-    url = f"sqlite:///{folder}/index.db" if server is None else server.create_database()
-    with contextlib.ExitStack() as stack:
-        if server is not None:
-            stack.callback(server.drop_database, url)
-        yield stack.enter_context(Index.open(url, migrate=True))
 
 
 @pytest.fixture

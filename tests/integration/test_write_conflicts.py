@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -10,15 +9,14 @@ import pytest
 
 from metastore.changes import AddPartition, DropPartition
 from metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
-from metastore.index import Index
 from metastore.transactions.model import State, WriteKind
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, finish, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
+    from metastore.index import Index
     from metastore.model import Table
     from metastore.transactions.model import Transaction
 
@@ -50,17 +48,6 @@ class Writers:
 
     def repair(self, *changes: AddPartition | DropPartition) -> None:
         self.index.commit(self.table.table_id, changes, operation="repair", deliver=False)
-
-
-@pytest.fixture(params=("sqlite", "postgres", "mariadb"), scope="module")
-def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
-    folder: Path = tmp_path_factory.mktemp("conflicts")
-    server = None if request.param == "sqlite" else request.getfixturevalue(f"{request.param}_server")
-    url = f"sqlite:///{folder}/index.db" if server is None else server.create_database()
-    with contextlib.ExitStack() as stack:
-        if server is not None:
-            stack.callback(server.drop_database, url)
-        yield stack.enter_context(Index.open(url, migrate=True))
 
 
 @pytest.fixture
