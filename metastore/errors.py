@@ -24,10 +24,12 @@ raises the matching Spark exception.
     │   └── ProcedureNotFoundError
     ├── AlreadyExistsError
     │   ├── NamespaceAlreadyExistsError
-    │   └── TableAlreadyExistsError
+    │   ├── TableAlreadyExistsError
+    │   └── PartitionAlreadyExistsError
     ├── NamespaceNotEmptyError
     ├── TableLayoutError                  the directories are not what was promised
     ├── SchemaConflictError               files whose columns cannot be reconciled
+    ├── SchemaMismatchError               two tables (or a view and its partitions) that must have equal columns
     ├── ConflictError                     somebody else committed first          (retryable)
     ├── TransactionStateError             the transaction is no longer what the step needs, as when it was aborted
     ├── VersionExpiredError               vacuum has forgotten that version of the table
@@ -151,6 +153,10 @@ class TableAlreadyExistsError(AlreadyExistsError):
     code = "CATALOG_EXT_TABLE_ALREADY_EXISTS"
 
 
+class PartitionAlreadyExistsError(AlreadyExistsError):
+    code = "CATALOG_EXT_PARTITION_ALREADY_EXISTS"
+
+
 class NamespaceNotEmptyError(CatalogExtError):
     code = "CATALOG_EXT_NAMESPACE_NOT_EMPTY"
 
@@ -161,6 +167,10 @@ class TableLayoutError(CatalogExtError):
 
 class SchemaConflictError(CatalogExtError):
     code = "CATALOG_EXT_SCHEMA_CONFLICT"
+
+
+class SchemaMismatchError(CatalogExtError):
+    code = "CATALOG_EXT_SCHEMA_MISMATCH"
 
 
 class ConflictError(CatalogExtError):

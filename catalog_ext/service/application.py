@@ -28,6 +28,7 @@ from metastore.errors import (
     NotFoundError,
     RepairRefusedError,
     SchemaConflictError,
+    SchemaMismatchError,
     StorageAccessDeniedError,
     StorageUnavailableError,
     TableLayoutError,
@@ -50,7 +51,7 @@ logger = logging.getLogger(__name__)
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
-    (400, (InvalidInputError, TableLayoutError, SchemaConflictError, RepairRefusedError)),
+    (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
     (401, (UnauthorizedError,)),
     (403, (StorageAccessDeniedError,)),
     (404, (NotFoundError,)),
