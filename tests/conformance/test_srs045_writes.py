@@ -31,10 +31,6 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-def requirement(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.requirement(f"RQ.HivePartitioning.Writes.{name}")
-
-
 @dataclass
 class Writes:
     """A session with a bucket to write to and one that it may only read."""
@@ -108,9 +104,9 @@ KEYS = "year INT NOT NULL, country STRING NOT NULL, x INT"
 ROWS = "(2022, 'USA', 1), (2022, 'Canada', 2)"
 
 
-@requirement("S3")
-@requirement("PartitionKey")
-@requirement("PartitionBy")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.S3")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionKey")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionBy")
 def test_rows_go_to_the_directories_of_their_keys(writes: Writes) -> None:
     table = writes.create(KEYS, "year, country")
     writes.spark.sql(f"INSERT INTO {table} BY NAME SELECT * FROM VALUES {ROWS} AS v(year, country, x)")
@@ -131,7 +127,7 @@ def _location(writes: Writes, table: str) -> object:
     return Location.parse(f"s3a://{writes.root(table)}")
 
 
-@requirement("PartitionStrategy")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionStrategy")
 @pytest.mark.parametrize("strategy", ["hive", "auto", None])
 def test_the_strategies(writes: Writes, strategy: str | None) -> None:
     """``auto`` is Hive's layout too, under Hive's rules: keys may be NULL there, and of any key type."""
@@ -145,13 +141,13 @@ def test_the_strategies(writes: Writes, strategy: str | None) -> None:
     assert writes.folders(writes.root(name)) == [folder]
 
 
-@requirement("PartitionStrategyWrongArgument")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionStrategyWrongArgument")
 def test_another_strategy_is_refused(writes: Writes) -> None:
     for wrong in ("wildcard", "", "hive2"):
         assert "Unknown partitioning style" in writes.refusal(KEYS, "year", partition_strategy=wrong)
 
 
-@requirement("PartitionColumnsInDataFile")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionColumnsInDataFile")
 @pytest.mark.parametrize(("given", "inside"), [("1", True), ("true", True), ("0", False), (None, False)])
 def test_keys_inside_the_files(writes: Writes, given: str | None, inside: bool) -> None:
     table = writes.create(KEYS, "year, country", **({"partition_columns_in_data_file": given} if given else {}))
@@ -163,20 +159,20 @@ def test_keys_inside_the_files(writes: Writes, given: str | None, inside: bool) 
     assert writes.rows(f"SELECT * FROM {table}") == [(1, 2022, "USA")]
 
 
-@requirement("PartitionColumnsInDataFileWithoutHivePartitionStrategy")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionColumnsInDataFileWithoutHivePartitionStrategy")
 def test_keys_inside_the_files_need_the_strategy(writes: Writes) -> None:
     text = writes.refusal(KEYS, "year", partition_strategy="auto", partition_columns_in_data_file="1")
     assert "'partition_columns_in_data_file'" in text
     assert "belongs to 'partition_strategy' = 'hive'" in text
 
 
-@requirement("PartitionColumnsInDataFileWrongArgiment")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionColumnsInDataFileWrongArgiment")
 def test_keys_inside_the_files_or_not_is_a_boolean(writes: Writes) -> None:
     assert "cannot be 'maybe': it is a Boolean" in writes.refusal(KEYS, "year", partition_columns_in_data_file="maybe")
 
 
-@requirement("Path")
-@requirement("NotDefinedFilename")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.Path")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.NotDefinedFilename")
 def test_path_is_the_root(writes: Writes) -> None:
     root = f"{writes.bucket}/some/prefix"
     table = writes.create(KEYS, "year, country", path=f"s3://{root}/")
@@ -186,13 +182,13 @@ def test_path_is_the_root(writes: Writes) -> None:
     assert writes.folders(root) == ["year=2022/country=USA"], "it was not ours to delete"
 
 
-@requirement("InvalidPath")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.InvalidPath")
 def test_a_path_that_no_store_has(writes: Writes) -> None:
     for path in ("not-a-location", "s3://", "s3a://bad bucket/x", f"s3a://{writes.bucket}/a*b", "ftp://host/x"):
         assert "Invalid S3 key" in writes.refusal(KEYS, "year", path=path), path
 
 
-@requirement("Filename")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.Filename")
 def test_filename_is_a_directory_before_the_keys(writes: Writes) -> None:
     root = f"{writes.bucket}/named"
     table = writes.create(KEYS, "year, country", path=f"s3a://{root}", filename="data")
@@ -201,7 +197,7 @@ def test_filename_is_a_directory_before_the_keys(writes: Writes) -> None:
     assert writes.rows(f"SELECT * FROM {table}") == [(1, 2022, "USA")]
 
 
-@requirement("FilenameWithoutHivePartitionStrategy")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.FilenameWithoutHivePartitionStrategy")
 def test_filename_needs_the_strategy(writes: Writes) -> None:
     assert "'filename'" in writes.refusal(KEYS, "year", partition_strategy="auto", filename="data")
     name = writes.name()
@@ -209,7 +205,7 @@ def test_filename_needs_the_strategy(writes: Writes) -> None:
         writes.spark.sql(f"CREATE TABLE {name} ({KEYS}) PARTITIONED BY (year) TBLPROPERTIES ('filename' = 'data')")
 
 
-@requirement("S3EngineParameters")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.S3EngineParameters")
 @pytest.mark.parametrize(
     ("using", "compression", "ending"),
     [
@@ -233,7 +229,7 @@ def test_format_compression_and_credentials_are_what_they_are_elsewhere(
         assert writes.rows(f"SELECT * FROM {name}") == [(1, 2022, "USA")]
 
 
-@requirement("UseHivePartitions")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.UseHivePartitions")
 def test_switching_virtual_columns_off_changes_no_write(writes: Writes) -> None:
     writes.spark.sql("SET use_hive_partitioning = 0")
     try:
@@ -244,8 +240,8 @@ def test_switching_virtual_columns_off_changes_no_write(writes: Writes) -> None:
         writes.spark.conf.unset("use_hive_partitioning")
 
 
-@requirement("PartitionsParts")
-@requirement("FileExist")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionsParts")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.FileExist")
 def test_several_partitions_and_several_inserts(writes: Writes) -> None:
     """Nothing is overwritten by a later INSERT; rows are added as files of their own."""
     table = writes.create(KEYS, "year, country")
@@ -257,19 +253,19 @@ def test_several_partitions_and_several_inserts(writes: Writes) -> None:
     assert writes.rows(f"SELECT x FROM {table} WHERE year = 2022 ORDER BY x") == [(1,), (3,), (5,)]
 
 
-@requirement("Expressions")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.Expressions")
 def test_expressions_are_no_partition_columns(writes: Writes) -> None:
     for expression in ("bucket(4, x)", "years(d)", "truncate(country, 2)"):
         text = writes.refusal("x INT, d DATE NOT NULL, country STRING NOT NULL", expression)
         assert "a partition column is a column, never an expression of one" in text
 
 
-@requirement("MissingColumn")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.MissingColumn")
 def test_a_partition_column_that_is_not_in_the_schema(writes: Writes) -> None:
     assert "country" in writes.refusal("year INT NOT NULL, x INT", "year, country")
 
 
-@requirement("DefaultValue")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.DefaultValue")
 def test_omitted_keys_get_their_defaults(writes: Writes) -> None:
     columns = "year INT NOT NULL DEFAULT 2023, country STRING NOT NULL DEFAULT 'Unknown', value INT"
     table = writes.create(columns, "year, country")
@@ -277,7 +273,7 @@ def test_omitted_keys_get_their_defaults(writes: Writes) -> None:
     assert writes.folders(writes.root(table)) == ["year=2023/country=Unknown"]
 
 
-@requirement("NullableDataType")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.NullableDataType")
 def test_keys_may_not_be_null(writes: Writes) -> None:
     text = writes.refusal("year INT, x INT", "year")
     assert "Hive partitioning supports only partition columns of types" in text
@@ -297,7 +293,7 @@ TYPES = {
 }  # fmt: skip
 
 
-@requirement("SupportedDataTypes")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.SupportedDataTypes")
 def test_types_that_keys_may_have(writes: Writes) -> None:
     # Spark 4.3 has TIME behind a switch.
     writes.spark.conf.set("spark.sql.timeType.enabled", "true")
@@ -309,7 +305,7 @@ def test_types_that_keys_may_have(writes: Writes) -> None:
     writes.spark.conf.unset("spark.sql.timeType.enabled")
 
 
-@requirement("SupportedDataTypes")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.SupportedDataTypes")
 def test_values_that_keys_may_not_have(writes: Writes) -> None:
     table = writes.create("x INT, k STRING NOT NULL", "k")
     for value in ("a{b", "a}b", "a\\\\b", "a/b", 'a"b', "a\\'b", "a*b", "a?b", "x" * 1024):
@@ -320,14 +316,14 @@ def test_values_that_keys_may_not_have(writes: Writes) -> None:
     assert writes.folders(writes.root(table)) == [f"k={'x' * 900}"]
 
 
-@requirement("DataTypesUnsupported")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.DataTypesUnsupported")
 def test_types_that_keys_may_not_have(writes: Writes) -> None:
     for data_type in ("DOUBLE", "FLOAT", "DECIMAL(10,2)", "BINARY", "ARRAY<INT>", "MAP<INT,INT>", "STRUCT<a: INT>"):
         text = writes.refusal(f"x INT, k {data_type} NOT NULL", "k")
         assert "Hive partitioning supports only partition columns of types" in text, data_type
 
 
-@requirement("ReadOnlyBucket")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.ReadOnlyBucket")
 def test_a_bucket_that_may_only_be_read(writes: Writes) -> None:
     table = writes.create(KEYS, "year, country", path=f"s3a://{writes.read_only}/t")
     with pytest.raises(PySparkException, match="Failed to check existence of a key") as caught:
@@ -337,13 +333,13 @@ def test_a_bucket_that_may_only_be_read(writes: Writes) -> None:
     assert writes.keys(f"{writes.read_only}/t") == []
 
 
-@requirement("NonAccessibleBucket")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.NonAccessibleBucket")
 def test_a_bucket_that_is_not_there(writes: Writes) -> None:
     text = writes.refusal(KEYS, "year, country", path="s3a://no-such-bucket-anywhere/t")
     assert "Failed to check existence of a key" in text
 
 
-@requirement("ParallelInserts")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.ParallelInserts")
 def test_inserts_at_the_same_time(writes: Writes) -> None:
     table = writes.create(KEYS, "year, country")
     with ThreadPoolExecutor(4) as pool:
@@ -355,7 +351,7 @@ def test_inserts_at_the_same_time(writes: Writes) -> None:
     assert len(writes.keys(writes.root(table))) == 16
 
 
-@requirement("WriteFail")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.WriteFail")
 def test_a_write_that_fails_leaves_nothing(writes: Writes) -> None:
     table = writes.create(KEYS, "year, country")
     writes.spark.sql(f"INSERT INTO {table} VALUES (1, 2022, 'USA')")
@@ -371,7 +367,7 @@ def test_a_write_that_fails_leaves_nothing(writes: Writes) -> None:
     assert writes.rows(f"SELECT * FROM {table}") == [(1, 2022, "USA")]
 
 
-@requirement("PartitionBy")
+@pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionBy")
 def test_the_strategy_needs_partition_columns(writes: Writes) -> None:
     text = writes.refusal("year INT NOT NULL, value INT")
     assert "Partition strategy hive can not be used without a PARTITION BY expression" in text

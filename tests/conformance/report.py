@@ -1,0 +1,211 @@
+"""Writes docs/conformance.md: each requirement of the source documents, with the test that shows it.
+
+A test says what it shows by ``@pytest.mark.requirement("ID")``, with ``differs`` where we do on purpose something else.
+The statement in the page is the test's own: the first SQL text in its body, or the one that begins with the marker's
+``statement``.
+
+``python -m tests.conformance.report`` writes the page, with ``--check`` it exits with 1 if that is out of date or a
+requirement has no test; ``--missing`` lists those that have none.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if __package__ in (None, ""):
+    sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
+
+from tests.conformance import requirements
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+PROJECT = Path(__file__).resolve().parents[2]
+PAGE = PROJECT / "docs" / "conformance.md"
+_SQL = re.compile(
+    r"\s*(SELECT|INSERT|CREATE|ALTER|DROP|SHOW|DESC|DESCRIBE|MSCK|CALL|TRUNCATE|ANALYZE|WITH|FROM|DELETE|USE|SET|CACHE|EXPLAIN|"
+    r"REFRESH|COMMENT|EXECUTE|VALUES|MERGE|REPLACE)\s"
+)
+_LONGEST = 160
+_DOCUMENTS: Sequence[tuple[str, Sequence[str] | Mapping[str, str]]] = (
+    ("ClickHouse: SRS-045 Hive Partitioning", requirements.SRS_045),
+    ("Hive: DynamicPartitions", requirements.HIVE_DYNAMIC_PARTITIONS),
+    ("Hive: PartitionedViews", requirements.HIVE_PARTITIONED_VIEWS),
+    ("Flink: FLIP-63 Rework table partition support", requirements.FLINK_FLIP_63),
+    ("Apache Doris: Hive catalog", requirements.DORIS_HIVE),
+)
+
+
+class ConformanceError(Exception):
+    """A marker that cannot be reported: an unknown requirement, or a statement that the test does not have."""
+
+
+@dataclass(frozen=True)
+class Shown:
+    """A requirement that a test shows.
+
+    Attributes:
+        path: The test's module, relative to the project.
+        statement: SQL or Python, on one line.
+        differs: What differs from the document on purpose, or None.
+    """
+
+    requirement: str
+    path: str
+    test: str
+    statement: str
+    differs: str | None
+
+
+def shown(tests: Path) -> list[Shown]:
+    """What the markers of all test modules below a directory say, in the order of path and line.
+
+    Raises:
+        ConformanceError: A marker names no requirement, or a statement that its module does not have.
+    """
+    found: list[Shown] = []
+    for module in sorted(tests.rglob("test_*.py")):
+        tree = ast.parse(module.read_text(encoding="utf-8"))
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and node.name.startswith("test_"):
+                found += _marked(tree, node, module.relative_to(tests.parent).as_posix())
+    return found
+
+
+def _marked(tree: ast.Module, test: ast.FunctionDef, path: str) -> Iterator[Shown]:
+    # Decorators apply from below, and so are they read.
+    for decorator in reversed(test.decorator_list):
+        if not isinstance(decorator, ast.Call) or ast.unparse(decorator.func) != "pytest.mark.requirement":
+            continue
+        where = f"{path}::{test.name}"
+        try:
+            (name,) = (ast.literal_eval(a) for a in decorator.args)
+            options = {str(k.arg): ast.literal_eval(k.value) for k in decorator.keywords}
+        except ValueError as error:
+            raise ConformanceError(f"{where}: a requirement's marker takes literals only.") from error
+        if name not in requirements.REQUIREMENTS or set(options) - {"statement", "differs"}:
+            raise ConformanceError(
+                f"{where}: {name!r} is no requirement of tests/conformance/requirements.py, or an option of its marker "
+                "is neither statement nor differs."
+            )
+        yield Shown(
+            name, path, test.name, _statement(tree, test, options.get("statement"), where), options.get("differs")
+        )
+
+
+def _statement(tree: ast.Module, test: ast.FunctionDef, beginning: str | None, where: str) -> str:
+    texts = [*_texts(test), *_texts(tree)]
+    code = [
+        _one_line(ast.unparse(n))
+        for n in ast.walk(test)
+        if isinstance(n, ast.Expr | ast.Assign | ast.Assert | ast.With)
+    ]
+    if beginning is None:
+        candidates = [t for t in _texts(test) if _SQL.match(t)] or [t for t in texts if _SQL.match(t)]
+    else:
+        candidates = [t for t in texts if t.startswith(beginning)] or [
+            c[c.index(beginning) :] for c in code if beginning in c
+        ]
+    if not candidates:
+        said = f"begins with {beginning!r}" if beginning else "is SQL; name some of its code in the marker's statement"
+        raise ConformanceError(f"{where}: no text of the test or its module {said}.")
+    return candidates[0] if len(candidates[0]) <= _LONGEST else candidates[0][: _LONGEST - 1].rstrip() + "…"
+
+
+def _texts(tree: ast.AST) -> list[str]:
+    """The texts below a node in the order of the source, with placeholders as in an f-string, each on one line."""
+    inner = {id(part) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr) for part in ast.walk(node)} - {
+        id(node) for node in ast.walk(tree) if isinstance(node, ast.JoinedStr)
+    }
+    nodes = [
+        node
+        for node in ast.walk(tree)
+        if isinstance(node, ast.JoinedStr)
+        or (isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in inner)
+    ]
+    marked = {id(part) for node in ast.walk(tree) if _is_no_statement(node) for part in ast.walk(node)}
+    nodes = sorted((n for n in nodes if id(n) not in marked), key=lambda n: (n.lineno, n.col_offset))
+    return [_one_line(_text(node)) for node in nodes]
+
+
+def _is_no_statement(node: ast.AST) -> bool:
+    """Whether it is a marker or a docstring."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    return isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.requirement"
+
+
+def _text(node: ast.Constant | ast.JoinedStr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    return "".join(
+        str(v.value) if isinstance(v, ast.Constant) else "{" + ast.unparse(getattr(v, "value", v)) + "}"
+        for v in node.values
+    )
+
+
+def _one_line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def missing(found: Sequence[Shown]) -> list[str]:
+    """The requirements without a test, in the documents' order."""
+    known = {s.requirement for s in found}
+    return [name for name in requirements.REQUIREMENTS if name not in known]
+
+
+def page(found: Sequence[Shown]) -> str:
+    """The text of docs/conformance.md."""
+    return "\n".join(_lines(found)) + "\n"
+
+
+def _lines(found: Sequence[Shown]) -> Iterator[str]:
+    yield "# Conformance"
+    yield "\n<!-- Made by `python -m tests.conformance.report`; do not edit. -->\n"
+    yield "Each requirement of the five documents that catalog-ext follows, a statement that shows it, and the tests"
+    yield "that run it. Where something is done otherwise on purpose, the last column says what.\n"
+    for title, names in _DOCUMENTS:
+        yield f"## {title}\n"
+        yield "| requirement | statement | shown by | differs on purpose |"
+        yield "|---|---|---|---|"
+        for name in names:
+            yield _row(name, [s for s in found if s.requirement == name])
+        yield ""
+
+
+def _row(name: str, tests: Sequence[Shown]) -> str:
+    heading = requirements.REQUIREMENTS[name]
+    told = f"`{name}`" if heading == name else f"`{name}`<br>{heading}"
+    statement = f"`{_cell(tests[0].statement)}`" if tests else ""
+    links = "<br>".join(f"[{s.test}](../{s.path})" for s in tests)
+    differs = "<br>".join(dict.fromkeys(_cell(s.differs) for s in tests if s.differs))
+    return f"| {told} | {statement} | {links or '**nothing**'} | {differs} |"
+
+
+def _cell(text: str) -> str:
+    return text.replace("|", "\\|").replace("`", "'")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when the page is written or, with ``--check``, up to date and whole; else 1, and what is wrong."""
+    found = shown(PROJECT / "tests")
+    if "--missing" in arguments:
+        sys.stdout.write("".join(f"{name}: {requirements.REQUIREMENTS[name]}\n" for name in missing(found)))
+        return 0
+    if "--check" not in arguments:
+        PAGE.write_text(page(found), encoding="utf-8")
+        return 0
+    problems = [f"No test shows the requirement {name}.\n" for name in missing(found)]
+    if not PAGE.is_file() or PAGE.read_text(encoding="utf-8") != page(found):
+        problems.append("docs/conformance.md is out of date. Run: python -m tests.conformance.report\n")
+    sys.stderr.writelines(problems)
+    return 1 if problems else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
