@@ -47,14 +47,40 @@ class CatalogExtRuntimeException(
  */
 object ConnectorErrors {
   val Prefix = "CATALOG_EXT"
+  /**
+   * The connector cannot reach the service, or it does not answer in time.
+   * Remedy: Start `catalog-ext serve`, or look at the catalog's options `uri` and `request-timeout`.
+   */
   val ServiceUnavailable: String = s"${Prefix}_SERVICE_UNAVAILABLE"
+  /**
+   * The service answered what the connector does not understand: they are of different releases.
+   * Remedy: Install one release on both sides.
+   */
   val ServiceAnswer: String = s"${Prefix}_SERVICE_ANSWER"
+  /**
+   * Spark has the statement, and tables of catalog-ext do not.
+   * Remedy: The message says what to do instead.
+   */
   val NotSupported: String = s"${Prefix}_NOT_SUPPORTED"
   val InvalidConfiguration: String = s"${Prefix}_INVALID_CONFIGURATION"
   val InvalidValue: String = s"${Prefix}_INVALID_VALUE"
   val EnvironmentSetup: String = s"${Prefix}_ENVIRONMENT_SETUP"
+  /**
+   * A registered file is no longer on the store.
+   * Remedy: Repair the table with the mode sync, or set `missing-files` to skip to read on.
+   */
   val FileMissing: String = s"${Prefix}_FILE_MISSING"
+  /**
+   * A stream's table changed in a way that its checkpoint cannot follow.
+   * Remedy: Start the query with a new checkpoint, or set the option that the message names.
+   */
   val StreamChanged: String = s"${Prefix}_STREAM_CHANGED"
+
+  /**
+   * A write has more partitions than a limit allows; nothing was written.
+   * Remedy: Raise the limit that the message names, or write fewer partitions at a time.
+   */
+  val TooManyPartitions: String = s"${Prefix}_TOO_MANY_PARTITIONS"
 
   def analysis(
       code: String,

@@ -17,7 +17,7 @@ object WriteErrors {
   private val Unavailable = s"${ConnectorErrors.Prefix}_STORAGE_UNAVAILABLE"
 
   def tooManyPartitions(table: String, setting: String, limit: Long, count: Long, who: String): Throwable =
-    ConnectorErrors.runtime(s"${ConnectorErrors.Prefix}_TOO_MANY_PARTITIONS",
+    ConnectorErrors.runtime(ConnectorErrors.TooManyPartitions,
       s"$who makes $count dynamic partitions of table $table, and '$setting' allows $limit; nothing was written. " +
         s"Raise '$setting' (SET $setting = ..., or the table's property), or write fewer partitions at once.",
       Map("table" -> table, "setting" -> setting, "limit" -> limit.toString, "count" -> count.toString))

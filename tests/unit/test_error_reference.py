@@ -1,0 +1,45 @@
+"""The reference of errors is made of the sources: every class is described, every message found."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.cli import error_reference
+from metastore import errors
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+def test_every_error_says_what_it_means_and_what_to_do() -> None:
+    found = error_reference.described()
+    assert found["CATALOG_EXT_CONFLICT"].retryable
+    assert found["CATALOG_EXT_FILE_MISSING"].python is None
+    assert all(one.meaning.endswith(".") and one.remedy.endswith(".") for one in found.values())
+
+
+def test_messages_are_those_of_the_places_that_raise_them() -> None:
+    found = error_reference.described()
+    assert "Table {identifier} does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
+    (missing,) = found["CATALOG_EXT_FILE_MISSING"].messages
+    assert missing.startswith(
+        "The file {shown}{where} of table {catalogName}.{table} is in the index, but no longer on"
+    )
+
+
+def test_an_error_without_a_remedy_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(errors.ConflictError, "__doc__", "Somebody else was first.")
+    with pytest.raises(error_reference.UndocumentedError, match="ConflictError"):
+        error_reference.described()
+
+
+def test_a_condition_of_the_connector_that_nothing_describes_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "ConnectorErrors.scala").write_text("", encoding="utf-8")
+    (tmp_path / "Some.scala").write_text('ConnectorErrors.analysis("CATALOG_EXT_NEW", s"No $x.")', encoding="utf-8")
+    monkeypatch.setattr(error_reference, "_SCALA", tmp_path)
+    with pytest.raises(error_reference.UndocumentedError, match="CATALOG_EXT_NEW"):
+        error_reference.described()
