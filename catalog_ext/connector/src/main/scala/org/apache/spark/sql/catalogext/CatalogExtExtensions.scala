@@ -13,6 +13,7 @@ import org.apache.spark.unsafe.types.UTF8String
 /** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
 class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
+    extensions.injectParser((session, parser) => new StatementParser(session, parser, StatementSyntax.All))
     extensions.injectHintResolutionRule(new MarkInserts(_))
     extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))

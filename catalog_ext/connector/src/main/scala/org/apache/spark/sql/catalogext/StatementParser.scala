@@ -1,0 +1,98 @@
+package org.apache.spark.sql.catalogext
+
+import org.apache.spark.sql.{classic, SparkSession}
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParameterContext, ParameterContext,
+  ParseException, ParserInterface, PositionalParameterContext, SqlStatementSplitResult, TemporalIdentifier}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
+import org.apache.spark.sql.internal.VariableSubstitution
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/** One kind of statement that Spark's grammar lacks. */
+trait StatementSyntax {
+  /**
+   * The statement at the cursor, or None where the text is no such statement: then the cursor may have moved, because
+   * the caller puts it back. Once `cursor.begun(name)` was called, what does not fit is an error at its place.
+   */
+  def parse(cursor: StatementCursor): Option[LogicalPlan]
+}
+
+object StatementSyntax {
+  /** Every kind, in the order in which they are tried. */
+  val All: Seq[StatementSyntax] = Seq()
+}
+
+/**
+ * Spark's parser, and after it ours: Spark sees every text first and untouched, and only what it refuses is tried as
+ * one of our statements. What is none of ours, or is about another catalog, keeps Spark's error.
+ */
+class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes: Seq[StatementSyntax])
+  extends ParserInterface with LookupCatalog {
+
+  override protected lazy val catalogManager: CatalogManager =
+    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+
+  override def parsePlan(text: String): LogicalPlan =
+    try delegate.parsePlan(text) catch {
+      case refusal: ParseException => ours(text, refusal, Parameters.None)
+    }
+
+  override def parsePlanWithParameters(text: String, context: ParameterContext): LogicalPlan =
+    try delegate.parsePlanWithParameters(text, context) catch {
+      case refusal: ParseException => ours(text, refusal, Parameters.of(context))
+    }
+
+  private def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan = {
+    val substituted = new VariableSubstitution().substitute(text)
+    val cursor = new StatementCursor(substituted, delegate, refusal, parameters)
+    syntaxes.iterator.flatMap(attempt(_, cursor)).nextOption().getOrElse(throw refusal)
+  }
+
+  private def attempt(syntax: StatementSyntax, cursor: StatementCursor): Option[LogicalPlan] = {
+    cursor.restart()
+    try syntax.parse(cursor).map { plan =>
+      cursor.expectEnd()
+      plan
+    } catch {
+      case _: ParseException if !cursor.name.exists(isOurs) => None
+    }
+  }.filter(_ => cursor.name.forall(isOurs))
+
+  private def isOurs(name: Seq[String]): Boolean = name match {
+    case CatalogAndIdentifier(_: CatalogBase, _) => true
+    case _ => false
+  }
+
+  override def parseExpression(text: String): Expression = delegate.parseExpression(text)
+  override def parseTableIdentifier(text: String): TableIdentifier = delegate.parseTableIdentifier(text)
+  override def parseFunctionIdentifier(text: String): FunctionIdentifier = delegate.parseFunctionIdentifier(text)
+  override def parseMultipartIdentifier(text: String): Seq[String] = delegate.parseMultipartIdentifier(text)
+  override def parseTemporalTableIdentifier(text: String): TemporalIdentifier =
+    delegate.parseTemporalTableIdentifier(text)
+  override def parseQuery(text: String): LogicalPlan = delegate.parseQuery(text)
+  override def parseRoutineParam(text: String): StructType = delegate.parseRoutineParam(text)
+  override def parseTableSchema(text: String): StructType = delegate.parseTableSchema(text)
+  override def parseDataType(text: String): DataType = delegate.parseDataType(text)
+  override def splitStatements(text: String): SqlStatementSplitResult = delegate.splitStatements(text)
+}
+
+/** The values of `:name` and `?` in a statement. */
+case class Parameters(named: Map[String, Expression], positional: Seq[Expression]) {
+  /** The SQL text of a value; None where there is none, or where it is not a constant. */
+  def sql(name: Option[String], index: Int): Option[String] =
+    name.fold(positional.lift(index))(named.get).collect { case literal: Literal => literal.sql }
+}
+
+object Parameters {
+  val None: Parameters = Parameters(Map.empty, Nil)
+
+  def of(context: ParameterContext): Parameters = context match {
+    case NamedParameterContext(values) => Parameters(values, Nil)
+    case PositionalParameterContext(values) => Parameters(Map.empty, values)
+    case hybrid: HybridParameterContext =>
+      Parameters(hybrid.paramNames.zip(hybrid.args).filter(_._1.nonEmpty).toMap, hybrid.args)
+    case _ => None
+  }
+}
