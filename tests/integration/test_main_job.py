@@ -17,6 +17,7 @@ import catalog_ext
 from catalog_ext import session as sessions
 from metastore.hive.counting import CountingMetastore
 from metastore.index import Index
+from tests.integration.scans import files_read
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
@@ -174,28 +175,6 @@ def test_a_join_prunes_while_it_runs(flights: Lake) -> None:
     assert files_read(frame) == len(ORIGINS) * len(DAYS)
 
 
-def files_read(frame: DataFrame) -> int:
-    """The files that the table's scan read, by its own metric."""
-    plan = frame._jdf.queryExecution().executedPlan().toString()
-    metrics = frame._jdf.queryExecution().executedPlan()
-    leaves = metrics.collectLeaves()
-    found = [leaves.apply(i) for i in range(leaves.size())]
-    while found:
-        node = found.pop()
-        if node.nodeName().startswith("AdaptiveSparkPlan"):
-            found.extend(_leaves(node.executedPlan()))
-        elif "QueryStage" in node.nodeName():
-            found.extend(_leaves(node.plan()))
-        elif node.nodeName().startswith("BatchScan"):
-            return int(node.metrics().apply("numFiles").value())
-    raise AssertionError(f"no scan of ours in {plan}")
-
-
-def _leaves(plan: object) -> list[object]:
-    leaves = plan.collectLeaves()  # type: ignore[attr-defined]
-    return [leaves.apply(i) for i in range(leaves.size())]
-
-
 def test_what_happens_behind_the_catalogs_back(flights: Lake) -> None:
     spark, location = flights.spark, flights.location
     spark.range(4).selectExpr("CAST(id AS INT) flight", "1.0D delay").write.parquet(
@@ -260,6 +239,11 @@ def test_a_metastore_that_is_down_is_said_and_catches_up(flights: Lake) -> None:
     assert flights.rows("SELECT count(*) FROM spark_catalog.sales.newark") == [(60,)]
 
 
+@pytest.mark.requirement(
+    "RQ.HivePartitioning.TableEngines.Hive",
+    statement="CALL lake.system.import_table",
+    differs="A table is imported once; after that the index answers, and the metastore follows.",
+)
 def test_unregister_import_and_drop(flights: Lake) -> None:
     flights.rows("CALL lake.system.unregister_table(table => 'sales.flights')")
     with pytest.raises(AnalysisException) as caught:
