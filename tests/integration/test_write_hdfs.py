@@ -79,3 +79,19 @@ def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
     with pytest.raises(PySparkException):
         spark.sql("INSERT INTO lake.sales.t SELECT CAST(raise_error('no') AS BIGINT), 'c' FROM range(3)")
     assert sorted(entry.location.name for entry in catalog.storage.list_directory(root)) == ["ds=a", "ds=x%3Ay%2Fz"]
+
+
+@pytest.mark.requirement(
+    "RQ.HivePartitioning.TableEngines.HDFS",
+    statement="SELECT x",
+    differs="The keys come from the paths, or are given with their types at registration; there is no PARTITION BY clause.",
+)
+def test_tables_that_others_wrote_on_hdfs(spark: SparkSession, catalog: Catalog, hdfs_server: HdfsServer) -> None:
+    location = f"{hdfs_server.uri}/others/sales"
+    spark.range(4).selectExpr("id AS x", "CONCAT('2025-01-0', id % 2 + 1) AS `date`").write.partitionBy("date").parquet(
+        location
+    )
+    catalog.register_table("sales.others", location=location, partition_columns={"date": "DATE"})
+    catalog.repair_partitions("sales.others")
+    query = "SELECT x, `date` FROM lake.sales.others WHERE `date` = DATE '2025-01-02' ORDER BY x"
+    assert [(row[0], str(row[1])) for row in spark.sql(query).collect()] == [(1, "2025-01-02"), (3, "2025-01-02")]
