@@ -84,7 +84,7 @@ def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
 @pytest.mark.requirement(
     "RQ.HivePartitioning.TableEngines.HDFS",
     statement="SELECT x",
-    differs="The keys come from the paths, or are given with their types at registration; there is no PARTITION BY clause.",
+    differs="Keys come from the paths, or are given with types at registration; there is no PARTITION BY clause.",
 )
 def test_tables_that_others_wrote_on_hdfs(spark: SparkSession, catalog: Catalog, hdfs_server: HdfsServer) -> None:
     location = f"{hdfs_server.uri}/others/sales"
