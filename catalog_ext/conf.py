@@ -28,10 +28,11 @@ _PROCESS = (Scope.SESSION, Scope.ENVIRONMENT)
 SAMPLE_FILES: Setting[int | None] = Setting(
     "schema.sample-files",
     "100",
-    "Files from which a schema is read that is not given, spread over the partitions.",
+    "Files from which a schema is read that is not given, spread over the partitions. An option of the read for ad-hoc "
+    "paths, where the default is 10.",
     f"{NUMBER}, or `all`",
     count_or_all,
-    (Scope.TABLE, Scope.ENVIRONMENT),
+    (Scope.READ, Scope.TABLE, Scope.ENVIRONMENT),
 )
 PARTITION_COLUMNS: Setting[PartitionMode] = Setting(
     PARTITION_MODE_PROPERTY,

@@ -14,12 +14,14 @@ raises the matching Spark exception.
     │   ├── InvalidTypeError
     │   ├── InvalidValueError             a value that does not fit its type
     │   ├── InvalidConfigurationError
+    │   ├── InvalidPatternError           a path with wildcards that cannot be read
     │   └── UnsupportedFormatError
     ├── NotFoundError
     │   ├── NamespaceNotFoundError
     │   ├── TableNotFoundError
     │   ├── PartitionNotFoundError
     │   ├── LocationNotFoundError
+    │   │   └── PathNotFoundError         an ad-hoc path with nothing under it
     │   ├── TransactionNotFoundError
     │   └── ProcedureNotFoundError
     ├── AlreadyExistsError
@@ -28,6 +30,7 @@ raises the matching Spark exception.
     │   └── PartitionAlreadyExistsError
     ├── NamespaceNotEmptyError
     ├── TableLayoutError                  the directories are not what was promised
+    │   └── PathLayoutError               files of one ad-hoc path with different keys
     ├── SchemaConflictError               files whose columns cannot be reconciled
     ├── SchemaMismatchError               two tables (or a view and its partitions) that must have equal columns
     ├── ConflictError                     somebody else committed first          (retryable)
@@ -147,6 +150,10 @@ class InvalidConfigurationError(InvalidInputError):
     code = "CATALOG_EXT_INVALID_CONFIGURATION"
 
 
+class InvalidPatternError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_PATTERN"
+
+
 class UnsupportedFormatError(InvalidInputError):
     """The file format is none that catalog-ext reads or writes.
 
@@ -199,6 +206,10 @@ class LocationNotFoundError(NotFoundError):
     """
 
     code = "CATALOG_EXT_LOCATION_NOT_FOUND"
+
+
+class PathNotFoundError(LocationNotFoundError):
+    code = "CATALOG_EXT_PATH_NOT_FOUND"
 
 
 class TransactionNotFoundError(NotFoundError):
@@ -271,6 +282,10 @@ class TableLayoutError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_TABLE_LAYOUT"
+
+
+class PathLayoutError(TableLayoutError):
+    code = "CATALOG_EXT_PATH_LAYOUT"
 
 
 class SchemaConflictError(CatalogExtError):

@@ -29,11 +29,13 @@ if TYPE_CHECKING:
     from metastore.values import Scalar, Value
 
 
-class _Unknown(Enum):
+class Unknown(Enum):
+    """The type of ``UNKNOWN``."""
+
     UNKNOWN = "unknown"
 
 
-UNKNOWN: Final = _Unknown.UNKNOWN
+UNKNOWN: Final = Unknown.UNKNOWN
 """The value of a key that is not decided yet, as when only the first directories of a path are known."""
 
 
@@ -78,15 +80,15 @@ class Evaluator:
         self._positions: Mapping[str, int] = {key.name: key.position for key in keys}
         self._members: dict[int, frozenset[Any]] = {}
 
-    def matches(self, values: Sequence[Value]) -> bool:
-        """Whether the predicate is true (not false, not NULL) for these values."""
+    def matches(self, values: Sequence[Value | Unknown]) -> bool:
+        """Whether the predicate is true (not false, not NULL) for these values, whatever the ``UNKNOWN`` ones are."""
         return self._evaluate(self._predicate, values) == Outcome.TRUE
 
-    def may_match(self, values: Sequence[Value | _Unknown]) -> bool:
+    def may_match(self, values: Sequence[Value | Unknown]) -> bool:
         """Whether the predicate can still be true, whatever the values that are ``UNKNOWN`` turn out to be."""
         return bool(self._evaluate(self._predicate, values) & Outcome.TRUE)
 
-    def _evaluate(self, predicate: Predicate, values: Sequence[Value | _Unknown]) -> Outcome:
+    def _evaluate(self, predicate: Predicate, values: Sequence[Value | Unknown]) -> Outcome:
         match predicate:
             case Constant(truth):
                 return Outcome.TRUE if truth else Outcome.FALSE
@@ -116,7 +118,7 @@ class Evaluator:
                 return Outcome.NULL if value is None else _outcome(matches_string(kind, str(value), pattern))
 
     @staticmethod
-    def _compare(op: Operator, value: Value | _Unknown, other: Value) -> Outcome:
+    def _compare(op: Operator, value: Value | Unknown, other: Value) -> Outcome:
         if op is Operator.NULL_SAFE_EQ:
             if value is UNKNOWN:
                 return Outcome.TRUE | Outcome.FALSE
@@ -132,7 +134,7 @@ class Evaluator:
             return Outcome.ANY
         return _outcome(_COMPARE[op](order_key(value), order_key(other)))
 
-    def _member(self, value: Value | _Unknown, others: Sequence[Value]) -> Outcome:
+    def _member(self, value: Value | Unknown, others: Sequence[Value]) -> Outcome:
         if not others:
             return Outcome.FALSE
         if value is UNKNOWN:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from catalog_ext.procedures import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
+from catalog_ext.service.path_operations import PathOperations
 from catalog_ext.service.write_operations import WriteOperations
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import Predicate, bind
@@ -53,6 +54,7 @@ class Operations:
             "procedures/list": self._list_procedures,
             "procedures/call": self._call_procedure,
             **WriteOperations(catalog).handlers,
+            **PathOperations(catalog).handlers,
         }
 
     def _ping(self, request: Request) -> Answer:

@@ -13,7 +13,7 @@ from enum import Enum
 from itertools import product
 from typing import TypeAlias
 
-from metastore.errors import InvalidInputError
+from metastore.errors import InvalidPatternError
 from metastore.storage.locations import Location, shown
 
 MAX_ALTERNATIVES = 100_000
@@ -96,7 +96,7 @@ def parse_pattern(text: str, *, base: Location | None = None) -> list[Alternativ
         base: What a relative pattern is relative to; taken literally.
 
     Raises:
-        InvalidInputError: A brace is not closed, a range is reversed or not of integers, a component is ``..``, or
+        InvalidPatternError: A brace is not closed, a range is reversed or not of integers, a component is ``..``, or
             the pattern stands for more than 100,000 paths.
     """
     if base is not None and Location.is_relative(text):
@@ -146,7 +146,7 @@ def _split(items: Items, text: str) -> tuple[Component, ...]:
             _extend(components[-1], other)
     kept = [tuple(component) for component in components if component not in ([], ["."])]
     if ("..",) in kept:
-        raise InvalidInputError(f"The pattern {shown(text)} holds the component '..'. Write the path without it.")
+        raise InvalidPatternError(f"The pattern {shown(text)} holds the component '..'. Write the path without it.")
     return tuple(map(Component, kept))
 
 
@@ -177,7 +177,9 @@ class _Parser:
             choice = self._next()
             count *= len(choice)
             if count > MAX_ALTERNATIVES:
-                raise self._wrong(f"stands for more than {MAX_ALTERNATIVES:,} paths. Use * instead of a list or range")
+                raise self._wrong(
+                    f"stands for more than {MAX_ALTERNATIVES:,} paths. Use * instead of a list or range", 0
+                )
             choices.append(choice)
         return [_merge(combination) for combination in product(*choices)]
 
@@ -204,48 +206,70 @@ class _Parser:
 
     def _escaped(self) -> str:
         if self._at == len(self._key):
-            raise self._wrong("ends with a \\ that has nothing to escape. Write \\\\ for the character itself")
+            raise self._wrong(
+                "ends with a \\ that has nothing to escape. Write \\\\ for the character itself", self._at - 1
+            )
         self._at += 1
         return self._key[self._at - 1]
 
     def _braces(self) -> list[Items]:
+        opened = self._at - 1
         closing = self._key.find("}", self._at)
         if closing < 0:
-            raise self._wrong("has a { without its }. Write \\{ for the character itself")
+            raise self._unclosed(opened)
         inside = self._key[self._at : closing]
         if ".." in inside and "," not in inside and "{" not in inside:
             self._at = closing + 1
-            return self._range(inside)
-        return self._list()
+            return self._range(inside, opened)
+        return self._list(opened)
 
-    def _list(self) -> list[Items]:
+    def _list(self, opened: int) -> list[Items]:
         found: list[Items] = []
         while True:
             found.extend(self._sequence(frozenset(",}")))
             if self._at == len(self._key):
-                raise self._wrong("has a { without its }. Write \\{ for the character itself")
+                raise self._unclosed(opened)
             self._at += 1
             if self._key[self._at - 1] == "}":
                 break
         if found == [()]:
-            raise self._wrong("has empty braces. Write \\{ for the character itself")
+            raise self._wrong("has empty braces. Write \\{ for the character itself", opened)
         return found
 
-    def _range(self, inside: str) -> list[Items]:
+    def _range(self, inside: str, opened: int) -> list[Items]:
         bounds = _RANGE.fullmatch(inside)
         if bounds is None:
-            raise self._wrong(f"has the range {{{inside}}}, whose bounds are not integers. Write {{N..M}}")
+            raise self._wrong(f"has the range {{{inside}}}, whose bounds are not integers. Write {{N..M}}", opened)
         low, high = bounds.groups()
         if int(low) > int(high):
-            raise self._wrong(f"has the range {{{inside}}}, which is reversed. Write the smaller bound first")
+            raise self._wrong(f"has the range {{{inside}}}, which is reversed. Write the smaller bound first", opened)
         if int(high) - int(low) >= MAX_ALTERNATIVES:
-            raise self._wrong(f"stands for more than {MAX_ALTERNATIVES:,} paths. Use * instead of a list or range")
+            raise self._wrong(
+                f"stands for more than {MAX_ALTERNATIVES:,} paths. Use * instead of a list or range", opened
+            )
         padded = any(len(digits) > 1 and digits.startswith("0") for digits in (low.lstrip("-"), high.lstrip("-")))
         width = max(len(low), len(high)) if padded else 0
         return [(f"{number:0{width}d}" if width else str(number),) for number in range(int(low), int(high) + 1)]
 
-    def _wrong(self, what: str) -> InvalidInputError:
-        return InvalidInputError(f"The pattern {shown(self._text)} {what}.", {"pattern": self._text})
+    def _unclosed(self, opened: int) -> InvalidPatternError:
+        return self._wrong("has a { without its }. Write \\{ for the character itself", opened)
+
+    def _wrong(self, what: str, at: int) -> InvalidPatternError:
+        position = _position(self._text, self._key, at)
+        return InvalidPatternError(
+            f"The pattern {shown(self._text)} {what} (at character {position}).",
+            {"pattern": self._text, "position": str(position)},
+        )
+
+
+def _position(text: str, key: str, at: int) -> int:
+    """Return which character of ``text``, from 1, ``key[at]`` is; a key lacks the text's doubled slashes."""
+    in_text, in_key = len(text), len(key)
+    while in_key > at and in_text:
+        in_text -= 1
+        if text[in_text] == key[in_key - 1]:
+            in_key -= 1
+    return in_text + 1
 
 
 def _merge(combination: tuple[Items, ...]) -> Items:

@@ -33,7 +33,7 @@ OPERATIONS = {
     "tables/list", "tables/load", "tables/create",
     "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
-    "writes/commit", "writes/abort", "writes/release", "writes/delete",
+    "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
 }  # fmt: skip
 
 
@@ -162,6 +162,10 @@ FIELDS: dict[str, dict[str, object]] = {
     "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},
     "writes/delete": {
         "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
+    },
+    "paths/load": {"path": "/never", "format": None, "schema": None, "options": {}, "partitioning": True},
+    "paths/plan": {
+        "path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None, "limit": None,
     },
 }  # fmt: skip
 

@@ -1,0 +1,261 @@
+"""Ad-hoc paths as tables: what a path's files have in common, and which of them a query reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+
+from catalog_ext.conf import SAMPLE_FILES
+from catalog_ext.paths.keys import CastKey, Pruner, keys_of, partition_name, pruning_keys
+from catalog_ext.paths.sampling import Sampler
+from catalog_ext.paths.states import FoundFile, expression
+from catalog_ext.paths.walk import Matches, Walk
+from catalog_ext.registration import check_columns, check_format
+from catalog_ext.schema_inference import infer_columns, without_keys
+from metastore.errors import CatalogExtError, PathLayoutError, UnsupportedFormatError
+from metastore.index import PLAN_SCHEMA
+from metastore.model import Column
+from metastore.predicates import bind
+from metastore.storage.locations import Location, shown
+from metastore.storage.patterns import parse_pattern
+from metastore.types import parse_fields
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from metastore.predicates import Predicate
+    from metastore.storage.patterns import Alternative
+    from metastore.storage.store import Storage
+
+DEFAULT_SAMPLE_FILES = 10
+DEFAULT_FORMAT = "parquet"
+SCHEMA = pa.schema([*PLAN_SCHEMA, ("expression", pa.utf8()), ("passed", pa.utf8()), ("alternative", pa.utf8())])
+"""The columns of a plan: those of a table's, and three that are null but for directories left to be listed."""
+
+_SUFFIXES = {
+    "parquet": "parquet", "orc": "orc", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
+    "txt": "text", "text": "text",
+}  # fmt: skip
+_SHOWN_PATHS = 5
+_BATCH_ROWS = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class PathRequest:
+    """A path as a query names it.
+
+    Attributes:
+        path: A location, with or without wildcards.
+        format: One of ``metastore.model.FORMATS``; None goes by the files' suffixes.
+        schema: The columns as DDL; None reads them from a sample of files.
+        options: Spark's reader options of the format, and ``schema.sample-files``.
+        partitioning: Whether keys in the path are columns (``use_hive_partitioning``).
+    """
+
+    path: str
+    format: str | None = None
+    schema: str | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+    partitioning: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class PathTable:
+    """What a path's files have in common.
+
+    Attributes:
+        root: The directory above everything that the path can match.
+    """
+
+    path: str
+    root: Location
+    format: str
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...]
+    options: Mapping[str, str]
+
+
+def load_path(storage: Storage, request: PathRequest) -> PathTable:
+    """The path as a table, after a look at a few of its files.
+
+    Raises:
+        InvalidPatternError: The path cannot be read.
+        PathNotFoundError: There is no file under it.
+        PathLayoutError: A file's path has a key twice.
+        UnsupportedFormatError: The format is none that is read, or the files have different ones.
+        SchemaConflictError, InvalidInputError: The files' columns cannot be read or reconciled.
+        StorageError: The store refuses or does not answer.
+    """
+    try:
+        alternatives = parse_pattern(request.path)
+        sample = Sampler(storage, request.path, alternatives).draw(_sample_files(request.options))
+        options = {key: text for key, text in request.options.items() if key.lower() != SAMPLE_FILES.key}
+        file_format = _format(request, sample)
+        keys = _keys(sample) if request.partitioning else ()
+        if request.schema is not None:
+            given = (Column(f.name, str(f.type), f.nullable, f.comment) for f in parse_fields(request.schema))
+            columns = check_columns(given)
+        else:
+            files = [(file.location, file.size) for file in sample]
+            columns = without_keys(infer_columns(storage, files, file_format, options), keys)
+        return PathTable(request.path, _root(alternatives), file_format, columns, keys, options)
+    except CatalogExtError as error:
+        raise _about(error, request.path) from error
+
+
+@dataclass(frozen=True, slots=True)
+class PathPlan:
+    """Which files of a path a query reads.
+
+    Attributes:
+        path: A location, with or without wildcards.
+        keys: The table's partition columns; None where keys are not looked at.
+        casts: Keys as other types, which the predicate may name.
+        predicate: An unbound predicate on keys and casts.
+        limit: More directories than this on one level are left to the caller to list; None lists all.
+    """
+
+    path: str
+    keys: Sequence[str] | None
+    casts: Sequence[CastKey] = ()
+    predicate: Predicate | None = None
+    limit: int | None = None
+
+    def run(self, storage: Storage) -> Iterator[pa.RecordBatch]:
+        """The rows of ``SCHEMA``: files, those of a directory together, then directories that are left.
+
+        Raises:
+            InvalidPatternError: The path cannot be read.
+            PathNotFoundError: A path that it names, or any file, is not there; what is pruned is not looked at.
+            PathLayoutError: Files have other keys.
+            StorageError: The store refuses or does not answer.
+        """
+        try:
+            return self._run(storage)
+        except CatalogExtError as error:
+            raise _about(error, self.path) from error
+
+    def _run(self, storage: Storage) -> Iterator[pa.RecordBatch]:
+        alternatives = parse_pattern(self.path)
+        keys = self.keys or ()
+        predicate = self.predicate
+        if predicate is not None:
+            predicate = bind(predicate, pruning_keys(keys, self.casts), self.path)
+        pruner = Pruner(predicate, keys, self.casts)
+        matches = Walk(storage, alternatives, pruner, keys=len(keys), limit=self.limit).run()
+        matches.check(self.path, alternatives)
+        rows = [*self._file_rows(matches.files.values()), *_left_rows(matches, alternatives)]
+        starts = range(0, len(rows), _BATCH_ROWS)
+        return iter([_batch(rows[start : start + _BATCH_ROWS]) for start in starts])
+
+    def _file_rows(self, files: Iterable[FoundFile]) -> Iterator[tuple[object, ...]]:
+        by_directory: dict[Location, list[FoundFile]] = {}
+        for file in files:
+            by_directory.setdefault(file.directory, []).append(file)
+        names = dict.fromkeys(by_directory, "")
+        if self.keys is not None:
+            names = _partition_names(sorted(by_directory), self.keys)
+        for number, directory in enumerate(sorted(by_directory)):
+            for file in sorted(by_directory[directory]):
+                yield (
+                    number, names[directory], str(directory), file.name, file.size, file.modified_ms,
+                    None, None, None, None,
+                )  # fmt: skip
+
+
+def _partition_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[Location, str]:
+    names = {directory: partition_name(directory, keys) for directory in directories}
+    others = [directory for directory, name in names.items() if name is None]
+    if others:
+        agreeing = [directory for directory, name in names.items() if name is not None]
+        raise PathLayoutError(
+            f"The files disagree on the keys in their paths: {_kinds([*others, *agreeing[:1]])}; the query has "
+            f"{', '.join(keys) or 'none'}. Narrow the path or filter on a key, so that one kind is left, or SET "
+            "use_hive_partitioning = 0 to read without keys.",
+            {"paths": "\n".join(map(str, others[:_SHOWN_PATHS])), "keys": ",".join(keys)},
+        )
+    return {directory: name for directory, name in names.items() if name is not None}
+
+
+def _kinds(directories: Iterable[Location]) -> str:
+    """One path of each kind, with its keys."""
+    kinds: dict[tuple[str, ...], str] = {}
+    for directory in directories:
+        found = keys_of(directory)
+        shown_keys = ", ".join(name for name, _ in found) or "no key"
+        kinds.setdefault(tuple(sorted(name.lower() for name, _ in found)), f"{shown_keys} in {shown(str(directory))}")
+    listed = list(kinds.values())
+    return "; ".join(listed[:_SHOWN_PATHS]) + ("; …" if len(listed) > _SHOWN_PATHS else "")
+
+
+def _left_rows(matches: Matches, alternatives: Sequence[Alternative]) -> Iterator[tuple[object, ...]]:
+    for state in matches.left:
+        sure = matches.found[state.number] or matches.pruned[state.number]
+        yield (
+            -1, "", str(state.at), "", 0, 0, None, expression(state.rest).pattern, state.passed,
+            None if sure else str(alternatives[state.number]),
+        )  # fmt: skip
+
+
+def _batch(rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:
+    columns = zip(*rows, strict=True)
+    arrays = [pa.array(values, each.type) for values, each in zip(columns, SCHEMA, strict=True)]
+    return pa.RecordBatch.from_arrays(arrays, schema=SCHEMA)
+
+
+def _sample_files(options: Mapping[str, str]) -> int | None:
+    text = next((text for key, text in options.items() if key.lower() == SAMPLE_FILES.key), None)
+    return DEFAULT_SAMPLE_FILES if text is None else SAMPLE_FILES.value_of(text)
+
+
+def _format(request: PathRequest, sample: Sequence[FoundFile]) -> str:
+    if request.format is not None:
+        return check_format(request.format, request.path)
+    found = {form: file for file in reversed(sample) if (form := _suffix_format(file.name))}
+    if len(found) > 1:
+        shown_files = ", ".join(f"{form} ({shown(str(file.location))})" for form, file in sorted(found.items()))
+        raise UnsupportedFormatError(
+            f"The path {shown(request.path)} has files of several formats: {shown_files}. Narrow it to one, as by "
+            "*.parquet at its end, or give the option 'format'.",
+            {"path": request.path, "format": ",".join(sorted(found))},
+        )
+    return next(iter(found), DEFAULT_FORMAT)
+
+
+def _suffix_format(name: str) -> str | None:
+    """The format that a file's name ends in, before a suffix of its compression."""
+    parts = name.lower().split(".")
+    return next((_SUFFIXES[part] for part in reversed(parts[-2:]) if part in _SUFFIXES and len(parts) > 1), None)
+
+
+def _keys(sample: Sequence[FoundFile]) -> tuple[Column, ...]:
+    """All keys of the sample's paths. Whether all files have them is seen when it is known which ones are read."""
+    names: dict[str, str] = {}
+    for directory in dict.fromkeys(file.directory for file in sample):
+        found = [name for name, _ in keys_of(directory)]
+        partition_name(directory, found)
+        for name in found:
+            # Spellings that differ in case are one key; which comes first must not decide.
+            names[name.lower()] = min(names.get(name.lower(), name), name)
+    return tuple(Column(name, "string") for name in names.values())
+
+
+def _root(alternatives: Sequence[Alternative]) -> Location:
+    """The directory that all alternatives lie below, by their literal components."""
+    paths = []
+    for alternative in alternatives:
+        literals = takewhile(lambda text: text is not None, (c.literal for c in alternative.components[:-1]))
+        paths.append([text for text in literals if text is not None])
+    common = [same[0] for same in takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))]
+    place = alternatives[0].root
+    return Location(place.scheme, place.bucket, "/".join(common))
+
+
+def _about(error: CatalogExtError, path: str) -> CatalogExtError:
+    """The error, saying which path it is about where it does not."""
+    if path in error.message or repr(path) in error.message:
+        return error
+    return error.about(f"The path {shown(path)} cannot be read", {"path": path})

@@ -1,0 +1,132 @@
+"""The keys in the directories of a path, and what a predicate on them says of a directory."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.repair.layout import typed_value
+from metastore.errors import InvalidValueError, PathLayoutError
+from metastore.evaluation import UNKNOWN, Evaluator
+from metastore.names import escape_path_name, split_component
+from metastore.predicates import Key
+from metastore.storage.locations import shown
+from metastore.types import STRING
+from metastore.values import cast_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metastore.evaluation import Unknown
+    from metastore.predicates import Predicate
+    from metastore.storage.locations import Location
+    from metastore.types import DataType
+    from metastore.values import Value
+
+_REMEMBERED = 65_536
+
+
+class PathKey(NamedTuple):
+    """One ``key=value`` directory: the unescaped key, and the value as it is on the store."""
+
+    name: str
+    value: str
+
+
+def keys_of(directory: Location) -> tuple[PathKey, ...]:
+    """The ``key=value`` components of a directory's path, from the store's root on, in their order."""
+    splits = (split_component(component) for component in directory.key.split("/"))
+    return tuple(PathKey(*split) for split in splits if split is not None)
+
+
+def partition_name(directory: Location, keys: Sequence[str]) -> str | None:
+    """The partition name of a directory's keys in the order given; None where it has other keys.
+
+    Raises:
+        PathLayoutError: The directory has one key twice.
+    """
+    found: dict[str, str] = {}
+    for name, value in keys_of(directory):
+        if found.setdefault(name.lower(), value) is not value:
+            raise PathLayoutError(
+                f"The path {shown(str(directory))} has the key {name[:120]!r} twice, so that its value is not known. "
+                "Leave such paths out by the pattern, or SET use_hive_partitioning = 0 to read without keys.",
+                {"path": str(directory), "key": name},
+            )
+    if found.keys() != {key.lower() for key in keys}:
+        return None
+    return "/".join(f"{escape_path_name(key)}={found[key.lower()]}" for key in keys)
+
+
+class Verdict(Enum):
+    """What a predicate says of a directory by the keys in its path.
+
+    ``PRUNED``: no file below can fulfil it; ``SETTLED``: every file below does, or there is no predicate; ``OPEN``:
+    keys further down decide.
+    """
+
+    PRUNED = "pruned"
+    OPEN = "open"
+    SETTLED = "settled"
+
+
+@dataclass(frozen=True, slots=True)
+class CastKey:
+    """A key's value as another type, which a predicate may name like a column: ``year = 2024`` of a STRING key."""
+
+    name: str
+    key: str
+    type: DataType
+
+
+class Pruner:
+    """Judges directories by a predicate on the keys, of which a path may hold but the first ones.
+
+    Args:
+        predicate: A bound predicate on ``pruning_keys(keys, casts)``, or None.
+        keys: The keys' names.
+        casts: The keys as other types.
+    """
+
+    def __init__(self, predicate: Predicate | None, keys: Sequence[str] = (), casts: Sequence[CastKey] = ()) -> None:
+        self._evaluator = None if predicate is None else Evaluator(predicate, pruning_keys(keys, casts))
+        self._keys = [key.lower() for key in keys]
+        self._casts = [(cast.key.lower(), cast.type) for cast in casts]
+        self._judged = lru_cache(maxsize=_REMEMBERED)(self._judge)
+
+    def judge(self, directory: Location) -> Verdict:
+        """What the predicate says of everything below a directory."""
+        if self._evaluator is None:
+            return Verdict.SETTLED
+        return self._judged(keys_of(directory))
+
+    def _judge(self, found: tuple[PathKey, ...]) -> Verdict:
+        assert self._evaluator is not None
+        texts = {name.lower(): value for name, value in found}
+        values: list[Value | Unknown] = [
+            typed_value(texts[key], STRING) if key in texts else UNKNOWN for key in self._keys
+        ]
+        values += [_cast(texts[key], to) if key in texts else UNKNOWN for key, to in self._casts]
+        if not self._evaluator.may_match(values):
+            return Verdict.PRUNED
+        return Verdict.SETTLED if self._evaluator.matches(values) else Verdict.OPEN
+
+
+def pruning_keys(keys: Sequence[str], casts: Sequence[CastKey]) -> tuple[Key, ...]:
+    """What a predicate may name: the keys as strings, and behind them their casts."""
+    columns = [(name, STRING) for name in keys] + [(cast.name, cast.type) for cast in casts]
+    return tuple(Key(position, name, data_type) for position, (name, data_type) in enumerate(columns))
+
+
+def _cast(escaped: str, data_type: DataType) -> Value | Unknown:
+    text = typed_value(escaped, STRING)
+    if text is None:
+        return None
+    try:
+        # An empty text is no number and no date.
+        return cast_text(str(text), data_type) if text else UNKNOWN
+    except InvalidValueError:
+        # What Spark makes of it, an error or NULL, is Spark's to say: it evaluates the filter again.
+        return UNKNOWN

@@ -1,0 +1,127 @@
+"""The steps from a pattern to what it matches, one directory at a time."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple, TypeAlias
+
+from metastore.names import is_hidden
+from metastore.storage.locations import Location
+from metastore.storage.patterns import Alternative, Component, Wild, compile_components
+from metastore.storage.store import Entry, EntryKind
+
+EVERYTHING = (Component((Wild.ACROSS,)),)
+"""What is left of a pattern that has come to a directory: all files below it."""
+
+
+class FoundFile(NamedTuple):
+    """A file that a pattern matches."""
+
+    directory: Location
+    name: str
+    size: int
+    modified_ms: int
+
+    @property
+    def location(self) -> Location:
+        """Where it is."""
+        return below(self.directory, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """A directory that one alternative of a pattern has come to, and what of the alternative is left.
+
+    Attributes:
+        number: Which alternative.
+        at: The directory; with nothing left it may be a file, or nothing.
+        rest: The components left. Before a ``**`` has been passed, they are relative to ``at``.
+        passed: The path to ``at`` from where a rest that begins with ``**`` was first met.
+        settled: Whether nothing below can be pruned.
+    """
+
+    number: int
+    at: Location
+    rest: tuple[Component, ...]
+    passed: str = ""
+    settled: bool = False
+
+    @property
+    def crosses(self) -> bool:
+        """Whether what is left begins with ``**``."""
+        return bool(self.rest) and self.rest[0].crosses
+
+    @property
+    def reaches_hidden(self) -> bool:
+        """Whether what is left names something hidden, which a listing of the whole tree leaves out."""
+        return any(component.matches_hidden for component in self.rest)
+
+    @property
+    def is_keys_only(self) -> bool:
+        """Whether all that is left above the files are any values of keys: the tree below holds little else."""
+        *above, last = self.rest
+        return all(map(_any_value, above)) and (bool(above) or _any_value(last))
+
+    def matches(self, path: str) -> bool:
+        """Whether the file at a path relative to ``at`` is matched, or lies in a directory that is."""
+        return expression(self.rest).fullmatch(f"{self.passed}/{path}" if self.passed else path) is not None
+
+    def passing_literals(self) -> State:
+        """The state behind the literal components, which need no listing."""
+        at, rest = self.at, self.rest
+        while rest and (literal := rest[0].literal) is not None:
+            at, rest = below(at, literal), rest[1:]
+        return replace(self, at=at, rest=rest)
+
+
+Step: TypeAlias = State | FoundFile | None
+
+
+def begin(alternatives: list[Alternative]) -> list[State]:
+    """Where each alternative starts."""
+    return [State(number, each.root, each.components) for number, each in enumerate(alternatives)]
+
+
+def step(state: State, entry: Entry) -> Step:
+    """Where an entry of the state's directory leads: further down, to a file, or nowhere."""
+    name, file = entry.location.name, entry.kind is EntryKind.FILE
+    if state.crosses:
+        if is_hidden(name):
+            return None
+        if file:
+            return _file(entry) if state.matches(name) else None
+        passed = f"{state.passed}/{name}" if state.passed else name
+        return replace(state, at=entry.location, passed=passed)
+    component, rest = state.rest[0], state.rest[1:]
+    if expression((component,), whole=False).fullmatch(name) is None:
+        return None
+    if is_hidden(name) and not component.matches_hidden:
+        return None
+    if not file:
+        return replace(state, at=entry.location, rest=rest or EVERYTHING)
+    return None if rest else _file(entry)
+
+
+def below(directory: Location, path: str) -> Location:
+    """The location of a path as it is on the store, which ``Location.join`` might refuse."""
+    return Location(directory.scheme, directory.bucket, f"{directory.key}/{path}" if directory.key else path)
+
+
+@lru_cache(maxsize=1024)
+def expression(rest: tuple[Component, ...], *, whole: bool = True) -> re.Pattern[str]:
+    """What a relative path matches in full; with ``whole`` also one below a directory that does."""
+    plain = compile_components(rest)
+    return re.compile(f"{plain.pattern}(?:/.+)?", re.DOTALL) if whole else plain
+
+
+def _file(entry: Entry) -> FoundFile:
+    return FoundFile(entry.location.parent, entry.location.name, entry.size, entry.modified_ms)
+
+
+def _any_value(component: Component) -> bool:
+    match component.items:
+        case (str(key), Wild.STAR):
+            return key.endswith("=")
+    return False

@@ -1,0 +1,239 @@
+"""The files that a pattern matches, found without a look at what a predicate on the keys rules out."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.paths.keys import Verdict
+from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below, step
+from metastore.errors import LocationNotFoundError, PathNotFoundError
+from metastore.names import is_hidden
+from metastore.storage.failures import is_missing_bucket
+from metastore.storage.listed import ListedFile, ListingFailure
+from metastore.storage.listing import list_tree
+from metastore.storage.locations import Location, shown
+from metastore.storage.store import Entry, EntryKind
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from catalog_ext.paths.keys import Pruner
+    from metastore.storage.patterns import Alternative
+    from metastore.storage.store import Storage
+
+_FEW_TREES = 4
+"""So many trees are listed by several requests at a time each; more are listed side by side."""
+
+_SHOWN_MISSING = 1000
+
+
+@dataclass
+class Matches:
+    """What a walk found.
+
+    Attributes:
+        files: The files, each once.
+        left: Directories that the walk has left to others to list, because they are too many.
+        found: For each alternative whether anything is there.
+        pruned: For each alternative whether a part of it was not looked at.
+    """
+
+    found: list[bool]
+    pruned: list[bool]
+    files: dict[Location, FoundFile] = field(default_factory=dict)
+    left: list[State] = field(default_factory=list)
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that the pattern names was looked at."""
+        return not self.left and not any(self.pruned)
+
+    def check(self, pattern: str, alternatives: list[Alternative]) -> None:
+        """Return if every path that the pattern names is there, as far as it was looked at.
+
+        Raises:
+            PathNotFoundError: Some are not; the message lists them. Or there is no file at all.
+        """
+        waiting = {state.number for state in self.left}
+        missing = [
+            str(each)
+            for number, each in enumerate(alternatives)
+            if not (self.found[number] or self.pruned[number] or number in waiting)
+        ]
+        if missing:
+            raise not_found(pattern, missing, len(alternatives))
+        if self.complete and not self.files:
+            raise PathNotFoundError(
+                f"Failed to check existence of a key: {shown(pattern)} has no file under it. Files whose names begin "
+                "with '_' or '.' do not count; correct the path.",
+                {"path": pattern},
+            )
+
+
+def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
+    """The error for paths that are not there."""
+    listed = ", ".join(missing[:_SHOWN_MISSING]) + (", …" if len(missing) > _SHOWN_MISSING else "")
+    if of == 1:
+        what = f"nothing lies at {missing[0]}. Correct the path."
+    else:
+        what = (
+            f"nothing lies at {len(missing)} of the {of} paths that the pattern {shown(pattern)} names: {listed}. "
+            "Correct the pattern, or use * to take what there is."
+        )
+    return PathNotFoundError(
+        f"Failed to check existence of a key: {what}", {"path": pattern, "missing": "\n".join(missing[:_SHOWN_MISSING])}
+    )
+
+
+class Walk:
+    """Walks down the tree, a level at a time, so that each directory is listed once.
+
+    Below a point where nothing more can be pruned, and where the pattern leaves out little, the whole tree is listed
+    instead: on S3 that costs a request for a thousand keys, and not one for each directory.
+
+    Args:
+        storage: The store.
+        alternatives: The pattern, with lists and ranges written out.
+        pruner: Says which directories need not be looked at.
+        keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
+        limit: How many directories the walk lists on one level; it leaves a larger level to its caller.
+    """
+
+    def __init__(
+        self, storage: Storage, alternatives: list[Alternative], pruner: Pruner, *, keys: int = 1,
+        limit: int | None = None,
+    ) -> None:  # fmt: skip
+        self._storage = storage
+        self._alternatives = alternatives
+        self._pruner = pruner
+        self._keys = keys
+        self._limit = limit
+        count = len(alternatives)
+        self._matches = Matches([False] * count, [False] * count)
+
+    def run(self) -> Matches:
+        """What the pattern matches.
+
+        Raises:
+            StorageError: The store refuses, does not answer or lists incompletely.
+            LocationNotFoundError: The bucket does not exist.
+        """
+        states = begin(self._alternatives)
+        with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-paths") as pool:
+            while states:
+                states = self._round(states, pool)
+        return self._matches
+
+    def _round(self, states: list[State], pool: ThreadPoolExecutor) -> list[State]:
+        """Where the states lead; files on the way are kept."""
+        arrived = [state for each in states if (state := self._arrive(each.passing_literals())) is not None]
+        further = self._look_at([state for state in arrived if not state.rest])
+        listed = [state for state in arrived if state.rest]
+        if self._too_many(listed):
+            self._matches.left.extend(listed)
+            return further
+        trees: dict[Location, list[State]] = {}
+        levels: dict[Location, list[State]] = {}
+        for state in listed:
+            (trees if self._whole_is_best(state) else levels).setdefault(state.at, []).append(state)
+        few = len(trees) <= _FEW_TREES
+        for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
+            self._keep(numbers, file)
+        for here, entries in zip(levels.values(), pool.map(self._list, levels), strict=True):
+            for entry in entries:
+                further.extend(self._next(here, entry))
+        return further
+
+    def _arrive(self, state: State) -> State | None:
+        """The state, unless the keys of its directory rule it out."""
+        if state.settled:
+            return state
+        # With nothing left it may be a file, whose own name holds no key.
+        verdict = self._pruner.judge(state.at if state.rest else state.at.parent)
+        if verdict is Verdict.PRUNED:
+            self._matches.pruned[state.number] = True
+            return None
+        return replace(state, settled=verdict is Verdict.SETTLED) if state.rest else state
+
+    def _too_many(self, states: list[State]) -> bool:
+        if self._limit is None or len(states) <= self._limit or any(state.reaches_hidden for state in states):
+            return False
+        return len({state.at for state in states}) > self._limit
+
+    def _look_at(self, states: list[State]) -> list[State]:
+        """Keep the states that have come to a file, and return those that have come to a directory."""
+        further = []
+        entries = self._storage.stat_many([state.at for state in states])
+        for state, entry in zip(states, entries, strict=True):
+            if entry is None:
+                continue
+            self._matches.found[state.number] = True
+            if entry.kind is EntryKind.DIRECTORY:
+                further.append(replace(state, rest=EVERYTHING))
+            else:
+                file = FoundFile(state.at.parent, state.at.name, entry.size, entry.modified_ms)
+                self._keep([state.number], file)
+        return further
+
+    def _whole_is_best(self, state: State) -> bool:
+        return state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
+
+    def _tree(self, place: Location, states: list[State], *, few: bool) -> list[tuple[list[int], FoundFile]]:
+        """What the states match below their common directory, with the numbers of their alternatives."""
+        depth = max(1, self._keys, max(len(state.rest) for state in states) - 1) if few else 1
+        listing = list_tree(
+            self._storage, place, descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),
+            depth_hint=depth,
+        )  # fmt: skip
+        directories: dict[str, Location] = {"": place}
+        found = []
+        try:
+            for event in listing:
+                if isinstance(event, ListingFailure):
+                    raise event.error
+                if not isinstance(event, ListedFile) or is_hidden(event.name):
+                    continue
+                path = f"{event.directory}/{event.name}" if event.directory else event.name
+                numbers = [state.number for state in states if state.matches(path)]
+                if numbers:
+                    if (directory := directories.get(event.directory)) is None:
+                        directory = directories[event.directory] = below(place, event.directory)
+                    found.append((numbers, FoundFile(directory, event.name, event.size, event.modified_ms)))
+        except LocationNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
+        finally:
+            listing.close()
+        return found
+
+    def _list(self, place: Location) -> list[Entry]:
+        try:
+            return self._storage.list_directory(place)
+        except LocationNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
+            return []
+
+    def _next(self, states: list[State], entry: Entry) -> Iterator[State]:
+        for state in states:
+            reached = step(state, entry)
+            if isinstance(reached, FoundFile):
+                self._keep([state.number], reached)
+            elif reached is not None:
+                if not state.crosses and len(state.rest) == 1:
+                    self._matches.found[state.number] = True
+                yield reached
+
+    def _keep(self, numbers: list[int], file: FoundFile) -> None:
+        for number in numbers:
+            self._matches.found[number] = True
+        self._matches.files[file.location] = file
+
+
+def _flat(
+    lists: Iterable[list[tuple[list[int], FoundFile]]],
+) -> Iterator[tuple[list[int], FoundFile]]:
+    for each in lists:
+        yield from each
