@@ -6,18 +6,20 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
 from catalog_ext import conf, write_conf
 from catalog_ext.adoption import adopt_table
 from catalog_ext.following import Following
 from catalog_ext.metastore_link import MetastoreLink
-from catalog_ext.partition_strategy import check_alteration, check_reachable, check_registered, placed
+from catalog_ext.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.registration import (
     Registration,
     check_columns,
     check_format,
     check_keys,
+    check_not_transactional,
     check_partition_commit,
     checked_map,
     checked_properties,
@@ -30,6 +32,7 @@ from catalog_ext.repair.spool import Spool
 from catalog_ext.setting import seconds_of
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from catalog_ext.status import StatusEntry, status_entries
+from catalog_ext.table_ddl import TableDdl
 from catalog_ext.writing import Writing
 from metastore.errors import (
     InvalidInputError,
@@ -314,6 +317,7 @@ class Catalog:
         check_reachable(self.storage, definition, place)
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)
+        check_not_transactional(str(identifier), whole.properties)
         check_partition_commit(whole)
         return whole
 
@@ -324,14 +328,12 @@ class Catalog:
             TableNotFoundError: There is none of that name.
             InvalidConfigurationError: A value is none that its key may have.
         """
-        there = self.load_table(table)
-        check_alteration(there.definition, set_, remove)
-        check_partition_commit(there.definition, set_, remove)
-        altered = self.index.alter_table_properties(
-            there.identifier, checked_properties(set_), remove, deliver=self.following.takes(there.definition)
-        )
-        self.following.follow()
-        return altered
+        return self.ddl.alter(table, set_=set_, remove=remove)
+
+    @cached_property
+    def ddl(self) -> TableDdl:
+        """Alterations and renames of tables."""
+        return TableDdl(self)
 
     def import_table(
         self, table: str, properties: Mapping[str, str] | None = None, progress: Progress | None = None
@@ -590,7 +592,13 @@ class Catalog:
     def _default_location(self, identifier: TableIdentifier) -> str:
         namespace = self.index.load_namespace(identifier.namespace)
         base = Location.parse(namespace.location or f"{self.settings.warehouse}/{namespace.name}.db")
-        return str(base.join(identifier.name))
+        # A table that was renamed still lies at the place of its first name.
+        names = (identifier.name if n == 1 else f"{identifier.name}__{n}" for n in count(1))
+        return next(place for place in (str(base.join(name)) for name in names) if not self._taken(place, identifier))
+
+    def _taken(self, location: str, identifier: TableIdentifier) -> bool:
+        others = (self.find_table(o) for o in self.index.overlapping_tables(location) if o != identifier)
+        return any(o is not None and o.definition.location == location for o in others)
 
     def _prepare_directory(self, definition: TableDefinition) -> None:
         if self.storage.stat(definition.location) is not None and self._contents(definition):

@@ -10,6 +10,7 @@ from catalog_ext.conf import check_properties
 from catalog_ext.schema_inference import infer_columns, without_keys
 from catalog_ext.survey import Survey, Surveyor
 from metastore.errors import (
+    AcidTableError,
     CatalogExtError,
     InvalidConfigurationError,
     InvalidInputError,
@@ -223,6 +224,21 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     result = checked_map(properties, "properties")
     check_properties(result)
     return result
+
+
+def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
+    """Return unless the properties ask for one of Hive's transactional (ACID) tables; ``'false'`` is what all are.
+
+    Raises:
+        AcidTableError: They do.
+    """
+    for key, value in properties.items():
+        if key.lower() == "transactional" and value.strip().lower() != "false":
+            raise AcidTableError(
+                f"Table {table} cannot have the property 'transactional' = {value[:40]!r}: catalog-ext does not write "
+                "Hive's ACID files, and its own writes are transactions without them. Leave it out or say 'false'.",
+                {"table": table, "key": key, "value": value[:40]},
+            )
 
 
 def check_partition_commit(

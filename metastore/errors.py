@@ -15,10 +15,15 @@ raises the matching Spark exception.
     │   ├── InvalidValueError             a value that does not fit its type
     │   ├── InvalidConfigurationError
     │   ├── InvalidPatternError           a path with wildcards that cannot be read
+    │   ├── InvalidAlterationError        a change of a table that its format or its kind does not allow
+    │   ├── PartitionColumnAlterationError  one of a column whose values are in the directories' names
+    │   ├── UnsupportedTypeChangeError    a type that the files which are there cannot be read as
+    │   ├── AcidTableError                a transactional table of Hive
     │   └── UnsupportedFormatError
     ├── NotFoundError
     │   ├── NamespaceNotFoundError
     │   ├── TableNotFoundError
+    │   ├── ColumnNotFoundError
     │   ├── PartitionNotFoundError
     │   ├── LocationNotFoundError
     │   │   └── PathNotFoundError         an ad-hoc path with nothing under it
@@ -27,6 +32,7 @@ raises the matching Spark exception.
     ├── AlreadyExistsError
     │   ├── NamespaceAlreadyExistsError
     │   ├── TableAlreadyExistsError
+    │   ├── ColumnAlreadyExistsError
     │   └── PartitionAlreadyExistsError
     ├── NamespaceNotEmptyError
     ├── TableLayoutError                  the directories are not what was promised
@@ -154,6 +160,42 @@ class InvalidPatternError(InvalidInputError):
     code = "CATALOG_EXT_INVALID_PATTERN"
 
 
+class InvalidAlterationError(InvalidInputError):
+    """The table's format or kind does not allow the change.
+
+    Remedy: Do what the message says, or write the table anew by CREATE TABLE ... AS.
+    """
+
+    code = "CATALOG_EXT_INVALID_ALTERATION"
+
+
+class PartitionColumnAlterationError(InvalidInputError):
+    """A change concerns a partition column, whose values are in the names of the directories.
+
+    Remedy: Use the procedure `set_partition_columns`, or another name for a new data column.
+    """
+
+    code = "CATALOG_EXT_PARTITION_COLUMN_ALTERATION"
+
+
+class UnsupportedTypeChangeError(InvalidInputError):
+    """Files that are there cannot be read as the new type.
+
+    Remedy: Choose a wider type, add a new column, or write the table anew by CREATE TABLE ... AS.
+    """
+
+    code = "CATALOG_EXT_UNSUPPORTED_TYPE_CHANGE"
+
+
+class AcidTableError(InvalidInputError):
+    """A table is to be one of Hive's transactional (ACID) tables.
+
+    Remedy: Leave the property `transactional` out, or set it to 'false'.
+    """
+
+    code = "CATALOG_EXT_ACID_TABLE"
+
+
 class UnsupportedFormatError(InvalidInputError):
     """The file format is none that catalog-ext reads or writes.
 
@@ -188,6 +230,15 @@ class TableNotFoundError(NotFoundError):
     """
 
     code = "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+class ColumnNotFoundError(NotFoundError):
+    """The table has no column or field of that name.
+
+    Remedy: Correct the name; DESCRIBE lists those there are.
+    """
+
+    code = "CATALOG_EXT_COLUMN_NOT_FOUND"
 
 
 class PartitionNotFoundError(NotFoundError):
@@ -255,6 +306,15 @@ class TableAlreadyExistsError(AlreadyExistsError):
     """
 
     code = "CATALOG_EXT_TABLE_ALREADY_EXISTS"
+
+
+class ColumnAlreadyExistsError(AlreadyExistsError):
+    """The table has a column or field of that name already.
+
+    Remedy: Choose another name; names differ by more than their case.
+    """
+
+    code = "CATALOG_EXT_COLUMN_ALREADY_EXISTS"
 
 
 class PartitionAlreadyExistsError(AlreadyExistsError):

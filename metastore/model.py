@@ -43,6 +43,7 @@ class Column:
     Attributes:
         nullable: Whether a write may leave it NULL; a read finds whatever the files hold.
         default: Spark's SQL text of the value that an INSERT without the column writes.
+        existing_default: Spark's SQL text of the constant that files read as which are older than the column.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Column:
     nullable: bool = True
     comment: str | None = None
     default: str | None = None
+    existing_default: str | None = None
 
     @property
     def data_type(self) -> DataType:

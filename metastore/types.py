@@ -35,6 +35,11 @@ class Field:
     nullable: bool = True
     comment: str | None = None
 
+    @property
+    def data_type(self) -> DataType:
+        """The type, under the name that a column has for it."""
+        return self.type
+
 
 @dataclass(frozen=True, slots=True)
 class DataType:

@@ -16,7 +16,7 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
-from metastore.hive.model import metastore_name
+from metastore.hive.model import EXTERNAL_TABLE, metastore_name
 from metastore.hive.uris import Address, unavailable
 
 if TYPE_CHECKING:
@@ -36,6 +36,7 @@ class FakeMetastore:
         most_altered: More partitions in one alteration are refused, as release 4 on Derby does.
         calls: Calls so far, by method.
         batches: The sizes of the batches of partitions added, altered and dropped.
+        cascaded: The columns' names of alterations that partitions followed.
     """
 
     def __init__(self, address: Address = _ADDRESS) -> None:
@@ -45,6 +46,7 @@ class FakeMetastore:
         self.most_altered = 1000
         self.calls: Counter[str] = Counter()
         self.batches: list[int] = []
+        self.cascaded: list[tuple[str, ...]] = []
         self.closed = 0
         self._databases: dict[str, HiveDatabase] = {}
         self._tables: dict[tuple[str, str], HiveTable] = {}
@@ -110,10 +112,26 @@ class FakeMetastore:
         del self._tables[database, name], self._partitions[database, name]
         self._answer()
 
-    def alter_table(self, table: HiveTable) -> None:
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
         self._reachable("alter_table")
-        self._table(table.database, table.name)
+        found = self._table(table.database, table.name)
+        types = zip((c.type for c in found.columns), (c.type for c in table.columns), strict=False)
+        if any(old != new for old, new in types):
+            raise MetastoreRefusedError("The following columns have types incompatible with the existing columns")
+        if cascade:
+            self.cascaded.append(tuple(c.name for c in table.columns))
         self._tables[table.database, table.name] = table
+        self._answer()
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        self._reachable("rename_table")
+        found = self._table(database, name)
+        assert found.table_type == EXTERNAL_TABLE, "the directory of a managed one would move"
+        if (to_database, to_name) in self._tables:
+            raise MetastoreRefusedError(f"new table {to_database}.{to_name} already exists")
+        del self._tables[database, name]
+        self._tables[to_database, to_name] = replace(found, database=to_database, name=to_name)
+        self._partitions[to_database, to_name] = self._partitions.pop((database, name))
         self._answer()
 
     def add_partitions(

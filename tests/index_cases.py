@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
+from metastore.alterations import with_properties
 from metastore.changes import AddPartition
 from metastore.evaluation import Evaluator
 from metastore.identifiers import TableIdentifier
@@ -32,6 +33,8 @@ from metastore.predicates import (
 from metastore.values import Value, value_text
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
     from metastore.index import Index
 
 _LONG = "ü" * 126  # 252 bytes: one more character of two bytes is kept, one of four is cut
@@ -179,3 +182,10 @@ def listed_names(index: Index, table: Table, predicate: Predicate | None = None)
 def planned_names(index: Index, table: Table, predicate: Predicate | None = None) -> list[str]:
     names: list[str] = index.plan_files(table, predicate).read_all().column("partition").to_pylist()
     return names
+
+
+def alter_properties(
+    index: Index, identifier: TableIdentifier, set_: Mapping[str, str], remove: Sequence[str] = ()
+) -> Table:
+    """The table with properties set and removed, for the metastore too."""
+    return index.alter_table(identifier, lambda d: with_properties(d, set_, remove), removed=remove, deliver=True)

@@ -12,7 +12,9 @@ from catalog_ext.procedures import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
 from catalog_ext.service.path_operations import PathOperations
+from catalog_ext.service.table_messages import column_changes
 from catalog_ext.service.write_operations import WriteOperations
+from metastore.identifiers import TableIdentifier
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import Predicate, bind
 
@@ -48,6 +50,7 @@ class Operations:
             "tables/load": self._load_table,
             "tables/create": self._create_table,
             "tables/alter": self._alter_table,
+            "tables/rename": self._rename_table,
             "tables/drop": self._drop_table,
             "tables/plan": self._plan,
             "partitions/list": self._list_partitions,
@@ -106,8 +109,15 @@ class Operations:
 
     def _alter_table(self, request: Request) -> Answer:
         identifier, set_, remove = request.identifier(), request.text_map("set"), request.texts("remove")
+        changes, location = column_changes(request), request.optional_text("location")
         request.finish()
-        return self._loaded(self._catalog.alter_table_properties(str(identifier), set_, remove))
+        altered = self._catalog.ddl.alter(str(identifier), changes, set_=set_, remove=remove, location=location)
+        return self._loaded(altered)
+
+    def _rename_table(self, request: Request) -> Answer:
+        identifier, to = request.identifier(), TableIdentifier.of(request.text("to_namespace"), request.text("to_name"))
+        request.finish()
+        return self._loaded(self._catalog.ddl.rename(str(identifier), str(to)))
 
     def _drop_table(self, request: Request) -> Answer:
         identifier, purge = request.identifier(), request.flag("purge")

@@ -90,8 +90,20 @@ class HiveMetastore(Protocol):
         """
         ...
 
-    def alter_table(self, table: HiveTable) -> None:
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
         """Replace what ``HiveTable`` says of the table of that name; what it does not say stays.
+
+        Args:
+            table: How the table is to be.
+            cascade: Whether its partitions get its columns too.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        ...
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        """Give an external table another name, maybe in another database; a managed one's directory would move.
 
         Raises:
             TableNotFoundError: There is none of that name.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
@@ -15,7 +16,7 @@ from metastore.hive.formats import (
     unreadable_type,
 )
 from metastore.hive.hive_types import hive_key_type, hive_type, spark_type
-from metastore.hive.locations import child_location, relative_name
+from metastore.hive.locations import child_location, relative_name, same_location
 from metastore.hive.model import (
     EXTERNAL_TABLE,
     MANAGED_TABLE,
@@ -107,6 +108,32 @@ def to_hive(definition: TableDefinition) -> HiveTable:
         storage=storage_of(definition.format, definition.options, definition.location),
         parameters=parameters,
         owner=definition.owner,
+    )
+
+
+def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
+    """The metastore's table with the columns and the location of an altered definition; what it says else stays.
+
+    A table that Hive engines made stays one of theirs: Spark's schema is not written beside its columns.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold the altered table.
+    """
+    wanted = to_hive(definition)
+    parameters = dict(found.parameters)
+    if any(is_schema_parameter(name) for name in parameters):
+        provider = {PROVIDER: parameters[PROVIDER]} if PROVIDER in parameters else {}
+        of_spark = {k: v for k, v in wanted.parameters.items() if is_schema_parameter(k) and k != PROVIDER}
+        parameters = {k: v for k, v in parameters.items() if not is_schema_parameter(k)} | of_spark | provider
+    settings = dict(found.storage.serde_parameters)
+    if "path" in settings:
+        settings["path"] = wanted.location
+    return replace(
+        found,
+        location=found.location if same_location(found.location, wanted.location) else wanted.location,
+        columns=wanted.columns,
+        storage=replace(found.storage, serde_parameters=settings),
+        parameters=parameters,
     )
 
 

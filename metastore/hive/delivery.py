@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from metastore.errors import CatalogExtError, MetastoreUnavailableError
 from metastore.hive.follower import follow
-from metastore.hive.payloads import Message, subject
+from metastore.hive.payloads import Message, read_new_name, subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -170,7 +170,8 @@ class _Run:
     def waits(self, message: Message) -> bool:
         if message.table is None:
             return message.namespace in self.namespaces_with_waiting
-        return message.namespace in self.namespaces or (message.namespace, message.table) in self.tables
+        names = [(message.namespace, message.table), read_new_name(message)]
+        return any(name[0] in self.namespaces or name in self.tables for name in names if name is not None)
 
     def hold(self, message: Message) -> None:
         self.pending += 1
@@ -181,3 +182,7 @@ class _Run:
             self.namespaces.add(message.namespace)
         else:
             self.tables.add((message.namespace, message.table))
+        # What follows about a renamed table is about its new name.
+        if (new := read_new_name(message)) is not None:
+            self.tables.add(new)
+            self.namespaces_with_waiting.add(new[0])

@@ -9,18 +9,17 @@ from typing import TYPE_CHECKING, TypeVar
 from metastore.errors import (
     InvalidPartitionNameError,
     MetastoreRefusedError,
-    NamespaceAlreadyExistsError,
     NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from metastore.hive.alteration import alter_table, make_database, rename_table
 from metastore.hive.client import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
 from metastore.hive.conversion import (
     hive_partition_name,
     to_hive,
     to_hive_database,
     to_hive_partition,
-    user_parameters,
 )
 from metastore.hive.locations import same_location
 from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, metastore_name
@@ -32,6 +31,7 @@ from metastore.hive.payloads import (
     CREATE_TABLE,
     DROP_NAMESPACE,
     DROP_TABLE,
+    RENAME_TABLE,
     SYNC_PARTITIONS,
     Message,
     PartitionState,
@@ -65,14 +65,7 @@ def follow(metastore: HiveMetastore, message: Message) -> None:
 
 
 def _create_namespace(metastore: HiveMetastore, message: Message) -> None:
-    _make_database(metastore, to_hive_database(read_namespace(message)))
-
-
-def _make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
-    try:
-        metastore.create_database(database)
-    except NamespaceAlreadyExistsError:
-        _log.debug("the namespace %s is in the metastore already", database.name)
+    make_database(metastore, to_hive_database(read_namespace(message)))
 
 
 def _alter_namespace(metastore: HiveMetastore, message: Message) -> None:
@@ -80,7 +73,7 @@ def _alter_namespace(metastore: HiveMetastore, message: Message) -> None:
     try:
         metastore.alter_database(database)
     except NamespaceNotFoundError:
-        _make_database(metastore, database)
+        make_database(metastore, database)
 
 
 def _drop_namespace(metastore: HiveMetastore, message: Message) -> None:
@@ -109,18 +102,8 @@ def _create_in_database(metastore: HiveMetastore, table: HiveTable) -> None:
         metastore.create_table(table)
     except NamespaceNotFoundError:
         # A namespace from a time when no metastore was configured.
-        _make_database(metastore, HiveDatabase(table.database))
+        make_database(metastore, HiveDatabase(table.database))
         metastore.create_table(table)
-
-
-def _alter_table(metastore: HiveMetastore, message: Message) -> None:
-    definition = read_definition(message)
-    found = metastore.get_table(definition.identifier.namespace, definition.identifier.name)
-    removed = frozenset(message.payload.get("removed", ()))
-    parameters = {k: v for k, v in found.parameters.items() if k not in removed}
-    parameters |= user_parameters(definition.properties)
-    if parameters != found.parameters:
-        metastore.alter_table(replace(found, parameters=parameters))
 
 
 def _drop_table(metastore: HiveMetastore, message: Message) -> None:
@@ -228,7 +211,8 @@ _ACTIONS: dict[str, Callable[[HiveMetastore, Message], None]] = {
     ALTER_NAMESPACE: _alter_namespace,
     DROP_NAMESPACE: _drop_namespace,
     CREATE_TABLE: _create_table,
-    ALTER_TABLE: _alter_table,
+    ALTER_TABLE: alter_table,
+    RENAME_TABLE: rename_table,
     DROP_TABLE: _drop_table,
     SYNC_PARTITIONS: _sync_partitions,
     ALTER_TABLE_STATISTICS: _alter_table_statistics,

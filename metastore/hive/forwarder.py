@@ -64,8 +64,11 @@ class CallForwarder(ABC):
     def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
         self._call("drop_table", lambda m: m.drop_table(database, name, delete_data=delete_data), repeatable=False)
 
-    def alter_table(self, table: HiveTable) -> None:
-        self._call("alter_table", lambda m: m.alter_table(table))
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
+        self._call("alter_table", lambda m: m.alter_table(table, cascade=cascade))
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        self._call("rename_table", lambda m: m.rename_table(database, name, to_database, to_name), repeatable=False)
 
     def add_partitions(
         self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True

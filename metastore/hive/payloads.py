@@ -18,6 +18,7 @@ DROP_NAMESPACE = "drop_namespace"
 CREATE_TABLE = "create_table"
 ALTER_TABLE = "alter_table"
 DROP_TABLE = "drop_table"
+RENAME_TABLE = "rename_table"
 SYNC_PARTITIONS = "sync_partitions"
 ALTER_TABLE_STATISTICS = "alter_table_statistics"
 
@@ -118,6 +119,14 @@ def read_definition(message: Message) -> TableDefinition:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise unreadable(message, error) from error
+
+
+def read_new_name(message: Message) -> tuple[str, str] | None:
+    """The namespace and name that a ``rename_table`` message gives its table; None of any other message."""
+    if message.operation != RENAME_TABLE:
+        return None
+    identifier = read_definition(message).identifier
+    return identifier.namespace, identifier.name
 
 
 def read_partitions(message: Message) -> tuple[list[PartitionState], list[str]]:

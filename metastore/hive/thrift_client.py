@@ -35,6 +35,7 @@ _ALL = -1
 _NAMES_A_REQUEST = 200
 """Releases 3 and 4 on Derby make one condition of all names, and do not survive 1,000."""
 _NO_STATISTICS = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})
+_CASCADE = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"})
 
 
 class ThriftMetastore:
@@ -144,14 +145,22 @@ class ThriftMetastore:
 
         self._pool.call(drop, "dropping the table", table=f"{database}.{name}")
 
-    def alter_table(self, table: HiveTable) -> None:
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
+        context = _CASCADE if cascade else _NO_STATISTICS
+
         def alter(client: HMSClient) -> None:
             found = self._get_table(client, table.database, table.name)
-            client.alter_table_with_environment_context(
-                table.database, table.name, _overlay(found, table), _NO_STATISTICS
-            )
+            client.alter_table_with_environment_context(table.database, table.name, _overlay(found, table), context)
 
         self._pool.call(alter, "altering the table", table=str(table))
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        def rename(client: HMSClient) -> None:
+            found = self._get_table(client, database, name)
+            found.dbName, found.tableName = to_database, to_name
+            client.alter_table_with_environment_context(database, name, found, _NO_STATISTICS)
+
+        self._pool.call(rename, "renaming the table", table=f"{database}.{name}")
 
     def add_partitions(
         self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from metastore.changes import Change, Commit
 from metastore.errors import TableNotFoundError
 from metastore.index import (
+    alteration,
     applier,
     commits,
     migration,
@@ -28,7 +29,7 @@ from metastore.index.urls import parse_url
 from metastore.transactions.model import State
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -160,11 +161,20 @@ class Index:
         """The table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
         return table_rows.create_table(self._database, definition, deliver=deliver)
 
-    def alter_table_properties(
-        self, identifier: TableIdentifier, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
+    def alter_table(
+        self,
+        identifier: TableIdentifier,
+        change: Callable[[TableDefinition], TableDefinition],
+        *,
+        removed: Sequence[str] = (),
+        deliver: bool,
     ) -> Table:
-        """The table with properties set and removed, or ``TableNotFoundError``."""
-        return table_rows.alter_table_properties(self._database, identifier, set_, remove, deliver=deliver)
+        """The table with what ``change`` makes of its definition, or ``TableNotFoundError``; no file is touched."""
+        return alteration.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
+
+    def rename_table(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
+        """The table under its new name; ``TableAlreadyExistsError`` and ``NamespaceNotFoundError`` of that one."""
+        return alteration.rename_table(self._database, identifier, to, deliver=deliver)
 
     def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
         """The table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""

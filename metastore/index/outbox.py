@@ -48,7 +48,7 @@ class Delivery:
 
     Attributes:
         operation: ``create_namespace``, ``alter_namespace``, ``drop_namespace``, ``create_table``, ``alter_table``,
-            ``drop_table``, ``sync_partitions`` or ``alter_table_statistics``.
+            ``drop_table``, ``rename_table``, ``sync_partitions`` or ``alter_table_statistics``.
         table: The table's name, or None for a message about the namespace.
         attempts: How often the metastore was asked in vain.
         next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC).
@@ -118,10 +118,12 @@ def statistics_parameters(n_files: int, n_bytes: int, n_rows: int | None, now: i
 def forget_table(connection: sa.Connection, table_id: int) -> None:
     """Removes what was still to be said about a table that is being dropped, but what is being delivered right now.
 
-    A message that the metastore refuses for good would otherwise hold up the table's end for ever.
+    A message that the metastore refuses for good would otherwise hold up the table's end for ever. Renames stay: the
+    metastore has to find the table under the name by which it is dropped.
     """
     waiting = sa.or_(outbox.c.last_error.is_not(None), outbox.c.next_attempt_at_ms <= now_ms())
-    connection.execute(sa.delete(outbox).where(outbox.c.table_id == table_id, waiting))
+    statement = sa.delete(outbox).where(outbox.c.table_id == table_id, outbox.c.operation != "rename_table", waiting)
+    connection.execute(statement)
 
 
 def _row(

@@ -25,16 +25,20 @@ def columns_to_list(columns: Sequence[Column]) -> list[dict[str, Any]]:
 
 
 def column_to_dict(column: Column) -> dict[str, Any]:
-    """The column as the service contract writes it; ``default`` is left out where there is none."""
-    default = {} if column.default is None else {"default": column.default}
+    """The column as the service contract writes it; defaults are left out where there are none."""
+    defaults = {"default": column.default, "existing_default": column.existing_default}
     return {
-        "name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment, **default,
+        "name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment,
+        **{key: text for key, text in defaults.items() if text is not None},
     }  # fmt: skip
 
 
 def columns_from_list(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
     """The columns that ``columns_to_list`` wrote."""
-    return tuple(Column(i["name"], i["type"], i["nullable"], i["comment"], i.get("default")) for i in items)
+    return tuple(
+        Column(i["name"], i["type"], i["nullable"], i["comment"], i.get("default"), i.get("existing_default"))
+        for i in items
+    )
 
 
 def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -30,13 +30,12 @@ from metastore.index.schema import (
 from metastore.index.serialization import definition_to_dict, definition_to_row, table_from_row, to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Mapping
 
     from metastore.index.engine import Database
     from metastore.model import Table, TableDefinition
 
 _ROWS_AT_ONCE = 5000
-_COMMENT = "comment"
 
 
 @dataclass(frozen=True, slots=True)
@@ -170,38 +169,6 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
             {"table": str(definition.identifier)},
         ) from error
     return int(key[0]) if key is not None else 0
-
-
-def alter_table_properties(
-    database: Database, identifier: TableIdentifier, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
-) -> Table:
-    """The table with properties set and removed; ``comment`` among them is its own. Its version stays.
-
-    Raises:
-        TableNotFoundError: There is none of this name.
-    """
-
-    def work(connection: sa.Connection) -> Table:
-        table_id = load(connection, identifier).table_id
-        # Takes the row's lock before reading what is to be changed.
-        connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
-        table = load(connection, identifier)
-        definition = _altered(table.definition, set_, remove)
-        connection.execute(
-            sa.update(tables).where(tables.c.table_id == table_id).values(**definition_to_row(definition))
-        )
-        if deliver:
-            payload = {**definition_to_dict(definition), "removed": list(remove)}
-            enqueue_for_table(connection, table_id, identifier, "alter_table", payload)
-        return replace(table, definition=definition)
-
-    return database.write(work)
-
-
-def _altered(definition: TableDefinition, set_: Mapping[str, str], remove: Sequence[str]) -> TableDefinition:
-    comment = set_.get(_COMMENT, None if _COMMENT in remove else definition.comment)
-    properties = {k: v for k, v in {**definition.properties, **set_}.items() if k not in remove and k != _COMMENT}
-    return replace(definition, properties=properties, comment=comment)
 
 
 def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from metastore.alterations import AddColumn, ChangeType, DropColumn, Position, altered
 from metastore.changes import AddPartition, DropPartition
 from metastore.errors import (
     MetastoreRefusedError,
@@ -23,6 +24,7 @@ from metastore.identifiers import TableIdentifier
 from metastore.index import Index
 from metastore.index.outbox import Delivery
 from metastore.model import Column, Namespace, TableDefinition, TableType
+from tests.index_cases import alter_properties
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore
 
 if TYPE_CHECKING:
@@ -42,6 +44,30 @@ def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     yield client
     client.close()
     server.stop()
+
+
+def _altered_and_renamed(
+    index: Index, deliverer: Deliverer, client: CountingMetastore, identifier: TableIdentifier
+) -> TableDefinition:
+    """The definition, after its columns changed in their middle and it was renamed into another namespace."""
+    changes = [
+        AddColumn(("fare",), "double", position=Position()), ChangeType(("Id",), "bigint"),
+        DropColumn(("at",)), AddColumn(("note",), "string"),
+    ]  # fmt: skip
+    index.create_namespace(Namespace("archive"), deliver=True)
+    index.alter_table(identifier, lambda d: altered(d, changes), deliver=True)
+    renamed = index.rename_table(identifier, TableIdentifier("archive", "Old_Trips"), deliver=True)
+    again = index.rename_table(renamed.identifier, TableIdentifier("sales", "trips2"), deliver=True)
+    assert deliverer.deliver(timeout_s=120).error is None
+    found = client.get_table("sales", "trips2")
+    assert [(c.name, c.type) for c in found.columns] == [("fare", "double"), ("id", "bigint"), ("note", "string")]
+    assert from_hive(found) == again.definition
+    assert [from_hive_partition(found, p) for p in client.partitions("sales", "trips2")] == [
+        ("ds=2025-01-01/Region=a b/hour=1", None)
+    ]
+    assert "trips" not in client.list_tables("sales")
+    index.drop_namespace("archive", deliver=True)
+    return again.definition
 
 
 def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_path: Path) -> None:
@@ -104,7 +130,7 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     index.create_namespace(Namespace("sales", comment="all"), deliver=True)
     table = index.create_table(definition, deliver=True)
     index.commit(table.table_id, [AddPartition(name, ()) for name in names], operation="repair", deliver=True)
-    index.alter_table_properties(definition.identifier, {"new": "2"}, ["gone"], deliver=True)
+    alter_properties(index, definition.identifier, {"new": "2"}, ["gone"])
     report = deliverer.deliver(timeout_s=120)
     assert (report.pending, report.error) == (0, None)
 
@@ -129,6 +155,7 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     index.commit(table.table_id, [DropPartition(name) for name in names[1:]], operation="repair", deliver=True)
     assert deliverer.deliver(timeout_s=120).error is None
     assert list(client.partition_names("sales", "trips")) == ["ds=2025-01-01/region=a b/hour=1"]
+    definition = _altered_and_renamed(index, deliverer, client, definition.identifier)
     _files_are_never_deleted(client, definition, tmp_path / "managed")
     index.drop_table(definition.identifier, deliver=True)
     index.drop_namespace("sales", deliver=True)

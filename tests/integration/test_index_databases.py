@@ -25,7 +25,16 @@ from metastore.identifiers import TableIdentifier
 from metastore.index import Index, adbc
 from metastore.model import DataFile, Namespace
 from metastore.predicates import Comparison, Operator, Predicate
-from tests.index_cases import Filled, create, data_files, definition, listed_names, planned_names, predicates
+from tests.index_cases import (
+    Filled,
+    alter_properties,
+    create,
+    data_files,
+    definition,
+    listed_names,
+    planned_names,
+    predicates,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -101,7 +110,7 @@ def test_tables(index: Index) -> None:
         index.create_table(wanted, deliver=True)
     assert index.list_tables("s") == ["t"]
     odd = {"key": "v'; -- ✓ \U0001f600 \\", "nul": "\x00", "comment": "why"}
-    altered = index.alter_table_properties(wanted.identifier, odd, ["absent"], deliver=True)
+    altered = alter_properties(index, wanted.identifier, odd, ["absent"])
     assert altered == index.load_table(wanted.identifier)
     assert altered.definition.comment == "why"
     assert altered.definition.properties == {"key": odd["key"], "nul": "\x00"}
@@ -262,7 +271,7 @@ def test_other_text_that_no_database_keeps(index: Index, text: str) -> None:
         index.create_namespace(Namespace("bad", comment=text), deliver=True)
     table = create(index)
     with pytest.raises(InvalidInputError, match=r"comment of table s\.t has"):
-        index.alter_table_properties(table.identifier, {"comment": text}, [], deliver=True)
+        alter_properties(index, table.identifier, {"comment": text})
     assert index.load_table(table.identifier) == table
     assert index.pending_deliveries() == []
 

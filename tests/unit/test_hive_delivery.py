@@ -11,9 +11,10 @@ import pytest
 
 from metastore.changes import AddPartition
 from metastore.errors import EnvironmentSetupError, TableNotFoundError
-from metastore.hive.conversion import to_hive
+from metastore.hive.conversion import from_hive, to_hive
 from metastore.hive.counting import CountingMetastore
 from metastore.hive.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
+from metastore.hive.follower import follow
 from metastore.hive.model import HiveDatabase, HivePartition
 from metastore.identifiers import TableIdentifier
 from metastore.index import Index
@@ -23,6 +24,9 @@ from tests.fakes_metastore import FakeMetastore
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
+
+
+FROM_TRIPS = {"from": {"namespace": "sales", "name": "trips"}}
 
 
 @dataclass(frozen=True)
@@ -250,6 +254,119 @@ def test_altering_keeps_what_others_have_set(
     assert {k: parameters.get(k) for k in ("old", "new", "gone", "numFiles", "theirs")} == {
         "old": "2", "new": "3", "gone": None, "numFiles": "7", "theirs": "x",
     }  # fmt: skip
+
+
+def test_altered_columns_reach_the_partitions_whatever_their_order(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    create(outbox, definition())
+    new = replace(definition(), columns=(Column("Note", "string", comment="c"), Column("id", "bigint")))
+    outbox.put("alter_table", "sales.trips", **document(new), removed=[], rebuild=True)
+    assert deliverer.deliver(timeout_s=60).delivered == 2
+    found = metastore.get_table("sales", "trips")
+    assert from_hive(found).columns == new.columns
+    assert metastore.cascaded[-1] == ("note", "id")
+
+
+def test_the_columns_of_a_table_of_hives_stay_hives(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    table = to_hive(definition())
+    theirs = {k: v for k, v in table.parameters.items() if not k.startswith("spark.sql.")}
+    metastore.create_table(replace(table, parameters=theirs))
+    new = replace(definition(), columns=(*definition().columns, Column("more", "int")), location="file:///new")
+    outbox.put("alter_table", "sales.trips", **document(new), removed=[], rebuild=True)
+    assert deliverer.deliver(timeout_s=60).delivered == 1
+    found = metastore.get_table("sales", "trips")
+    assert found.columns[-1].name == "more"
+    assert (found.location, found.storage.serde_parameters["path"]) == ("file:///new", "file:///new")
+    assert found.parameters == theirs
+
+
+@pytest.mark.parametrize("kind", list(TableType))
+def test_a_renamed_table_keeps_its_files_and_its_partitions(
+    outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock, kind: TableType
+) -> None:
+    deliverer = Deliverer(outbox, lambda: metastore, clock=clock)
+    create(outbox, replace(definition(), table_type=kind))
+    sync(outbox, "sales.trips", ["ds=a/n=1"])
+    new = replace(definition(), table_type=kind, identifier=TableIdentifier("archive", "old"))
+    rename = outbox.put(
+        "rename_table", "sales.trips", **document(new), **{"from": {"namespace": "sales", "name": "trips"}}
+    )
+    message = outbox.rows[rename]
+    assert deliverer.deliver(timeout_s=60) == done(3)
+    outbox.rows[rename] = message
+    assert deliverer.deliver(timeout_s=60) == done(1)
+    assert metastore.list_tables("sales") == []
+    assert metastore.get_table("archive", "old") == to_hive(new)
+    assert list(metastore.partition_names("archive", "old")) == ["ds=a/n=1"]
+
+
+def test_a_rename_is_finished_after_a_crash_between_its_steps(outbox: FakeOutbox, metastore: FakeMetastore) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    managed = replace(definition(), table_type=TableType.MANAGED)
+    new = replace(managed, identifier=TableIdentifier("sales", "old"))
+    rename = outbox.put(
+        "rename_table", "sales.trips", **document(new), **{"from": {"namespace": "sales", "name": "trips"}}
+    )
+    message = outbox.rows[rename]
+    for steps in range(3):
+        metastore.create_table(to_hive(managed))
+
+        class Dying(FakeMetastore):
+            left = steps
+
+            def _step(self) -> None:
+                if not self.left:
+                    raise KeyboardInterrupt
+                self.left -= 1
+
+        dying = Dying()
+        dying._databases, dying._tables, dying._partitions = (
+            metastore._databases, metastore._tables, metastore._partitions,
+        )  # fmt: skip
+        for name in ("alter_table", "rename_table"):
+            whole = getattr(dying, name)
+            setattr(dying, name, lambda *a, _w=whole, _d=dying, **k: (_d._step(), _w(*a, **k)))
+        with pytest.raises(KeyboardInterrupt):
+            follow(dying, message)
+        follow(metastore, message)
+        assert metastore.list_tables("sales") == ["old"]
+        assert metastore.get_table("sales", "old") == to_hive(new)
+        metastore.drop_table("sales", "old")
+
+
+def test_a_rename_leaves_strangers_alone_and_holds_up_both_names(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(replace(definition("old"), location="file:///other")))
+    create(outbox, definition())
+    new = replace(definition(), identifier=TableIdentifier("sales", "old"))
+    outbox.put("rename_table", "sales.trips", **document(new), **FROM_TRIPS)
+    sync(outbox, "sales.old", ["ds=a/n=1"])
+    create(outbox, definition("trips"))
+    create(outbox, definition("free"))
+    report = deliverer.deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (2, 3)
+    assert "file:///other" in (report.error or "")
+    assert metastore.list_tables("sales") == ["free", "old", "trips"]
+    assert list(metastore.partition_names("sales", "old")) == []
+
+
+def test_what_is_not_in_the_metastore_needs_no_new_name_there(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    new = replace(definition(), identifier=TableIdentifier("sales", "old"))
+    outbox.put("rename_table", "sales.trips", **document(new), **FROM_TRIPS)
+    assert deliverer.deliver(timeout_s=60) == done(1)
+    metastore.create_table(to_hive(definition(location="file:///other")))
+    outbox.put("rename_table", "sales.trips", **document(new), **FROM_TRIPS)
+    assert deliverer.deliver(timeout_s=60) == done(1)
+    assert metastore.list_tables("sales") == ["trips"]
 
 
 def test_order_within_a_table_and_freedom_between_tables(

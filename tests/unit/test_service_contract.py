@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
-    "tables/alter", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
+    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
 }  # fmt: skip
@@ -144,7 +144,8 @@ FIELDS: dict[str, dict[str, object]] = {
         "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "location": None, "columns": [],
         "partition_columns": [], "options": {}, "properties": {}, "comment": None,
     },
-    "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": []},
+    "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
+    "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
     "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
     "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
@@ -339,6 +340,50 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
     assert "life" in client.call("tables/list", namespace="s").json["tables"]
     assert client.call("tables/drop", namespace="s", name="life").json == {"dropped": True}
     assert client.call("tables/load", namespace="s", name="life").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+def test_columns_change_and_the_table_gets_another_name(client: Client) -> None:
+    fields = {**FIELDS["tables/create"], "name": "first", "table_type": "MANAGED", "format": "orc"}
+    client.call("tables/create", **{**fields, "columns": [{"name": "a", "type": "int"}, {"name": "b", "type": "int"}]})
+    name = {"namespace": "s", "name": "first"}
+    changes: list[dict[str, Any]] = [
+        {"change": "add", "path": ["c"], "type": "INT", "nullable": True, "comment": "new", "default": "1 + 1",
+         "existing_default": "2", "first": False, "after": "a"},
+        {"change": "rename", "path": ["b"], "name": "B2"},
+        {"change": "type", "path": ["a"], "type": "bigint"},
+        {"change": "comment", "path": ["a"], "comment": "x"},
+        {"change": "default", "path": ["a"], "default": "7"},
+        {"change": "nullable", "path": ["a"], "nullable": True},
+        {"change": "move", "path": ["b2"], "first": True},
+        {"change": "drop", "path": ["gone"], "if_exists": True},
+    ]  # fmt: skip
+    altered = client.call("tables/alter", **name, set={"q": "1"}, remove=[], changes=changes).json
+    assert altered["columns"] == [
+        {"name": "B2", "type": "int", "nullable": True, "comment": None},
+        {"name": "a", "type": "bigint", "nullable": True, "comment": "x", "default": "7"},
+        {"name": "c", "type": "int", "nullable": True, "comment": "new", "default": "1 + 1", "existing_default": "2"},
+    ]
+    assert (altered["properties"]["q"], altered["version"]) == ("1", 0)
+    assert client.call("tables/load", **name).json == altered
+    for wrong in ({"change": "drop"}, {"change": "fall", "path": ["a"]}, {"change": "move", "path": ["a"]}):
+        refused = client.call("tables/alter", **name, set={"q": "2"}, remove=[], changes=[wrong])
+        assert (refused.status, refused.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+    missing = client.call(
+        "tables/alter", **name, set={"q": "2"}, remove=[], changes=[{"change": "drop", "path": ["z"]}]
+    )
+    assert (missing.status, missing.error["code"]) == (404, "CATALOG_EXT_COLUMN_NOT_FOUND")
+    assert client.call("tables/load", **name).json == altered
+
+    renamed = client.call("tables/rename", **name, to_namespace="s", to_name="Second").json
+    assert renamed == {**altered, "name": "second"}
+    assert client.call("tables/load", **name).error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+    taken = client.call("tables/rename", namespace="s", name="second", to_namespace="s", to_name="t")
+    assert (taken.status, taken.error["code"]) == (409, "CATALOG_EXT_TABLE_ALREADY_EXISTS")
+    # The old name's place is still the renamed table's.
+    again = client.call("tables/create", **{**fields, "columns": [{"name": "a", "type": "int"}]}).json
+    assert again["location"] == f"{renamed['location']}__2"
+    for table in ("first", "second"):
+        client.call("tables/drop", namespace="s", name=table, purge=False)
 
 
 def test_a_managed_table_gets_its_directory_and_loses_it(client: Client, catalog: Catalog) -> None:

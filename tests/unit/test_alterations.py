@@ -1,0 +1,152 @@
+"""Which alterations of columns there are, what they come to, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from metastore.alterations import (
+    AddColumn,
+    ChangeComment,
+    ChangeDefault,
+    ChangeNullability,
+    ChangeType,
+    ColumnChange,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RenameColumn,
+    altered,
+)
+from metastore.errors import (
+    CatalogExtError,
+    ColumnAlreadyExistsError,
+    ColumnNotFoundError,
+    InvalidAlterationError,
+    PartitionColumnAlterationError,
+    UnsupportedTypeChangeError,
+)
+from metastore.identifiers import TableIdentifier
+from metastore.model import Column, TableDefinition, TableType
+from metastore.types import parse_type
+from metastore.widening import widening_problem
+
+NESTED = "struct<a:int,b:array<struct<x:int>>,c:map<string,float>>"
+
+
+def table(file_format: str = "parquet", **columns: str) -> TableDefinition:
+    return TableDefinition(
+        TableIdentifier("s", "t"), TableType.MANAGED, file_format, "file:///t",
+        tuple(Column(name, kind) for name, kind in (columns or {"id": "int", "v": "string", "n": NESTED}).items()),
+        (Column("ds", "date"),),
+    )  # fmt: skip
+
+
+def after(*changes: ColumnChange, file_format: str = "parquet") -> dict[str, str]:
+    return {c.name: c.type for c in altered(table(file_format), changes).columns}
+
+
+class TestColumns:
+    def test_come_at_the_end_first_or_behind_another(self) -> None:
+        changed = after(
+            AddColumn(("e",), "INT"), AddColumn(("f",), "int", position=Position()),
+            AddColumn(("g",), "decimal(5)", position=Position("ID")),
+        )  # fmt: skip
+        assert list(changed) == ["f", "id", "g", "v", "n", "e"]
+        assert (changed["e"], changed["g"]) == ("int", "decimal(5,0)")
+
+    def test_keep_what_they_are_given(self) -> None:
+        new = AddColumn(("e",), "int", nullable=False, comment="c", default="1 + 1", existing_default="2")
+        assert altered(table(), [new]).columns[-1] == Column("e", "int", False, "c", "1 + 1", "2")
+        changes = [ChangeDefault(("e",), None), ChangeComment(("E",), None), ChangeNullability(("e",), True)]
+        assert altered(altered(table(), [new]), changes).columns[-1] == Column("e", "int", existing_default="2")
+
+    def test_are_renamed_moved_dropped_and_widened(self) -> None:
+        changed = after(
+            RenameColumn(("ID",), "Key"), MoveColumn(("v",), Position()), DropColumn(("n",)),
+            ChangeType(("key",), "bigint"), DropColumn(("gone",), if_exists=True), RenameColumn(("v",), "V"),
+        )  # fmt: skip
+        assert changed == {"V": "string", "Key": "bigint"}
+        assert list(changed) == ["V", "Key"]
+
+    def test_fields_inside_of_them_change_as_well(self) -> None:
+        changed = after(
+            AddColumn(("n", "d"), "date", position=Position("a")), RenameColumn(("n", "b", "element", "x"), "y"),
+            ChangeType(("n", "c", "value"), "double"), AddColumn(("n", "b", "element", "z"), "int", comment="new"),
+            ChangeComment(("n", "a"), "first"),
+        )  # fmt: skip
+        assert changed["n"] == (
+            "struct<a:int comment 'first',d:date,b:array<struct<y:int,z:int comment 'new'>>,c:map<string,double>>"
+        )
+        assert after(DropColumn(("n", "a")))["n"] == "struct<b:array<struct<x:int>>,c:map<string,float>>"
+
+    def test_the_comment_and_the_default_of_a_partition_column_are_free(self) -> None:
+        changed = altered(table(), [ChangeComment(("DS",), "day"), ChangeDefault(("ds",), "current_date()")])
+        assert changed.partition_columns == (Column("ds", "date", comment="day", default="current_date()"),)
+
+
+REFUSED: list[tuple[ColumnChange, type[CatalogExtError], str]] = [
+    (AddColumn(("V",), "int"), ColumnAlreadyExistsError, "has a column 'V' already"),
+    (AddColumn(("n", "A"), "int"), ColumnAlreadyExistsError, "n.A"),
+    (RenameColumn(("id",), "v"), ColumnAlreadyExistsError, "'v' already"),
+    (AddColumn(("x",), "int", position=Position("y")), InvalidAlterationError, "no column 'y'"),
+    (AddColumn(("x",), "int", nullable=False), InvalidAlterationError, "Give a DEFAULT"),
+    (ChangeNullability(("id",), False), InvalidAlterationError, "may hold NULL"),
+    (ChangeDefault(("n", "a"), "1"), InvalidAlterationError, "only a column of the table itself"),
+    (DropColumn(("n", "b", "element", "x")), InvalidAlterationError, "no field left"),
+    (DropColumn(("x",)), ColumnNotFoundError, "no column 'x'"),
+    (RenameColumn(("x", "y"), "z"), ColumnNotFoundError, "'x'"),
+    (ChangeType(("n", "b", "value"), "int"), ColumnNotFoundError, "'value'"),
+    (ChangeType(("n", "b", "element", "q"), "int"), ColumnNotFoundError, "n.b.element.q"),
+    (AddColumn(("Ds",), "int"), PartitionColumnAlterationError, "has a partition column 'Ds' already"),
+    (RenameColumn(("id",), "ds"), PartitionColumnAlterationError, "cannot have its name"),
+    (DropColumn(("ds",)), PartitionColumnAlterationError, "set_partition_columns"),
+    (RenameColumn(("ds",), "day"), PartitionColumnAlterationError, "set_partition_columns"),
+    (ChangeType(("ds",), "string"), PartitionColumnAlterationError, "set_partition_columns"),
+    (MoveColumn(("ds",), Position()), PartitionColumnAlterationError, "set_partition_columns"),
+    (ChangeType(("id",), "smallint"), UnsupportedTypeChangeError, "from INT to SMALLINT: only wider types"),
+    (ChangeType(("id",), "string"), UnsupportedTypeChangeError, "in a form that is no text"),
+    (ChangeType(("n",), "string"), UnsupportedTypeChangeError, "only wider"),
+]
+
+
+@pytest.mark.parametrize(("change", "error", "message"), REFUSED)
+def test_what_is_refused_says_why(change: ColumnChange, error: type[CatalogExtError], message: str) -> None:
+    with pytest.raises(error, match=message) as caught:
+        altered(table(), [change])
+    assert "s.t" in str(caught.value)
+
+
+def test_no_table_loses_its_last_column() -> None:
+    with pytest.raises(InvalidAlterationError, match="no column would be left"):
+        altered(table(id="int"), [DropColumn(("id",))])
+    swapped = altered(table(id="int"), [AddColumn(("new",), "int"), DropColumn(("id",))])
+    assert [c.name for c in swapped.columns] == ["new"]
+
+
+def test_files_without_names_take_columns_at_the_end_only() -> None:
+    assert list(after(AddColumn(("e",), "int"), RenameColumn(("id",), "key"), file_format="csv"))[-1] == "e"
+    assert "e" in after(AddColumn(("e",), "int", position=Position("N")), file_format="csv")
+    for change in (
+        AddColumn(("e",), "int", position=Position()), DropColumn(("n",)), MoveColumn(("id",), Position("v")),
+    ):  # fmt: skip
+        with pytest.raises(InvalidAlterationError, match="read by the positions"):
+            after(change, file_format="csv")
+    with pytest.raises(InvalidAlterationError, match="has one column"):
+        after(AddColumn(("e",), "int"), file_format="text")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "fits"),
+    [
+        ("tinyint", "smallint", "all"), ("smallint", "int", "all"), ("int", "bigint", "all"), ("bigint", "int", ""),
+        ("float", "double", "all"), ("double", "float", ""), ("decimal(5,2)", "decimal(9,2)", "all"),
+        ("decimal(5,2)", "decimal(9,3)", ""), ("decimal(5,2)", "decimal(4,2)", ""), ("char(3)", "varchar(3)", "all"),
+        ("varchar(9)", "varchar(8)", ""), ("char(3)", "string", "all"), ("string", "varchar(9)", ""),
+        ("int", "string", "csv json"), ("date", "string", "csv json"), ("date", "timestamp", ""), ("int", "int", "all"),
+        ("array<int>", "string", ""),
+    ],
+)  # fmt: skip
+def test_types_widen_where_the_readers_follow(old: str, new: str, fits: str) -> None:
+    for file_format in ("parquet", "orc", "csv", "json"):
+        problem = widening_problem(file_format, parse_type(old), parse_type(new))
+        assert (problem is None) == (fits == "all" or file_format in fits.split())
