@@ -188,10 +188,13 @@ def stranger() -> Iterator[tuple[int, list[bytes]]]:
                     connection, _ = server.accept()
                 except OSError:
                     return
-                connection.recv(1 << 16)
-                if answers:
-                    connection.sendall(answers[0])
-                    connection.close()
+                with connection:
+                    connection.recv(1 << 16)
+                    if answers:
+                        connection.sendall(answers[0])
+                    else:
+                        # Silent for as long as the client waits.
+                        connection.recv(1)
 
         threading.Thread(target=serve, daemon=True).start()
         yield server.getsockname()[1], answers
