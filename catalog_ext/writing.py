@@ -172,19 +172,33 @@ class Writing:
         _check_predicate(table, predicate)
         return self.engine.delete(table, predicate, truncate)
 
-    def metadata(self, table_id: int, name: str) -> pa.RecordBatchReader:
-        """A metadata table: ``history``, ``transactions`` or ``partitions``.
+    def metadata(self, table_id: int, name: str, condition: object = None) -> pa.RecordBatchReader:
+        """A metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
+
+        Args:
+            table_id: The table's number.
+            name: Which one.
+            condition: A JSON predicate over the partition columns, for ``partitions`` and ``files``; None for all.
 
         Raises:
-            InvalidInputError: There is no metadata table of that name.
+            InvalidInputError: There is no metadata table of that name, or it takes no condition.
+            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
         """
         index = self._catalog.index
-        readers = {
-            "history": index.history_rows, "transactions": index.transaction_rows, "partitions": index.partition_rows,
-        }  # fmt: skip
-        if name not in readers:
-            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {', '.join(readers)}.")
-        return readers[name](index.load_table_by_id(table_id))
+        by_partition = {"partitions": index.partition_rows, "files": index.file_rows}
+        whole = {"history": index.history_rows, "transactions": index.transaction_rows, "repairs": index.repair_rows}
+        if name not in by_partition and name not in whole:
+            known = ", ".join((*by_partition, *whole))
+            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")
+        table = index.load_table_by_id(table_id)
+        if name in whole:
+            if condition is not None:
+                raise InvalidInputError(f"The metadata table '{name}' has no partition columns and takes no predicate.")
+            return whole[name](table)
+        predicate = None
+        if condition is not None:
+            predicate = bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))
+        return by_partition[name](table, predicate)
 
     def _table_at(self, table_id: int, version: int) -> Table:
         # Loaded anew: what is written goes by the table's properties of today.

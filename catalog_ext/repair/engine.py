@@ -21,6 +21,7 @@ from catalog_ext.repair.observe import (
     observe_index,
     report_elsewhere,
 )
+from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.unfinished import UnfinishedWrites
 from metastore.changes import AddPartition, ReplaceFiles
 from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
@@ -107,6 +108,16 @@ class Repair:
             StorageError: The table's location cannot be listed at all.
             RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
         """
+        recorder = RepairRecorder(self._index, self._table, self._options, spool)
+        try:
+            self._run(spool)
+        except BaseException as error:
+            recorder.failed(self._version, error)
+            raise
+        recorder.finished(self._version)
+        return self._version
+
+    def _run(self, spool: Spool) -> None:
         mode = self._options.mode
         unfinished = UnfinishedWrites(self._index, self._table, spool)
         self._observe(spool, unfinished)
@@ -126,7 +137,6 @@ class Repair:
         self._refuse_if_strict(spool)
         self._total = difference.count(adds=mode is not RepairMode.DROP)
         self._apply(self._proposals(difference), spool)
-        return self._version
 
     def _observe(self, spool: Spool, unfinished: UnfinishedWrites) -> None:
         mode, predicate = self._options.mode, self._options.predicate

@@ -104,6 +104,6 @@ class WriteOperations:
         return ArrowStream.of(self._catalog.index.changes(table_id, after, upto))
 
     def _metadata(self, request: Request) -> ArrowStream:
-        table_id, name = request.integer("table_id"), request.text("name")
+        table_id, name, condition = request.integer("table_id"), request.text("name"), request.any("predicate")
         request.finish()
-        return ArrowStream.of(self._catalog.writes.metadata(table_id, name))
+        return ArrowStream.of(self._catalog.writes.metadata(table_id, name, condition))

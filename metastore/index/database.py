@@ -12,11 +12,13 @@ from metastore.index import (
     alteration,
     applier,
     commits,
+    file_rows,
     migration,
     namespaces,
     outbox,
     partition_states,
     reader,
+    repairs,
     reservations,
     statistics,
     transactions,
@@ -200,9 +202,25 @@ class Index:
         """Those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)
 
-    def partition_rows(self, table: Table) -> pa.RecordBatchReader:
+    def partition_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
         """The metadata table ``partitions`` at the table's version: what readers see, and what waits to be due."""
-        return partition_states.partition_rows(self._database, table, self.located_partitions(table))
+        return partition_states.partition_rows(self._database, table, predicate, self.located_partitions(table))
+
+    def file_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+        """The metadata table ``files`` at the table's version (``file_rows.FILE_ROWS_SCHEMA``)."""
+        return file_rows.file_rows(self._database, table, predicate)
+
+    def repair_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""
+        return repairs.repair_rows(self._database, table)
+
+    def add_repair(self, record: repairs.RepairRecord) -> None:
+        """Keep what one repair did."""
+        repairs.add_repair(self._database, record)
+
+    def expire_repairs(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
+        """Forget the repairs that had ended by a time (milliseconds since the epoch, UTC); returns how many."""
+        return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
 
     def located_partitions(self, table: Table) -> dict[str, str]:
         """The locations of those partitions of the table that are not at its default place for them, by name."""

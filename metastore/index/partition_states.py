@@ -6,8 +6,10 @@ from collections import defaultdict
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
+from metastore.evaluation import Evaluator
+from metastore.index.file_rows import directories
+from metastore.index.keys import typed_values
 from metastore.index.reader import list_partitions
 from metastore.index.transactions import waiting
 
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
 
     from metastore.index.engine import Database
     from metastore.model import Table
+    from metastore.predicates import Predicate
 
 PARTITION_STATES_SCHEMA = pa.schema([
     pa.field("partition", pa.string(), nullable=False),
@@ -23,6 +26,7 @@ PARTITION_STATES_SCHEMA = pa.schema([
     pa.field("files", pa.int64(), nullable=False),
     pa.field("bytes", pa.int64(), nullable=False),
     pa.field("rows", pa.int64()),
+    pa.field("created_ms", pa.timestamp("ms", tz="UTC")),
     pa.field("state", pa.string(), nullable=False),
 ])  # fmt: skip
 """One row a partition and state: ``committed``, or ``waiting`` for what streaming epochs have kept back."""
@@ -31,12 +35,15 @@ COMMITTED = "committed"
 WAITING = "waiting"
 
 
-def partition_rows(database: Database, table: Table, located: Mapping[str, str]) -> pa.RecordBatchReader:
+def partition_rows(
+    database: Database, table: Table, predicate: Predicate | None, located: Mapping[str, str]
+) -> pa.RecordBatchReader:
     """The partitions at the table's version, by their values, and then those that wait (``PARTITION_STATES_SCHEMA``).
 
     Args:
         database: The index.
         table: The table.
+        predicate: A bound predicate that limits both; None for all.
         located: Locations of the partitions that have one of their own, by name.
 
     Raises:
@@ -45,21 +52,24 @@ def partition_rows(database: Database, table: Table, located: Mapping[str, str])
     root = table.definition.location
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with list_partitions(database, table, None) as committed:
+        with list_partitions(database, table, predicate) as committed:
             for batch in committed:
                 yield _committed(batch, root)
         rows = _waiting(database, table.table_id, root, located)
+        if predicate is not None:
+            keys = table.definition.keys
+            evaluator = Evaluator(predicate, keys)
+            rows = [row for row in rows if evaluator.matches(typed_values(row["partition"], keys))]
         yield pa.RecordBatch.from_pylist(rows, schema=PARTITION_STATES_SCHEMA)
 
     return pa.RecordBatchReader.from_batches(PARTITION_STATES_SCHEMA, batches())
 
 
 def _committed(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
-    names = batch.column("partition")
-    places = pc.if_else(pc.equal(names, ""), root, pc.binary_join_element_wise(pa.scalar(root), names, "/"))
     columns = {
-        "partition": names,
-        "location": pc.coalesce(batch.column("location"), places),
+        "partition": batch.column("partition"),
+        "location": directories(batch, root),
+        "created_ms": batch.column("created_ms").cast(PARTITION_STATES_SCHEMA.field("created_ms").type),
         **{name: batch.column(name) for name in ("files", "bytes", "rows")},
         "state": pa.repeat(pa.scalar(COMMITTED), batch.num_rows),
     }
@@ -77,6 +87,7 @@ def _waiting(database: Database, table_id: int, root: str, located: Mapping[str,
             "files": len(found),
             "bytes": sum(size for size, _ in found),
             "rows": None if any(rows is None for _, rows in found) else sum(rows or 0 for _, rows in found),
+            "created_ms": None,
             "state": WAITING,
         }
         for name, found in sorted(files.items())

@@ -19,7 +19,7 @@ from metastore.index import arrow_rows
 from metastore.index.column_types import ExactText
 from metastore.index.keys import sort_key, typed_values
 from metastore.index.predicate_sql import Condition, is_bounded, predicate_sql
-from metastore.index.schema import KEY_COLUMNS, PARTITION_NUMBER_BITS, files, partitions, tables
+from metastore.index.schema import KEY_COLUMNS, PARTITION_NUMBER_BITS, file_statistics, files, partitions, tables
 from metastore.index.serialization import name_hash
 from metastore.predicates import TRUE, Predicate
 
@@ -39,6 +39,13 @@ PLAN_SCHEMA = pa.schema([
     pa.field("rows", pa.int64()),
 ])  # fmt: skip
 """One row a file: ``tables/plan`` of the service contract."""
+
+DETAILED_SCHEMA = pa.schema([
+    *PLAN_SCHEMA,
+    pa.field("version", pa.int64(), nullable=False),
+    pa.field("statistics", pa.string()),
+])  # fmt: skip
+"""``PLAN_SCHEMA`` with the version that added the file and its statistics (JSON)."""
 
 PARTITION_SCHEMA = pa.schema([
     pa.field("partition_id", pa.int64(), nullable=False),
@@ -70,23 +77,44 @@ def plan_files(database: Database, table: Table, predicate: Predicate | None) ->
     return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish)
 
 
-def plan_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
+def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    """As ``plan_files``, with what planning does not need (``DETAILED_SCHEMA``)."""
+    statement, exact = plan_statement(database.dialect, table, predicate, detailed=True)
+    check = _Check(table, None if exact else predicate)
+    return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish)
+
+
+def plan_statement(
+    dialect: str, table: Table, predicate: Predicate | None, *, detailed: bool = False
+) -> tuple[arrow_rows.Query, bool]:
     """The one query of planning, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
     # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
+    source = _source(condition).join(files, files.c.partition_id == partition_id)
+    more: tuple[sa.ColumnElement[Any], ...] = ()
+    unmarked: dict[str, sa.ColumnElement[Any]] = {}
+    if detailed:
+        s = file_statistics.c
+        of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
+        source = source.outerjoin(file_statistics, of_file)
+        more = (files.c.begin_version, raw(s.statistics))
+        unmarked = {"begin_version": _ZERO, "statistics": sa.null()}
     rows = (
         sa.select(
             partitions.c.partition_id, raw(partitions.c.name), raw(partitions.c.location),
-            raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows,
+            raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows, *more,
         )
-        .select_from(_source(condition).join(files, files.c.partition_id == partition_id))
+        .select_from(source)
         .where(*(_at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
         .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = _mark(table, name=_text(""), at=sa.null(), path=_text(""), size=_OLDEST, modified_ms=_ZERO, n_rows=sa.null())
+    mark = _mark(
+        table, name=_text(""), at=sa.null(), path=_text(""), size=_OLDEST, modified_ms=_ZERO, n_rows=sa.null(),
+        **unmarked,
+    )  # fmt: skip
     union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
     # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact

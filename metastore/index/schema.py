@@ -250,3 +250,25 @@ file_statistics = sa.Table(
     sqlite_with_rowid=False,
 )  # fmt: skip
 """Apart from ``files``, so that planning does not read over it."""
+
+repairs = sa.Table(
+    "repairs", metadata,
+    sa.Column("repair_id", _Number, primary_key=True, autoincrement=True),
+    _big("table_id"),
+    _big("began_at_ms"),
+    _big("ended_at_ms"),
+    sa.Column("mode", ExactText(16), nullable=False),
+    _text("limited_to", nullable=True),
+    sa.Column("strict", sa.SmallInteger, nullable=False),
+    _text("owner"),
+    _big("added"),
+    _big("dropped"),
+    _big("changed"),
+    _big("skipped"),
+    _big("version_before"),
+    _big("version_after"),
+    _text("error", nullable=True),
+    sa.Index(None, "table_id", "ended_at_ms"),
+    sqlite_autoincrement=True,
+)  # fmt: skip
+"""Every repair that ran, also those that found nothing to change."""

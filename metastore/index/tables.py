@@ -22,6 +22,7 @@ from metastore.index.schema import (
     files,
     namespaces,
     partitions,
+    repairs,
     table_versions,
     tables,
     transaction_claims,
@@ -220,7 +221,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
         below = high if end is None else end + 1
         if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
             return True
-    for by_table in (table_versions, applications, transaction_claims, waiting_files):
+    for by_table in (table_versions, applications, transaction_claims, waiting_files, repairs):
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     connection.execute(sa.delete(dropped_tables).where(dropped_tables.c.table_id == table_id))
     return False

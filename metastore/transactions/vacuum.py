@@ -76,6 +76,7 @@ class Vacuum:
             if forgotten:
                 reason = f"versions below {version} are older than the retention"
                 entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
+        self._index.expire_repairs(self._table.table_id, self._before_ms, dry_run=self._dry_run)
         return VacuumReport(str(self._table.identifier), tuple(entries), self._dry_run)
 
     def _remove(self, found: Iterator[tuple[VacuumEntry, str | None]], entries: list[VacuumEntry]) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.service.server import Service
+from metastore.errors import RepairRefusedError
 from metastore.index.clock import now_ms
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.service_client import Answer, Client
@@ -375,6 +376,47 @@ def test_changes_and_metadata(writer: Writer) -> None:
         (EU, 1, "committed"), (US, 1, "committed"),
     ]  # fmt: skip
     assert writer.client.call("tables/metadata", table_id=table_id, name="nosuch").status == 400
+
+
+def test_metadata_of_files_and_repairs(writer: Writer, catalog: Catalog, root: Path) -> None:
+    table_id = writer.client.load()["table_id"]
+    begun = writer.begun()
+    staged = {**writer.stage(begun, US), "statistics": {"v": {"min": "1", "max": "2", "nulls": 0}}}
+    assert writer.commit(begun, staged).status == 200
+    us = {"op": "=", "column": "region", "value": "us"}
+
+    def metadata(name: str, predicate: object = None) -> Answer:
+        return writer.client.call("tables/metadata", table_id=table_id, name=name, predicate=predicate)
+
+    files = metadata("files").rows
+    assert [(r["partition"], r["path"]) for r in files] == [
+        (EU, f"file://{root}/{EU}/old.csv"), (US, f"file://{root}/{US}/{staged['name']}"),
+    ]  # fmt: skip
+    assert [(r["version"], r["rows"], r["statistics"]) for r in files] == [
+        (1, None, None), (2, 1, '{"v":{"max":"2","min":"1","nulls":0}}'),
+    ]  # fmt: skip
+    assert [r["partition"] for r in metadata("files", us).rows] == [US]
+    (only,) = metadata("partitions", us).rows
+    assert (only["partition"], only["created_ms"] > files[0]["modified_ms"]) == (US, True)
+    assert metadata("files", {"op": "=", "column": "v", "value": "1"}).status == 400
+    assert metadata("history", us).error["code"] == "CATALOG_EXT_INVALID_INPUT"
+
+    before = len(metadata("repairs").rows)
+    (root / "stray.csv").write_text("x")
+    catalog.repair_partitions("s.t", where="region = 'us'")
+    catalog.repair_partitions("s.t", mode="add", dry_run=True)
+    with pytest.raises(RepairRefusedError):
+        catalog.repair_partitions("s.t", strict=True)
+    refused, idle = metadata("repairs").rows[: -before or None]
+    assert (idle["mode"], idle["where"], idle["version_before"], idle["version_after"]) == (
+        "sync", "region = 'us'", 2, 2,
+    )  # fmt: skip
+    assert (idle["added"], idle["dropped"], idle["changed"], idle["error"]) == (0, 0, 0, None)
+    assert (refused["strict"], refused["skipped"]) == (True, 1)
+    assert refused["error"].startswith("Nothing was changed")
+    assert catalog.index.expire_repairs(table_id, now_ms() + 1, dry_run=True) == before + 2
+    catalog.vacuum("s.t", retention="0s")
+    assert metadata("repairs").rows == []
 
 
 def test_a_table_that_is_dropped_fails_its_writes_which_leave_nothing(

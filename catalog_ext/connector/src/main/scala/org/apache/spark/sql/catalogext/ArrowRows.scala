@@ -1,14 +1,30 @@
 package org.apache.spark.sql.catalogext
 
-import java.io.{FilterInputStream, InputStream, IOException}
+import java.io.{ByteArrayOutputStream, FilterInputStream, InputStream, IOException}
+
+import scala.jdk.CollectionConverters._
 
 import org.apache.arrow.vector.VectorSchemaRoot
-import org.apache.arrow.vector.ipc.ArrowStreamReader
+import org.apache.arrow.vector.ipc.{ArrowStreamReader, ArrowStreamWriter}
 
 import org.apache.spark.sql.util.ArrowUtils
 
 /** Reads Arrow IPC streams of the service, batch by batch. */
 object ArrowRows {
+  /** Some columns of a batch as an Arrow stream; empty where there are none. */
+  def packed(batch: VectorSchemaRoot, columns: Seq[String]): Array[Byte] = {
+    val output = new ByteArrayOutputStream()
+    if (columns.nonEmpty) {
+      val vectors = columns.map(batch.getVector)
+      // It shares the vectors, which stay the batch's to close.
+      val some = new VectorSchemaRoot(vectors.map(_.getField).asJava, vectors.asJava, batch.getRowCount)
+      val writer = new ArrowStreamWriter(some, null, output)
+      writer.writeBatch()
+      writer.end()
+    }
+    output.toByteArray
+  }
+
   /**
    * Gives every batch of `input` to `consume`; the vectors are valid during the call only.
    *

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext
 
+import scala.util.Try
+
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -32,6 +34,11 @@ object PartitionFilter {
       if (values.isNullAt(i)) IsNull(column)
       else EqualTo(column, Literal(values.get(i, column.dataType), column.dataType))
     }
+
+  /** What holds for the values of the partition of this name, and maybe of others; nothing where none can have it. */
+  def ofName(schema: StructType, zone: String, name: String): Seq[Expression] =
+    Try(new PartitionValues(schema, zone).parse(name)).toOption.toSeq
+      .flatMap(values => equalities(schema, schema.fieldNames.toSeq, values))
 
   /** The filters that a join found while running, as far as they are of the kinds that Spark sends: `=` and IN. */
   def fromRuntime(schema: StructType, predicates: Seq[V2Predicate]): Seq[Expression] = predicates.flatMap { predicate =>

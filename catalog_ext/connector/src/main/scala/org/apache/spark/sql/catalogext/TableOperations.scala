@@ -32,15 +32,27 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   /** The table, or one of its metadata tables: `sales.trips.history`, and `trips.history` after USE. */
-  def load(ident: Identifier): Table = MetadataTable.named(ident).map(metadataTable).getOrElse {
+  def load(ident: Identifier): Table = metadataTable(ident).getOrElse {
     try table(metadata(ident)) catch {
       case e: NoSuchTableException =>
-        MetadataTable.namedFrom(currentNamespace, ident).map(metadataTable).getOrElse(throw e)
+        MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone).getOrElse(throw e)
     }
   }
 
-  private def metadataTable(named: (Identifier, String)): Table =
-    new MetadataTable(catalogName, metadata(named._1), client, named._2)
+  private def metadataTable(ident: Identifier): Option[Table] = MetadataTable.below(ident).map { case (of, name) =>
+    val loaded = metadata(of)
+    if (MetadataTable.named(ident).isEmpty) throw MetadataTable.unknown(s"$catalogName.${loaded.qualifiedName}", name)
+    new MetadataTable(catalogName, loaded, client, name)
+  }
+
+  private def metadataTableOrNone(ident: Identifier): Option[Table] = try metadataTable(ident) catch {
+    case _: NoSuchTableException => None
+  }
+
+  /** Metadata tables only show. */
+  private def refuseMetadataTable(ident: Identifier): Unit = if (MetadataTable.below(ident).isDefined) {
+    metadataTable(ident).foreach(found => throw MetadataTable.readOnly(found.name()))
+  }
 
   /** Where names without a namespace lie; empty while another catalog is the current one. */
   private def currentNamespace: Array[String] = {
@@ -50,9 +62,14 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
 
   /** The table with its partition columns after the data columns, for statements that write. */
   def loadForWrite(ident: Identifier, privileges: Set[TableWritePrivilege]): Table = {
-    if (MetadataTable.named(ident).isDefined) throw ConnectorErrors.notSupported(
-      s"$catalogName.$ident is a metadata table, which nobody writes.")
-    val loaded = metadata(ident)
+    refuseMetadataTable(ident)
+    val loaded = try metadata(ident) catch {
+      case e: NoSuchTableException =>
+        MetadataTable.completed(currentNamespace, ident).foreach { whole =>
+          metadataTableOrNone(whole).foreach(found => throw MetadataTable.readOnly(found.name()))
+        }
+        throw e
+    }
     val columns = if (privileges.contains(TableWritePrivilege.INSERT)) {
       refuseHiddenKeys(loaded)
       loaded.writeSchema
@@ -141,6 +158,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
 
   /** Properties only; every other change is refused before anything is sent. */
   def alter(ident: Identifier, changes: Seq[TableChange]): CatalogExtTable = {
+    refuseMetadataTable(ident)
     changes.foreach {
       case change: TableChange.SetProperty if change.property() == TableCatalog.PROP_LOCATION =>
         throw unsupportedChange(ident, "ALTER TABLE ... SET LOCATION")
@@ -156,6 +174,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   def drop(ident: Identifier, purge: Boolean): Boolean = {
+    refuseMetadataTable(ident)
     val request = named(ident)
     request.put("purge", purge)
     try ServiceException.translatingTo {

@@ -1,0 +1,75 @@
+"""Keeps what a repair did among the table's ``repairs``, however it ended."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from typing import TYPE_CHECKING
+
+from metastore.errors import CatalogExtError
+from metastore.index.clock import now_ms
+from metastore.index.repairs import RepairRecord
+
+if TYPE_CHECKING:
+    from catalog_ext.repair.engine import RepairOptions
+    from catalog_ext.repair.spool import Spool
+    from metastore.index import Index
+    from metastore.model import Table
+
+logger = logging.getLogger(__name__)
+
+
+class RepairRecorder:
+    """Takes the time of one repair, and writes its row when it has ended."""
+
+    def __init__(self, index: Index, table: Table, options: RepairOptions, spool: Spool) -> None:
+        self._index = index
+        self._table = table
+        self._options = options
+        self._spool = spool
+        self._began_at_ms = now_ms()
+
+    def finished(self, version: int) -> None:
+        """Keep that the repair ended with the table at this version; a preview is not kept.
+
+        Raises:
+            IndexUnavailableError: The database is gone or locked.
+        """
+        if not self._options.dry_run:
+            self._index.add_repair(self._record(version, None))
+
+    def failed(self, version: int, error: BaseException) -> None:
+        """Keep why the repair stopped, if the index can still be written: the error itself is the caller's to raise."""
+        if self._options.dry_run:
+            return
+        message = error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
+        try:
+            self._index.add_repair(self._record(version, message))
+        except CatalogExtError as unkept:
+            logger.warning(
+                "The failed repair of table %s is not among its repairs: %s", self._table.identifier, unkept.message
+            )
+
+    def _record(self, version: int, error: str | None) -> RepairRecord:
+        added, dropped, changed = (
+            int(self._spool.value("SELECT count(DISTINCT partition) FROM entries WHERE action = ?", (action,)))
+            for action in ("add", "drop", "change")
+        )
+        skipped = int(self._spool.value("SELECT count(*) FROM entries WHERE action = 'skip'"))
+        return RepairRecord(
+            table_id=self._table.table_id,
+            began_at_ms=self._began_at_ms,
+            ended_at_ms=now_ms(),
+            mode=str(self._options.mode),
+            limited_to=self._options.where,
+            strict=int(self._options.strict),
+            owner=f"{socket.gethostname()}:{os.getpid()}",
+            added=added,
+            dropped=dropped,
+            changed=changed,
+            skipped=skipped,
+            version_before=self._table.version,
+            version_after=version,
+            error=error,
+        )
