@@ -82,6 +82,17 @@ object ConnectorErrors {
    */
   val TooManyPartitions: String = s"${Prefix}_TOO_MANY_PARTITIONS"
 
+  /**
+   * A table has no metadata table of this name.
+   * Remedy: The message lists those there are.
+   */
+  val MetadataTableNotFound: String = s"${Prefix}_METADATA_TABLE_NOT_FOUND"
+  /**
+   * Strict mode refuses to read a partitioned table without a predicate on one of its partition columns.
+   * Remedy: Add such a predicate, or set `hive.strict.checks.no.partition.filter` to false.
+   */
+  val PartitionPredicateRequired: String = s"${Prefix}_PARTITION_PREDICATE_REQUIRED"
+
   def analysis(
       code: String,
       text: String,

@@ -1,0 +1,157 @@
+"""What `t.partitions`, `t.files`, `t.repairs` and the other metadata tables show in SQL."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from tests.integration.sql_lake import external, sql_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from tests.integration.written import Lake
+
+pytestmark = pytest.mark.spark
+
+T = "lake.w.trips"
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    """With `trips`: days 1 to 3, two regions each, a file a partition, and virtual keys."""
+    folder = tmp_path_factory.mktemp("metadata")
+    with sql_lake(folder) as lake:
+        external(lake, folder, "trips", {"ds": "date", "region": "string"})
+        lake.sql(
+            f"INSERT INTO {T} (id, v, ds, region) SELECT id, 'v' || id, make_date(2025, 1, 1 + id % 3), "
+            "if(id % 2 = 0, 'eu', null) FROM range(0, 12, 1, 1)"
+        )
+        yield lake
+
+
+def asked(lake: Lake, query: str) -> dict[str, Any]:
+    """The predicate that the plan of a query sends to the service."""
+    plan = lake.spark._jvm.PythonSQLUtils.explainString(lake.sql(query)._jdf.queryExecution(), "simple")
+    (line,) = (line for line in plan.splitlines() if "BatchScan" in line)
+    found: dict[str, Any] = json.loads(line[line.index("{") : line.rindex("}") + 1]) if "{" in line else {}
+    return found
+
+
+def test_partitions(lake: Lake) -> None:
+    frame = lake.sql(f"SELECT * FROM {T}.partitions")
+    assert frame.columns == [
+        "partition", "values", "location", "files", "bytes", "rows", "created_ms", "state",
+    ]  # fmt: skip
+    rows = frame.collect()
+    assert [row["partition"] for row in rows][:2] == [
+        "ds=2025-01-01/region=__HIVE_DEFAULT_PARTITION__", "ds=2025-01-01/region=eu",
+    ]  # fmt: skip
+    first = rows[0].asDict(recursive=True)
+    assert (str(first["values"]["ds"]), first["values"]["region"]) == ("2025-01-01", None)
+    assert (first["files"], first["rows"], first["state"]) == (1, 2, "committed")
+    assert first["location"] == f"file:{lake.folder('trips')}/{first['partition']}"
+    summed = lake.rows(f"SELECT sum(files), sum(rows), sum(bytes) FROM {T}.partitions")
+    totals = lake.catalog.load_table("w.trips").totals
+    assert summed == [(totals.files, totals.rows, totals.bytes)]
+
+
+@pytest.mark.parametrize("condition", ["ds = '2025-01-02'", "values.ds = '2025-01-02'", "ds = date'2025-01-02' AND rows > 0"])
+@pytest.mark.parametrize("table", ["partitions", "files"])
+def test_a_filter_on_a_key_is_the_services_to_answer(lake: Lake, table: str, condition: str) -> None:
+    query = f"SELECT partition FROM {T}.{table} WHERE {condition} ORDER BY partition"
+    assert lake.rows(query) == [
+        ("ds=2025-01-02/region=__HIVE_DEFAULT_PARTITION__",), ("ds=2025-01-02/region=eu",),
+    ]  # fmt: skip
+    assert {"op": "=", "column": "ds", "value": "2025-01-02"} in asked(lake, query).get("args", [asked(lake, query)])
+
+
+def test_what_the_service_cannot_answer_is_evaluated_here(lake: Lake) -> None:
+    assert lake.rows(f"SELECT count(*) FROM {T}.partitions WHERE upper(region) = 'EU' OR rows > 100") == [(3,)]
+    assert lake.rows(f"SELECT count(*) FROM {T}.files WHERE region IS NULL AND day(ds) = 2") == [(1,)]
+    named = f"SELECT rows FROM {T}.files WHERE partition = 'ds=2025-01-03/region=eu'"
+    assert lake.rows(named) == [(2,)]
+    assert asked(lake, named)["op"] == "and"
+    assert lake.rows(f"SELECT * FROM {T}.files WHERE partition = 'nothing'") == []
+
+
+def test_files(lake: Lake) -> None:
+    rows = lake.sql(f"SELECT *, ds, region FROM {T}.files ORDER BY path").collect()
+    assert [row["path"] for row in rows] == [f"file:{lake.folder('trips')}/{path}" for path in lake.on_disk("trips")]
+    first = rows[0].asDict(recursive=True)
+    assert (str(first["ds"]), first["region"], first["rows"], first["version"]) == ("2025-01-01", None, 2, 1)
+    assert first["values"]["ds"] == first["ds"]
+    assert first["statistics"]["id"] == {"min": "3", "max": "9", "nulls": 0}
+    assert lake.rows(f"SELECT max(statistics['id'].max), count(values.region) FROM {T}.files WHERE ds < '2025-01-02'") == [
+        ("9", 1)
+    ]
+    # The same path as Spark's own column has.
+    joined = f"SELECT count(*) FROM {T} t JOIN {T}.files f ON t._metadata.file_path = f.path"
+    assert lake.rows(joined) == [(12,)]
+    assert lake.rows(f"SELECT count(*) FROM {T}.files") == [(6,)]
+
+
+def test_history_transactions_and_repairs(lake: Lake, tmp_path: Path) -> None:
+    table = external(lake, tmp_path, "repaired", {"k": "int"})
+    lake.sql(f"INSERT INTO {table} (id, v, k) VALUES (1, 'a', 1)")
+    (tmp_path / "repaired" / "k=2").mkdir()
+    (tmp_path / "repaired" / "stray").write_text("x")
+    before = lake.sql(f"SELECT * FROM {table}.repairs").count()
+    lake.sql(f"MSCK REPAIR TABLE {table}")
+    lake.sql("CALL lake.system.repair_partitions(table => 'w.repaired', mode => 'sync', dry_run => true)")
+    lake.sql("CALL lake.system.repair_partitions(table => 'w.repaired', mode => 'sync', where => 'k > 1')")
+    rows = [row.asDict() for row in lake.sql(f"SELECT * FROM {table}.repairs").collect()]
+    idle, added = rows[: len(rows) - before]
+    assert (idle["mode"], idle["where"], idle["strict"], idle["added"], idle["error"]) == (
+        "sync", "k > 1", False, 0, None,
+    )  # fmt: skip
+    assert (added["mode"], added["added"], added["skipped"]) == ("add", 1, 1)
+    assert (added["version_before"] + 1, added["version_after"]) == (added["version_after"], idle["version_before"])
+    assert idle["began_ms"] >= added["began_ms"]
+    assert idle["duration_ms"] >= 0
+    history = f"SELECT operation FROM {table}.history h LEFT JOIN {table}.repairs r ON h.version = r.version_after"
+    assert ("repair",) in lake.rows(f"{history} WHERE r.added > 0")
+
+
+def test_metadata_tables_are_described_and_read_only(lake: Lake) -> None:
+    described = {row[0]: row[1] for row in lake.rows(f"DESCRIBE {T}.files")}
+    assert described["values"] == "struct<ds:date,region:string>"
+    assert described["statistics"] == "map<string,struct<min:string,max:string,nulls:bigint>>"
+    for statement in (
+        f"INSERT INTO {T}.files SELECT * FROM {T}.files",
+        f"DELETE FROM {T}.partitions WHERE files = 0",
+        f"DROP TABLE {T}.repairs",
+        f"ALTER TABLE {T}.history SET TBLPROPERTIES ('a' = 'b')",
+    ):
+        with pytest.raises(AnalysisException) as caught:
+            lake.sql(statement)
+        assert caught.value.getCondition() == "CATALOG_EXT_NOT_SUPPORTED", statement
+        assert "metadata table" in str(caught.value)
+
+
+def test_names(lake: Lake) -> None:
+    for name in (f"{T}.nope", "trips.nope"):
+        lake.sql("USE lake.w")
+        try:
+            with pytest.raises(AnalysisException, match="files, history, partitions, repairs, transactions") as caught:
+                lake.sql(f"SELECT * FROM {name}")
+        finally:
+            lake.sql("USE spark_catalog.default")
+        assert caught.value.getCondition() == "CATALOG_EXT_METADATA_TABLE_NOT_FOUND"
+    lake.sql("CREATE TABLE lake.w.partitions (own INT) ")
+    assert lake.sql("SELECT * FROM lake.w.partitions").columns == ["own"]
+    assert lake.rows("SELECT count(*) FROM lake.w.partitions.partitions") == [(0,)]
+
+
+def test_keys_with_the_names_of_its_columns(lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.w.clash (id INT, rows INT, path STRING) PARTITIONED BY (rows, path)")
+    lake.sql("INSERT INTO lake.w.clash VALUES (1, 7, 'p'), (2, 8, 'q')")
+    query = "SELECT rows, values.rows, values.path FROM lake.w.clash.files WHERE values.rows = 7"
+    assert lake.rows(query) == [(1, 7, "p")]
+    assert lake.rows("SELECT count(*) FROM lake.w.clash.files WHERE rows = 7 OR path = 'p'") == [(0,)]
+
+
