@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException
 
+from metastore.changes import AddPartition
+from metastore.model import DataFile
 from tests.integration.sql_lake import external, sql_lake
 
 if TYPE_CHECKING:
@@ -60,7 +62,9 @@ def test_partitions(lake: Lake) -> None:
     assert summed == [(totals.files, totals.rows, totals.bytes)]
 
 
-@pytest.mark.parametrize("condition", ["ds = '2025-01-02'", "values.ds = '2025-01-02'", "ds = date'2025-01-02' AND rows > 0"])
+@pytest.mark.parametrize(
+    "condition", ["ds = '2025-01-02'", "values.ds = '2025-01-02'", "ds = date'2025-01-02' AND rows > 0"]
+)
 @pytest.mark.parametrize("table", ["partitions", "files"])
 def test_a_filter_on_a_key_is_the_services_to_answer(lake: Lake, table: str, condition: str) -> None:
     query = f"SELECT partition FROM {T}.{table} WHERE {condition} ORDER BY partition"
@@ -86,9 +90,9 @@ def test_files(lake: Lake) -> None:
     assert (str(first["ds"]), first["region"], first["rows"], first["version"]) == ("2025-01-01", None, 2, 1)
     assert first["values"]["ds"] == first["ds"]
     assert first["statistics"]["id"] == {"min": "3", "max": "9", "nulls": 0}
-    assert lake.rows(f"SELECT max(statistics['id'].max), count(values.region) FROM {T}.files WHERE ds < '2025-01-02'") == [
-        ("9", 1)
-    ]
+    assert lake.rows(
+        f"SELECT max(statistics['id'].max), count(values.region) FROM {T}.files WHERE ds < '2025-01-02'"
+    ) == [("9", 1)]
     # The same path as Spark's own column has.
     joined = f"SELECT count(*) FROM {T} t JOIN {T}.files f ON t._metadata.file_path = f.path"
     assert lake.rows(joined) == [(12,)]
@@ -155,3 +159,13 @@ def test_keys_with_the_names_of_its_columns(lake: Lake) -> None:
     assert lake.rows("SELECT count(*) FROM lake.w.clash.files WHERE rows = 7 OR path = 'p'") == [(0,)]
 
 
+def test_many_files_are_several_tasks(lake: Lake, tmp_path: Path) -> None:
+    table = external(lake, tmp_path, "many", {"k": "int"})
+    files = tuple(DataFile(f"{i}.parquet", 10, 0, 1) for i in range(5000))
+    lake.catalog.index.commit(
+        lake.catalog.load_table("w.many").table_id, [AddPartition("k=1", files)], operation="test", deliver=False
+    )
+    frame = lake.sql(f"SELECT path, size FROM {table}.files")
+    assert frame.rdd.getNumPartitions() == 2
+    assert lake.rows(f"SELECT count(*), count(DISTINCT path), sum(size) FROM {table}.files") == [(5000, 5000, 50000)]
+    assert lake.rows(f"SELECT count(*) FROM {table}.files") == [(5000,)]

@@ -540,7 +540,7 @@ def test_metadata_tables(lake: Lake) -> None:
     assert lake.sql("SELECT * FROM lake.s.history").columns == ["id"]
     assert lake.refusal(f"INSERT INTO {table}.history VALUES (1)").getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
     assert lake.refusal("SELECT * FROM lake.s.nowhere.history").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
-    assert lake.refusal(f"SELECT * FROM {table}.what").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
+    assert lake.refusal(f"SELECT * FROM {table}.what").getCondition() == "CATALOG_EXT_METADATA_TABLE_NOT_FOUND"
 
 
 def test_explain_begins_nothing(lake: Lake) -> None:
