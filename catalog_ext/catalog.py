@@ -13,6 +13,7 @@ from catalog_ext import conf, write_conf
 from catalog_ext.adoption import adopt_table
 from catalog_ext.following import Following
 from catalog_ext.metastore_link import MetastoreLink
+from catalog_ext.partition_commands import PartitionCommands
 from catalog_ext.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.registration import (
     Registration,
@@ -466,6 +467,11 @@ class Catalog:
     def writes(self) -> Writing:
         """Transactions that write to tables."""
         return Writing(self)
+
+    @cached_property
+    def partition_commands(self) -> PartitionCommands:
+        """ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions."""
+        return PartitionCommands(self)
 
     def history(self, table: str) -> list[TableVersion]:
         """The table's commits, newest first.

@@ -100,7 +100,7 @@ class Writing:
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidConfigurationError: An option is none that its key may have.
         """
-        table = self._table_at(table_id, version)
+        table = self.table_at(table_id, version)
         _check_predicate(table, predicate)
         check_reachable(self._catalog.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, table.definition.properties)
@@ -168,7 +168,7 @@ class Writing:
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             ConflictError: Somebody else changed one of them meanwhile.
         """
-        table = self._table_at(table_id, version)
+        table = self.table_at(table_id, version)
         _check_predicate(table, predicate)
         return self.engine.delete(table, predicate, truncate)
 
@@ -200,7 +200,8 @@ class Writing:
             predicate = bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))
         return by_partition[name](table, predicate)
 
-    def _table_at(self, table_id: int, version: int) -> Table:
+    def table_at(self, table_id: int, version: int) -> Table:
+        """The table as it is now, at the version that a statement has read."""
         # Loaded anew: what is written goes by the table's properties of today.
         return replace(self._catalog.index.load_table_by_id(table_id), version=version)
 

@@ -10,6 +10,7 @@ raises the matching Spark exception.
     ├── InvalidInputError                 the caller's argument is wrong
     │   ├── InvalidIdentifierError
     │   ├── InvalidPartitionNameError
+    │   ├── InvalidPartitionSpecError     a PARTITION clause that does not fit its table
     │   ├── InvalidPredicateError
     │   ├── InvalidTypeError
     │   ├── InvalidValueError             a value that does not fit its type
@@ -117,6 +118,10 @@ class InvalidPartitionNameError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_INVALID_PARTITION_NAME"
+
+
+class InvalidPartitionSpecError(InvalidInputError):
+    code = "CATALOG_EXT_INVALID_PARTITION_SPEC"
 
 
 class InvalidPredicateError(InvalidInputError):

@@ -91,6 +91,10 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
         return [Request(item) for item in value]
 
+    def items(self, name: str) -> list[object]:
+        """A list of anything, empty when left out."""
+        return list(self._get(name, list, "a list", required=False) or [])
+
     def texts(self, name: str) -> list[str]:
         """A list of strings, empty when left out."""
         value = self._get(name, list, "a list of strings", required=False) or []

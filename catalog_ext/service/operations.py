@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from catalog_ext.procedures import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
+from catalog_ext.service.partition_operations import PartitionOperations
 from catalog_ext.service.path_operations import PathOperations
 from catalog_ext.service.table_messages import column_changes
 from catalog_ext.service.write_operations import WriteOperations
@@ -58,6 +59,7 @@ class Operations:
             "procedures/call": self._call_procedure,
             **WriteOperations(catalog).handlers,
             **PathOperations(catalog).handlers,
+            **PartitionOperations(catalog).handlers,
         }
 
     def _ping(self, request: Request) -> Answer:

@@ -11,7 +11,7 @@ from metastore.errors import InvalidInputError, InvalidPartitionNameError
 from metastore.index.serialization import storable
 from metastore.model import TableDefinition
 from metastore.names import MAX_VALUE_LENGTH, partition_values
-from metastore.transactions.model import ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
+from metastore.transactions.model import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
 
 if TYPE_CHECKING:
     from metastore.model import Table
@@ -37,9 +37,10 @@ def transaction_of(request: Request) -> str:
 def kind_of(request: Request) -> WriteKind:
     """What a write does, in the field ``kind``."""
     text = request.text("kind")
-    if text not in tuple(WriteKind):
+    kinds = [kind for kind in WriteKind if kind not in COMMANDS]
+    if text not in kinds:
         raise InvalidInputError(
-            f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(WriteKind)}."
+            f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(kinds)}."
         )
     return WriteKind(text)
 

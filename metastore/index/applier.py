@@ -91,13 +91,14 @@ class Rewrite:
     """A living partition, given by its row, gets files; ``clear`` ends those that it has.
 
     Attributes:
-        location: Where it moves to; None when it stays where it is.
+        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default place.
     """
 
     row: Mapping[str, Any]
     added: Sequence[DataFile] = ()
     clear: bool = False
     location: str | None = None
+    moved: bool = False
 
 
 @dataclass(slots=True)
@@ -226,9 +227,43 @@ class Applier:
         self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
         held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
         self.files_removed += row["n_files"] - held.files
-        moved = {} if change.location is None else {"location": storable(change.location, "location's")}
+        moved: dict[str, str | None] = {} if change.location is None else {
+            "location": storable(change.location, "location's")
+        }  # fmt: skip
+        if change.moved and change.location is None:
+            moved = {"location": None}
         self._begin({**row, **moved}, held.plus(change.added), self.told.altered)
         self._add_files(row["partition_id"], change.added)
+
+    def rename(
+        self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
+    ) -> None:
+        """Gives a living partition another name and place; its files stay its own, and more are added.
+
+        Raises:
+            InvalidPartitionNameError, InvalidValueError: As ``add``.
+        """
+        self._end(partitions, [row["partition_id"]])
+        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        if row["in_metastore"]:
+            self.told.dropped.append(row["name"])
+        renamed = {
+            **row,
+            **self._named(name),
+            "location": None if location is None else storable(location, "location's"),
+            "in_metastore": int(in_metastore),
+        }
+        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.told.added)
+        self._add_files(row["partition_id"], added)
+        self.partitions_changed += 1
+
+    def _named(self, name: str) -> dict[str, Any]:
+        """What of a partition's row comes from its name."""
+        keys = self.table.definition.keys
+        values = checked_values(name, keys, str(self.table.identifier))
+        self.long_keys = self.long_keys or has_long_key(values, keys)
+        encoded = {f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)}
+        return {"name": name, "name_hash": name_hash(name), **encoded}
 
     def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
         self.connection.execute(
@@ -244,18 +279,14 @@ class Applier:
             InvalidPartitionNameError: Its name does not have the table's partition columns.
             InvalidValueError: A value does not fit its column's type.
         """
-        keys = self.table.definition.keys
-        values = checked_values(change.name, keys, str(self.table.identifier))
-        self.long_keys = self.long_keys or has_long_key(values, keys)
+        named = self._named(change.name)
         partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
         self._next_partition += 1
         self.partitions_added += 1
         row = {
             "partition_id": partition_id,
             "table_id": self.table.table_id,
-            "name": change.name,
-            "name_hash": name_hash(change.name),
-            **{f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)},
+            **named,
             "location": None if change.location is None else storable(change.location, "location's"),
             "in_metastore": int(change.in_metastore),
             "created_at_ms": self.now,

@@ -19,6 +19,7 @@ from metastore.index.applier import COUNTS, Applier, Rewrite, directory
 from metastore.index.bulk import chunks
 from metastore.index.claims import forget_claims
 from metastore.index.clock import now_ms
+from metastore.index.commands import PartitionCommand
 from metastore.index.keys import claim_hash, typed_values
 from metastore.index.schema import (
     ALIVE,
@@ -33,7 +34,7 @@ from metastore.index.schema import (
 from metastore.index.serialization import definition_from_dict, name_hash, table_from_row, to_json
 from metastore.model import DataFile, TableType
 from metastore.names import metastore_obstacle, partition_values
-from metastore.transactions.model import State, WriteKind, WriteOutcome
+from metastore.transactions.model import COMMANDS, State, WriteKind, WriteOutcome
 from metastore.transactions.serialization import outcome_to_dict
 
 if TYPE_CHECKING:
@@ -49,8 +50,9 @@ _REMOVALS_AT_ONCE = 20 * rows.FILES_PER_DOCUMENT
 
 
 def commit(
-    database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int]
-) -> Transaction:
+    database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int],
+    deliver_source: bool = False,
+) -> Transaction:  # fmt: skip
     """The transaction, committed now or before.
 
     Args:
@@ -59,6 +61,7 @@ def commit(
         deliver: Whether the metastore is to be told.
         modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
             them; the time of the commit stands in for those that are not there.
+        deliver_source: Whether the metastore is to be told of the table that an exchange takes partitions from.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
@@ -66,7 +69,11 @@ def commit(
         TableNotFoundError: The table is gone.
         TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
     """
-    done = database.write(lambda connection: _Committing(connection, transaction_id, modified).run(deliver=deliver))
+    done = database.write(
+        lambda connection: _Committing(connection, transaction_id, modified).run(
+            deliver=deliver, deliver_source=deliver_source
+        )
+    )
     if done.plan.definition is not None:
         tables.remove_dropped_rows(database)
     return done
@@ -89,12 +96,12 @@ class _Committing:
         self._rows_written = 0
         self._bytes_written = 0
         self._removals: list[str] = []
+        self._waiting = 0
+        self._source: Applier | None = None
 
-    def run(self, *, deliver: bool) -> Transaction:
+    def run(self, *, deliver: bool, deliver_source: bool) -> Transaction:
         creates = self._plan.definition is not None
-        locked = {} if creates else reservations.lock_table(
-            self._connection, self._row["table_id"], self._row["table_name"]
-        )  # fmt: skip
+        locked, source = ({}, None) if creates else reservations.lock_tables(self._connection, self._row, self._plan)
         namespace_id = (
             reservations.lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
             if creates
@@ -107,10 +114,10 @@ class _Committing:
         locked = {**locked, "version": locked["version"] + 1}
         table = table_from_row(locked)
         applier = Applier(self._connection, table, table.version, locked, now=self._now)
-        outcome = self._apply(applier)
+        outcome = self._apply_command(applier, source) if self._plan.kind in COMMANDS else self._apply(applier)
         if creates or self._changes_something(applier):
             applier.flush()
-            outcome = self._record(applier, outcome, deliver=deliver)
+            outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
         else:
             outcome = replace(outcome, version=table.version - 1)
         self._end(outcome)
@@ -145,6 +152,17 @@ class _Committing:
         applier.rewrite(rewrites)
         for add in represented:
             applier.add(add)
+        return self._outcome(applier)
+
+    def _apply_command(self, applier: Applier, source: Mapping[str, Any] | None) -> WriteOutcome:
+        command = PartitionCommand(
+            self._connection, self._transaction, applier, source, self._remove, self._represented, self._modified
+        )
+        command.run()
+        self._source = command.source
+        return self._outcome(applier)
+
+    def _outcome(self, applier: Applier) -> WriteOutcome:
         return WriteOutcome(
             transaction_id=self._id,
             table_id=applier.table.table_id,
@@ -365,9 +383,14 @@ class _Committing:
             rows.add_documents(self._connection, self._id, documents, removal=True)
             self._removals = []
 
-    def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool) -> WriteOutcome:
+    def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
-        messages = applier.record(self._transaction.operation, summary, deliver=deliver, transaction_id=self._id)
+        operation = self._transaction.operation
+        # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
+        writer = None if self._plan.kind in COMMANDS else self._id
+        # What leaves the source goes first.
+        messages = 0 if self._source is None else self._source.record(operation, summary, deliver=deliver_source)
+        messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)
         return replace(outcome, pending_deliveries=messages)
 
     def _end(self, outcome: WriteOutcome) -> None:
@@ -393,6 +416,12 @@ class _Committing:
         if self._plan.definition is not None:
             self._connection.execute(sa.delete(transaction_claims).where(mine))
             return
+        if self._source is not None:
+            of_source = sa.update(transaction_claims).where(
+                mine, transaction_claims.c.table_id == self._source.table.table_id
+            )
+            self._connection.execute(of_source.values(version=self._source.version))
+            mine = sa.and_(mine, transaction_claims.c.table_id == outcome.table_id)
         self._connection.execute(sa.update(transaction_claims).where(mine).values(version=outcome.version))
         if outcome.version % _CLAIMS_CHECKED_EVERY == 0:
             forget_claims(self._connection, outcome.table_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
@@ -11,6 +11,7 @@ from metastore.errors import TableNotFoundError
 from metastore.index import (
     alteration,
     applier,
+    commands,
     commits,
     file_rows,
     migration,
@@ -264,6 +265,18 @@ class Index:
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
+    def partitions_of_values(self, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of the partitions that are there now with the typed values of one of the names."""
+        return commands.partitions_of_values(self._database, table, names)
+
+    def partitions_matching(self, table: Table, predicate: Predicate) -> list[dict[str, Any]]:
+        """The rows of the partitions that are there now and that a bound predicate is true for."""
+        return commands.partitions_matching(self._database, table, predicate)
+
+    def files_of_partitions(self, partition_ids: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows of the files that some partitions have now."""
+        return commands.files_of_partitions(self._database, partition_ids)
+
     def begin_transaction(self, transaction: Transaction) -> None:
         """Writes the row of a new transaction."""
         transactions.begin(self._database, transaction)
@@ -327,8 +340,9 @@ class Index:
         return reservations.reserve(self._database, transaction_id, plan)
 
     def commit_transaction(
-        self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None
-    ) -> Transaction:
+        self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
+        deliver_source: bool = False,
+    ) -> Transaction:  # fmt: skip
         """The transaction, committed now or before, with its outcome; its changes become visible together.
 
         Args:
@@ -336,6 +350,7 @@ class Index:
             deliver: Whether the metastore is to be told.
             modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
                 shows them; the time of the commit stands in for those that are not there.
+            deliver_source: Whether it is to be told of the table that an exchange takes partitions from.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -344,7 +359,9 @@ class Index:
             TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
             ConflictError: The table to be replaced was replaced meanwhile.
         """
-        done = commits.commit(self._database, transaction_id, deliver=deliver, modified=modified or {})
+        done = commits.commit(
+            self._database, transaction_id, deliver=deliver, modified=modified or {}, deliver_source=deliver_source
+        )
         outcome = done.outcome
         self._statistics.note(outcome["files_added"] + outcome["partitions_added"] + outcome["partitions_changed"])
         return done

@@ -30,7 +30,7 @@ from metastore.index.serialization import definition_from_dict, name_hash, stora
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import TRUE, Predicate, bind
 from metastore.transactions.conflicts import Claims, replaces, touched
-from metastore.transactions.model import State, WriteKind
+from metastore.transactions.model import COMMANDS, State, WriteKind
 from metastore.transactions.serialization import plan_from_dict, plan_to_dict
 
 if TYPE_CHECKING:
@@ -69,6 +69,24 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
             {"table": shown},
         )
     return dict(row)
+
+
+def lock_tables(
+    connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The locked row of a transaction's table, and of an exchange that of its source; in the order of their numbers.
+
+    Raises:
+        TableNotFoundError: One of them is gone.
+    """
+    source_id: int | None = plan.command.get("source_id")
+    source = None
+    if source_id is not None and source_id < row["table_id"]:
+        source = lock_table(connection, source_id, plan.command["source"])
+    locked = lock_table(connection, row["table_id"], row["table_name"])
+    if source_id is not None and source is None:
+        source = lock_table(connection, source_id, plan.command["source"])
+    return locked, source
 
 
 def lock_namespace(connection: sa.Connection, namespace: str) -> int:
@@ -111,7 +129,7 @@ class _Reservation:
         if self._plan.definition is not None:
             self._reserve_name()
             return None
-        locked = lock_table(self._connection, self._row["table_id"], self._row["table_name"])
+        locked = lock_tables(self._connection, self._row, self._plan)[0]
         if self._is_reserved():
             return None
         duplicate = self._application()
@@ -209,12 +227,33 @@ class _Reservation:
         ended = self._check_others(table, base, mine, predicate)
         if mine.exclusive:
             self._check_changed(table, base, mine, predicate, ended)
-        elif names and self._repaired(table, base):
+        elif names and self._plan.kind not in COMMANDS and self._repaired(table, base):
             for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
                 if row["name"] in names:
                     require_in_place(self._plan, table, row)
+        if self._plan.kind is WriteKind.EXCHANGE_PARTITIONS:
+            self._reserve_source()
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         self._finish(claims, table.table_id)
+
+    def _reserve_source(self) -> None:
+        """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
+
+        Raises:
+            TableNotFoundError: That table is gone.
+            ConflictError: As of the table itself.
+        """
+        command = self._plan.command
+        source = table_from_row(lock_table(self._connection, command["source_id"], command["source"]))
+        predicate = bound_predicate(self._plan, source)
+        mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
+        ended = self._check_others(source, command["source_version"], mine, predicate)
+        self._check_changed(source, command["source_version"], mine, predicate, ended)
+        claim = {
+            "transaction_id": self._id, "claim_hash": PREDICATE_CLAIM, "table_id": source.table_id, "name": "",
+            "exclusive": 1, "version": None,
+        }  # fmt: skip
+        self._connection.execute(sa.insert(transaction_claims), claim)
 
     def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
         """Raises on a collision; the versions of committed overwrites whose predicates are still to be compared."""
@@ -379,8 +418,13 @@ def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
 
 
 def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """The predicate of an overwrite, ``TRUE`` for the whole table; None of any other write."""
-    if plan.kind is not WriteKind.OVERWRITE:
+    """The predicate of an overwrite, ``TRUE`` for the whole table; None of any other write.
+
+    That of a DROP too, and of an exchange in the table that it takes partitions from.
+    """
+    if plan.kind is WriteKind.EXCHANGE_PARTITIONS and table.table_id != plan.command["source_id"]:
+        return None
+    if plan.kind not in (WriteKind.OVERWRITE, WriteKind.DROP_PARTITIONS, WriteKind.EXCHANGE_PARTITIONS):
         return None
     if plan.predicate is None:
         return TRUE

@@ -107,7 +107,28 @@ def _promote_one(storage: Storage, place: StagedPlace) -> None:
     if place.upload is not None:
         storage.complete_upload(place.target, place.upload, place.size)
     elif place.source is not None:
-        storage.rename_file(place.source, place.target, place.size)
+        storage.move_file(place.source, place.target, place.size)
+
+
+def restore(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFAULT_THREADS) -> None:
+    """Bring files that ``promote`` has moved, or was to move, back to their sources; it may be called again.
+
+    Raises:
+        StorageError: The store refuses or does not answer.
+    """
+    in_parallel(partial(_restore_one, storage), places, threads)
+
+
+def _restore_one(storage: Storage, place: StagedPlace) -> None:
+    if place.source is None:
+        return
+    try:
+        storage.move_file(place.target, place.source, place.size)
+    except StagedFileMissingError:
+        # Somebody else has deleted it: there is nothing to bring back.
+        return
+    if not storage.store_has_directories(place.target):
+        storage.delete_files([place.target])
 
 
 def _abort_uploads(storage: Storage, places: Sequence[StagedPlace], threads: int) -> None:

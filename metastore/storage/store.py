@@ -297,6 +297,18 @@ class Storage:
             {"location": str(target)},
         )
 
+    def move_file(self, source: Location, target: Location, size: int) -> None:
+        """`rename_file`; on S3, where there is none, a copy that the store makes, while the source stays.
+
+        Raises:
+            StagedFileMissingError: The source is gone and the target is not there.
+            StorageError: A file of another size is at the target, or the store refuses.
+        """
+        if self.store_has_directories(target):
+            self.rename_file(source, target, size)
+        else:
+            self._uploads_to(target).copy(source, target, size)
+
     def delete_files(self, locations: Iterable[Location]) -> None:
         """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
 

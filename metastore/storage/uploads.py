@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError
+from metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
 from metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
 from metastore.storage.locations import Location, shown
 
@@ -142,6 +142,32 @@ class Uploads:
         from botocore.exceptions import ClientError
 
         return self._translate(ClientError({"Error": said}, "DeleteObjects"), location, "delete")
+
+    def copy(self, source: Location, target: Location, size: int) -> None:
+        """Have the store copy an object, in parts if it is large; a target of that size is one that was copied.
+
+        Raises:
+            StagedFileMissingError: The source is gone and the target is not there.
+            StorageError: An object of another size is at the target, or the store refuses.
+        """
+        found = self._size(target)
+        if found == size:
+            return
+        if found is not None:
+            raise StorageError(
+                f"An object of {found} bytes is at {shown(str(target))}, where one of {size} bytes was to be copied "
+                "to. Remove it.",
+                {"location": str(target)},
+            )
+        origin = {"Bucket": source.bucket, "Key": source.key}
+        try:
+            self._attempt(source, "copy", lambda: self._client.copy(origin, target.bucket, target.key))
+        except LocationNotFoundError as error:
+            raise StagedFileMissingError(
+                f"The file {shown(str(source))}, which was to be copied to {shown(str(target))}, is gone. Somebody has "
+                "deleted it. Repair the table.",
+                {"location": str(source)},
+            ) from error
 
     def _settle(self, location: Location, size: int, refused: CatalogExtError) -> None:
         """Return if the object is there: an earlier call, or another process, has completed the upload."""

@@ -162,8 +162,8 @@ class Checker:
         if not new:
             return {}
         # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
-        leaving = self._leaving(table_id)
-        found = self._visible({name: places.directory(name) for name in new})
+        leaving = self.leaving(table_id)
+        found = self.visible({name: places.directory(name) for name in new})
         if not any(found.values()):
             return {}
         # And these after it: whoever has committed by now has put its files into the index.
@@ -184,7 +184,7 @@ class Checker:
         }
         return {name: files for name, files in taken.items() if files}
 
-    def _leaving(self, table_id: int) -> set[str]:
+    def leaving(self, table_id: int) -> set[str]:
         """The files that committed overwrites have yet to delete."""
         committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
         return {str(Location.parse(uri)) for t in committed for uri in self._index.removals(t.transaction_id)}
@@ -204,14 +204,14 @@ class Checker:
             predicates = list(self._overwritten(plan, table, sorted(names)))
             for predicate in predicates:
                 directories.update(self._directories(table, predicate))
-        found = self._visible(directories)
+        found = self.visible(directories)
         if not any(found.values()):
             return {}
         if table is None:
             return {name: tuple(e.location.name for e in entries) for name, entries in found.items() if entries}
         table = self._index.load_table_by_id(table.table_id)
         hidden = self._index.uncommitted_ids(table.table_id, table.version)
-        known = self._known(table, predicates if definition is None else [TRUE])
+        known = self.known(table, predicates if definition is None else [TRUE])
         unknown = {
             name: tuple(
                 entry.location.name
@@ -260,7 +260,8 @@ class Checker:
             for name, own in zip(rows.column("partition").to_pylist(), rows.column("location").to_pylist(), strict=True)
         }
 
-    def _known(self, table: Table, predicates: Sequence[Predicate]) -> set[str]:
+    def known(self, table: Table, predicates: Sequence[Predicate]) -> set[str]:
+        """The URIs of the files of the partitions that one of the bound predicates is true for."""
         known: set[str] = set()
         base = table.definition.location
         for predicate in predicates:
@@ -271,7 +272,7 @@ class Checker:
                     known.add(f"{own or (f'{base}/{name}' if name else base)}/{path}")
         return known
 
-    def _visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
+    def visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
         """The visible files directly in each directory; none where there is no directory."""
         names = sorted(directories)
         listed = in_parallel(partial(self._files_in, directories), names, self._threads)

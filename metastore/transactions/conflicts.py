@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.transactions.model import WriteKind
+from metastore.transactions.model import COMMANDS, WriteKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
@@ -50,7 +50,7 @@ class Claims:
 
 def replaces(plan: WritePlan) -> bool:
     """Whether the transaction ends what is there."""
-    return plan.kind is not WriteKind.APPEND
+    return plan.kind not in (WriteKind.APPEND, WriteKind.ADD_PARTITIONS)
 
 
 def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
@@ -60,4 +60,6 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
         plan: What it is for.
         staged: The partitions of its staged files.
     """
+    if plan.kind in COMMANDS:
+        return set(plan.command.get("names", ()))
     return {*staged, *plan.takes_in, *plan.removes, *plan.due, *(() if plan.keep is None else (plan.keep,))}

@@ -26,8 +26,10 @@ from metastore.index.serialization import definition_to_dict
 from metastore.storage.locations import Location
 from metastore.storage.promotion import DEFAULT_THREADS
 from metastore.transactions.checking import Checker
+from metastore.transactions.commands import CommandChecker
 from metastore.transactions.faults import fault_point
 from metastore.transactions.model import (
+    COMMANDS,
     BeginWrite,
     BegunWrite,
     Promotion,
@@ -116,6 +118,7 @@ class Transactions:
         self._follow = follow
         self._pause = pause or threading.Event().wait
         self._checker = Checker(index, storage, threads)
+        self._commands = CommandChecker(index, storage, self._checker)
         self._steps = Steps(index, storage, deliver, threads)
         self._recovery = Recovery(index, self._steps)
 
@@ -167,8 +170,8 @@ class Transactions:
         options = request.options
         location = definition.location
         staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
-        creates = request.kind in _CREATIONS
-        partition_commit = chosen_options(definition.properties, options)
+        creates, commands = request.kind in _CREATIONS, request.kind in COMMANDS
+        partition_commit = {} if commands else chosen_options(definition.properties, options)
         PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns]).custom_policy()
         relocate = (
             request.kind in _OVERWRITES
@@ -188,12 +191,15 @@ class Transactions:
             keep_emptied=request.keep_emptied,
             relocate=relocate,
             locations=(
-                {} if relocate or creates or request.table is None else self._index.located_partitions(request.table)
+                {}
+                if relocate or creates or commands or request.table is None
+                else self._index.located_partitions(request.table)
             ),
             lease_ms=_lease_ms(options.get(LEASE)),
             definition=definition_to_dict(definition) if creates else None,
             created_location=fresh,
             partition_commit=partition_commit,
+            command=request.command,
         )
 
     def heartbeat(self, transaction_id: str) -> int:
@@ -281,9 +287,12 @@ class Transactions:
         try:
             self._stage(transaction, files)
             fault_point("check.before")
-            plan = self._checker.complete(
-                transaction, keep=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
-            )
+            if transaction.plan.kind in COMMANDS:
+                plan = self._commands.complete(transaction)
+            else:
+                plan = self._checker.complete(
+                    transaction, keep=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
+                )
             fault_point("check.after")
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error)
@@ -441,6 +450,34 @@ class Transactions:
             predicate=predicate,
             keep_emptied=truncate,
         )
+        return self.commit(self.begin(request).transaction_id)
+
+    def command(
+        self,
+        table: Table,
+        kind: WriteKind,
+        operation: str,
+        command: Mapping[str, Any],
+        predicate: Any = None,  # noqa: ANN401 -- JSON
+    ) -> WriteOutcome:
+        """Carries out a partition command.
+
+        Args:
+            table: The table at the version that the statement read.
+            kind: One of ``COMMANDS``.
+            operation: The word for the history.
+            command: What it does, as ``metastore.transactions.commands`` says.
+            predicate: The contract's JSON predicate of the partitions to drop, or to take from an exchange's source.
+
+        Raises:
+            PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
+            ConflictError: Somebody else changed one of them meanwhile.
+            CatalogExtError: As ``commit``.
+        """
+        request = BeginWrite(
+            kind, operation, owner=f"{socket.gethostname()}:{os.getpid()}", table=table, predicate=predicate,
+            command=command,
+        )  # fmt: skip
         return self.commit(self.begin(request).transaction_id)
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:

@@ -36,6 +36,18 @@ class WriteKind(StrEnum):
     CREATE = "create"
     REPLACE = "replace"
     CREATE_OR_REPLACE = "create_or_replace"
+    ADD_PARTITIONS = "add_partitions"
+    DROP_PARTITIONS = "drop_partitions"
+    RENAME_PARTITION = "rename_partition"
+    RELOCATE_PARTITION = "relocate_partition"
+    EXCHANGE_PARTITIONS = "exchange_partitions"
+
+
+COMMANDS = frozenset((
+    WriteKind.ADD_PARTITIONS, WriteKind.DROP_PARTITIONS, WriteKind.RENAME_PARTITION, WriteKind.RELOCATE_PARTITION,
+    WriteKind.EXCHANGE_PARTITIONS,
+))  # fmt: skip
+"""Kinds that are partition commands: nobody stages new rows for them."""
 
 
 class Promotion(StrEnum):
@@ -82,6 +94,7 @@ class StagedFile:
         rows: Exact count.
         statistics: By column name, where the format has them.
         upload: On S3, the upload to complete.
+        source: Absolute URI of a file of the table (or of another one) that a partition command moves.
     """
 
     partition: str
@@ -90,6 +103,7 @@ class StagedFile:
     rows: int | None = None
     statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
     upload: Upload | None = None
+    source: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +131,8 @@ class WritePlan:
         waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
         due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
             the commit.
+        command: Of a partition command, what it does, as ``metastore.transactions.commands`` says.
+        moves: Of a partition command from ``reserve`` on, whether its staged files are moved from their sources.
     """
 
     kind: WriteKind
@@ -138,6 +154,8 @@ class WritePlan:
     announces: tuple[str, ...] = ()
     waiting: tuple[str, ...] = ()
     due: tuple[str, ...] = ()
+    command: Mapping[str, Any] = field(default_factory=dict)
+    moves: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +197,7 @@ class BeginWrite:
         table: The table at the version that the statement read; None where it is created.
         definition: Of ``CREATE`` and ``REPLACE``, whole and checked.
         options: The write's own options, which go before the table's properties.
+        command: Of a partition command.
     """
 
     kind: WriteKind
@@ -191,6 +210,7 @@ class BeginWrite:
     app_id: str | None = None
     app_version: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    command: Mapping[str, Any] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -68,6 +68,8 @@ class Places:
     def place(self, file: StagedFile) -> StagedPlace:
         """Where the file is, and where it goes."""
         target = below(self.directory(file.partition), file.name)
+        if file.source is not None:
+            return StagedPlace(target, file.size, source=Location.parse(file.source))
         if file.upload is not None:
             return StagedPlace(target, file.size, upload=file.upload)
         if file.partition in self._own:

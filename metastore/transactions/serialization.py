@@ -29,6 +29,7 @@ def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
         "rows": file.rows,
         "statistics": statistics_to_dict(file.statistics),
         "upload": None if file.upload is None else _upload_to_dict(file.upload),
+        **({} if file.source is None else {"source": file.source}),
     }
 
 
@@ -42,6 +43,7 @@ def staged_file_from_dict(value: Mapping[str, Any]) -> StagedFile:
         rows=value["rows"],
         statistics=statistics_from_dict(value["statistics"]),
         upload=None if upload is None else _upload_from_dict(upload),
+        source=value.get("source"),
     )
 
 

@@ -20,9 +20,9 @@ from metastore.errors import (
 from metastore.index.serialization import definition_from_dict
 from metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from metastore.storage.locations import Location
-from metastore.storage.promotion import promote, undo
+from metastore.storage.promotion import promote, restore, undo
 from metastore.transactions.faults import fault_point
-from metastore.transactions.model import Promotion, State
+from metastore.transactions.model import COMMANDS, Promotion, State, WriteKind
 from metastore.transactions.partition_commit import PartitionCommit, run_policies
 from metastore.transactions.places import Places, below
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from metastore.model import Table, TableDefinition
     from metastore.storage.promotion import StagedPlace
     from metastore.storage.store import Storage
-    from metastore.transactions.model import StagedFile, Transaction
+    from metastore.transactions.model import StagedFile, Transaction, WritePlan
 
 T = TypeVar("T")
 
@@ -89,6 +89,11 @@ class Steps:
             try:
                 modified = self._promote(transaction)
             except StagedFileMissingError as error:
+                return self._take_back(transaction, error)
+            except StorageError as error:
+                if error.retryable or transaction.plan.kind not in COMMANDS:
+                    raise
+                # A store that refuses a command's moves once does so ever after; their sources are all there.
                 return self._take_back(transaction, error)
             try:
                 return self._commit(transaction, modified)
@@ -175,7 +180,8 @@ class Steps:
         """As the store shows them, so that a repair finds the files unchanged."""
         # S3 would take a request a file, while engines that list directories see what the index does not have yet.
         # Names that carry a transaction's id are never given again, so that repair does without the times there.
-        if not batch or not self._storage.store_has_directories(batch[0][1].target):
+        by_upload = bool(batch) and batch[0][1].upload is not None
+        if not batch or by_upload:
             return {}
         there = self._storage.stat_many([place.target for _, place in batch])
         return {
@@ -187,7 +193,13 @@ class Steps:
     def _commit(self, transaction: Transaction, modified: dict[tuple[str, str], int]) -> Transaction:
         fault_point("commit.before")
         deliver = self._deliver(self._definition(transaction))
-        committed = self._index.commit_transaction(transaction.transaction_id, deliver=deliver, modified=modified)
+        source_id = transaction.plan.command.get("source_id")
+        committed = self._index.commit_transaction(
+            transaction.transaction_id,
+            deliver=deliver,
+            modified=modified,
+            deliver_source=source_id is not None and self._deliver(self._index.load_table_by_id(source_id).definition),
+        )
         fault_point("commit.after")
         return committed
 
@@ -232,6 +244,8 @@ class Steps:
         """
         fault_point("undo.before")
         places = Places(transaction.transaction_id, transaction.plan)
+        if transaction.plan.kind in COMMANDS:
+            return self._undo_command(transaction, places)
         self._remove_staging(transaction, places, frozenset())
         fault_point("undo.sources")
         removed = 0
@@ -251,6 +265,29 @@ class Steps:
         fault_point("undo.after")
         return removed
 
+    def _undo_command(self, transaction: Transaction, places: Places) -> int:
+        """Moves files back where they came from; before ``reserve`` nothing but empty directories was made."""
+        plan = transaction.plan
+        moved = 0
+        directories = made_directories(plan, places)
+        fault_point("undo.sources")
+        if plan.moves:
+            for batch in _batches(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+                placed = [places.place(file) for file in batch]
+                restore(self._storage, placed, threads=self._threads)
+                directories.update(place.target.parent for place in placed)
+                moved += len(placed)
+        self.remove_directories(transaction.table_id, directories, places.location)
+        self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
+        fault_point("undo.after")
+        return moved
+
+    def _remove_source_directories(self, plan: WritePlan, directories: Iterable[Location]) -> None:
+        """Removes what an exchange has emptied in the source table."""
+        if "source_location" in plan.command:
+            root = Location.parse(plan.command["source_location"])
+            self.remove_directories(plan.command["source_id"], directories, root)
+
     def clean_up(self, transaction: Transaction) -> int:
         """Removes what a committed transaction has replaced or left, and finishes it; the number of removed files.
 
@@ -262,13 +299,18 @@ class Steps:
         removed = 0
         directories: set[Location] = set()
         for batch in _batches(self._index.removals(transaction.transaction_id), _AT_ONCE):
-            files = [Location.parse(uri) for uri in batch]
+            # A directory that is to be removed, once it is empty, ends with a slash.
+            files = [Location.parse(uri) for uri in batch if not uri.endswith("/")]
             self._storage.delete_files(files)
             directories.update(file.parent for file in files)
+            directories.update(Location.parse(uri) for uri in batch if uri.endswith("/"))
             removed += len(files)
         fault_point("clean.removed")
         self.remove_directories(transaction.table_id, directories, places.location)
-        self._remove_staging(transaction, places, self._still_waiting(transaction, places))
+        if transaction.plan.kind in COMMANDS:
+            self._remove_source_directories(transaction.plan, directories)
+        else:
+            self._remove_staging(transaction, places, self._still_waiting(transaction, places))
         fault_point("clean.staging")
         self._run_policies(transaction, places)
         self._index.finish_transaction(transaction.transaction_id)
@@ -367,6 +409,18 @@ def was_undone(transaction: Transaction) -> CatalogExtError:
         f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
         {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
     )
+
+
+def made_directories(plan: WritePlan, places: Places) -> set[Location]:
+    """The directories inside the table's that a partition command may have made before its ``reserve``."""
+    command = plan.command
+    if plan.kind is WriteKind.ADD_PARTITIONS:
+        made = {places.directory(name) if own is None else Location.parse(own) for name, own in command["partitions"]}
+    elif plan.kind is WriteKind.RELOCATE_PARTITION and command["location"] is not None:
+        made = {Location.parse(command["location"])}
+    else:
+        made = set()
+    return {place for place in made if places.location.contains(place)}
 
 
 def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:

@@ -34,6 +34,7 @@ OPERATIONS = {
     "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
+    "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
 }  # fmt: skip
 
 
@@ -167,6 +168,24 @@ FIELDS: dict[str, dict[str, object]] = {
     "paths/load": {"path": "/never", "format": None, "schema": None, "options": {}, "partitioning": True},
     "paths/plan": {
         "path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None, "limit": None,
+    },
+    "partitions/add": {
+        "table_id": 1, "version": 1, "if_not_exists": False,
+        "partitions": [{"spec": {"ds": "2025-01-01", "region": "eu"}, "location": None}],
+    },
+    "partitions/drop": {
+        "table_id": 1, "version": 1, "predicates": [{"op": "=", "column": "region", "value": "x"}], "if_exists": False,
+        "purge": False,
+    },
+    "partitions/rename": {
+        "table_id": 1, "version": 1, "from": {"ds": "2025-01-01", "region": "x"},
+        "to": {"ds": "2025-01-01", "region": "y"},
+    },
+    "partitions/relocate": {
+        "table_id": 1, "version": 1, "spec": {"ds": "2025-01-01", "region": "x"}, "location": "elsewhere",
+    },
+    "partitions/exchange": {
+        "table_id": 1, "version": 1, "source_id": 1, "source_version": 1, "specs": [{"region": "eu"}],
     },
 }  # fmt: skip
 
