@@ -264,7 +264,10 @@ class TestRepair:
         assert condition(spark, wrong) == "UNRECOGNIZED_PARAMETER_NAME"
 
     def test_show_and_describe_procedures(self, spark: SparkSession, service: FakeService) -> None:
-        shown = rows(spark, "SHOW PROCEDURES IN lake.system")
-        assert {row[-1] for row in shown} == {"repair_partitions", "register_table"}
+        shown = spark.sql("SHOW PROCEDURES IN lake").collect()
+        assert shown == spark.sql("SHOW PROCEDURES IN lake.system").collect()
+        signatures = {(row.catalog, row.procedure_name): row.parameters for row in shown}
+        assert set(signatures) == {("lake", "repair_partitions"), ("lake", "register_table")}
+        assert signatures["lake", "repair_partitions"].startswith("table STRING, mode STRING DEFAULT 'add', ")
         described = " ".join(row[0] for row in rows(spark, "DESCRIBE PROCEDURE lake.system.repair_partitions"))
         assert "Brings the index in step with the store" in described

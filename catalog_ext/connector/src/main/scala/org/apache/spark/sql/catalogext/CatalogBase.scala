@@ -74,4 +74,5 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = procedures.load(ident)
   override def listProcedures(namespace: Array[String]): Array[Identifier] = procedures.list(namespace)
+  def procedureSignatures(namespace: Array[String]): Seq[ProcedureSignature] = procedures.signatures(namespace)
 }

@@ -16,6 +16,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectParser((session, parser) => new StatementParser(session, parser, StatementSyntax.All))
     extensions.injectHintResolutionRule(new MarkInserts(_))
     extensions.injectResolutionRule(_ => new ResolveInserts)
+    extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
   }
 }

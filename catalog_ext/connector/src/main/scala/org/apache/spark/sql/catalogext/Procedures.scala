@@ -23,9 +23,15 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
   import ProcedureOperations.Namespace
 
   def list(namespace: Array[String]): Array[Identifier] =
+    signatures(namespace).map(signature => Identifier.of(Namespace, signature.name)).toArray
+
+  def signatures(namespace: Array[String]): Seq[ProcedureSignature] =
     if (namespace.isEmpty || namespace.sameElements(Namespace)) {
-      described().map(node => Identifier.of(Namespace, node.string("name"))).toArray
-    } else Array.empty
+      described().map { node =>
+        val procedure = new ServiceProcedure(catalogName, client, node)
+        ProcedureSignature(procedure.name(), procedure.signature, procedure.description())
+      }
+    } else Nil
 
   /** Raises an analysis error that lists the procedures when there is none of that name. */
   def load(ident: Identifier): UnboundProcedure = {
@@ -48,8 +54,11 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     ServiceException.translating(client.call("procedures/list", obj()).items("procedures"))
 }
 
+/** A procedure as SHOW PROCEDURES has it; `parameters` as they would be declared in SQL. */
+case class ProcedureSignature(name: String, parameters: String, description: String)
+
 object ProcedureOperations {
-  private val Namespace = Array("system")
+  private[catalogext] val Namespace = Array("system")
 
   /** Runs a procedure for as long as it takes; `consume` gets every batch of its result. */
   def call(client: ServiceClient, name: String, arguments: JsonNode)(consume: VectorSchemaRoot => Unit): Unit =
@@ -78,6 +87,11 @@ private class ServiceProcedure(catalogName: String, client: ServiceClient, node:
     if (!parameter.field("required").asBoolean()) builder.defaultValue(sql(parameter.get("default")))
     builder.build()
   }.toArray
+
+  def signature: String = node.items("parameters").map { parameter =>
+    val declared = s"${parameter.string("name")} ${parameter.string("type").toUpperCase(java.util.Locale.ROOT)}"
+    if (parameter.field("required").asBoolean()) declared else s"$declared DEFAULT ${sql(parameter.get("default"))}"
+  }.mkString(", ")
 
   /** Calls the service; arguments that are NULL are left out, which is what the contract means by none. */
   override def call(input: InternalRow): java.util.Iterator[Scan] = {
