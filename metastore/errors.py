@@ -2,7 +2,8 @@
 
 Every error that a user can meet is one of these; each has a stable ``code`` and says whether the same call may be
 tried again (``retryable``). The service sends ``code``, ``message`` and ``parameters`` as they are, and the connector
-raises the matching Spark exception.
+raises the matching Spark exception. A class's docstring says what the error means and what to do (``Remedy: …``): the
+reference in ``docs/errors.md`` is made of them.
 
 ::
 
@@ -121,6 +122,11 @@ class InvalidPartitionNameError(InvalidInputError):
 
 
 class InvalidPartitionSpecError(InvalidInputError):
+    """A PARTITION clause names a key that the table does not have, twice, without a value, or not all that it must.
+
+    Remedy: Name the table's keys, each once: DESCRIBE TABLE shows them.
+    """
+
     code = "CATALOG_EXT_INVALID_PARTITION_SPEC"
 
 
@@ -162,6 +168,11 @@ class InvalidConfigurationError(InvalidInputError):
 
 
 class InvalidPatternError(InvalidInputError):
+    """An ad-hoc path is no pattern: a brace is not closed, or a range is none.
+
+    Remedy: Close every `{`, give ranges as `{1..9}`, and escape a wildcard that is meant literally with `\\`.
+    """
+
     code = "CATALOG_EXT_INVALID_PATTERN"
 
 
@@ -265,6 +276,11 @@ class LocationNotFoundError(NotFoundError):
 
 
 class PathNotFoundError(LocationNotFoundError):
+    """Nothing is at an ad-hoc path, or at some of the paths that its lists and ranges name.
+
+    Remedy: Correct the path; the message lists every one that is missing.
+    """
+
     code = "CATALOG_EXT_PATH_NOT_FOUND"
 
 
@@ -350,6 +366,11 @@ class TableLayoutError(CatalogExtError):
 
 
 class PathLayoutError(TableLayoutError):
+    """The files of an ad-hoc path disagree on their keys.
+
+    Remedy: Narrow the path to files with equal keys; the message shows paths that differ.
+    """
+
     code = "CATALOG_EXT_PATH_LAYOUT"
 
 
