@@ -34,6 +34,7 @@ from catalog_ext.setting import seconds_of
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from catalog_ext.status import StatusEntry, status_entries
 from catalog_ext.table_ddl import TableDdl
+from catalog_ext.views import Views
 from catalog_ext.writing import Writing
 from metastore.errors import (
     InvalidInputError,
@@ -121,7 +122,8 @@ class Catalog:
         except BaseException:
             self.index.close()
             raise
-        self.following = Following(self.index, self.metastore, settings)
+        self.views = Views(self)
+        self.following = Following(self.index, self.metastore, settings, self.views.refresh_stale)
 
     @cached_property
     def storage(self) -> Storage:
@@ -214,6 +216,8 @@ class Catalog:
                 f"{', …' if len(tables) > 3 else ''}). Drop or unregister them first, or say CASCADE.",
                 {"namespace": lower},
             )
+        for view in self.views.list_names(lower) if cascade else ():
+            self.views.drop(f"{lower}.{view}")
         for table in tables:
             self.drop_table(f"{lower}.{table}")
         self.index.drop_namespace(lower, deliver=self.metastore.enabled)
@@ -570,7 +574,7 @@ class Catalog:
             return None
 
     def check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
-        """Return if no table has the name here, and unless told otherwise if its namespace is there.
+        """Return if no table or view has the name here, and unless told otherwise if its namespace is there.
 
         Raises:
             TableAlreadyExistsError: The name is taken.
@@ -580,6 +584,7 @@ class Catalog:
             self.index.load_namespace(identifier.namespace)
         there = self.find_table(identifier)
         if there is None:
+            self.views.check_free(identifier)
             return
         raise TableAlreadyExistsError(
             f"Table {identifier} exists already, at {there.definition.location}. Unregister it first, or choose "

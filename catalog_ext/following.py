@@ -13,6 +13,8 @@ from metastore.hive.delivery import Deliverer, DeliveryReport
 from metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog_ext.metastore_link import MetastoreLink
     from catalog_ext.settings import Settings
     from metastore.index import Index
@@ -31,10 +33,14 @@ class Following:
         index: Holds the outbox.
         metastore: The way to the metastore, which may be none.
         settings: How long a change waits for it.
+        before: Is called after a change, before it is delivered: what follows from it in the index.
     """
 
-    def __init__(self, index: Index, metastore: MetastoreLink, settings: Settings) -> None:
+    def __init__(
+        self, index: Index, metastore: MetastoreLink, settings: Settings, before: Callable[[], None] | None = None
+    ) -> None:
         self._metastore = metastore
+        self._before = before
         self._timeout_s = conf.METASTORE_TIMEOUT.read(settings.conf)
         self._patient = Deliverer(index, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
@@ -66,6 +72,8 @@ class Following:
 
     def follow(self) -> DeliveryReport | None:
         """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""
+        if self._before is not None:
+            self._before()
         if not self._metastore.enabled:
             return None
         report = self._last = self._impatient.deliver(timeout_s=self._timeout_s)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog_ext import view_procedures
 from catalog_ext.repair import report as repair_report
 from metastore.errors import InvalidInputError, ProcedureNotFoundError
 
@@ -124,6 +125,7 @@ _STATUS_SCHEMA = pa.schema([
     ("since", _TIMESTAMP), ("detail", pa.string()),
 ])  # fmt: skip
 _ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
+_VIEW = Parameter("view", "string", "namespace.view", required=True)
 _DRY_RUN = Parameter("dry_run", "boolean", "preview only", default=False)
 
 
@@ -255,6 +257,24 @@ PROCEDURES: Sequence[Procedure] = (
         (_ANY_TABLE,),
         _STATUS_SCHEMA,
         _status,
+    ),
+    Procedure(
+        "view_dependencies",
+        "Shows what the partitions of a view were made of when they were added",
+        (_VIEW, Parameter("partition", _MAP, "a maybe partial specification of the partitions; all if left out")),
+        view_procedures.DEPENDENCIES_SCHEMA,
+        lambda catalog, arguments: _batches(
+            view_procedures.view_dependencies(catalog, arguments), view_procedures.DEPENDENCIES_SCHEMA
+        ),
+    ),
+    Procedure(
+        "refresh_view_partitions",
+        "Brings the partitions of an automatic view in step with its tables, and lists them",
+        (_VIEW,),
+        view_procedures.REFRESH_SCHEMA,
+        lambda catalog, arguments: _batches(
+            view_procedures.refresh_view_partitions(catalog, arguments), view_procedures.REFRESH_SCHEMA
+        ),
     ),
 )
 _BY_NAME = {p.name: p for p in PROCEDURES}

@@ -128,10 +128,10 @@ class Writing:
         """
         catalog, identifier = self._catalog, definition.identifier
         there = catalog.find_table(identifier)
-        if kind is WriteKind.CREATE:
-            catalog.check_free(identifier)
-        elif kind is WriteKind.REPLACE and there is None:
+        if kind is WriteKind.REPLACE and there is None:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
+        if kind is WriteKind.CREATE or there is None:
+            catalog.check_free(identifier)
         whole = catalog.complete_definition(definition, location)
         check_reachable(catalog.storage, whole, whole.location, write=True)
         if there is None:

@@ -20,6 +20,8 @@ class TableType(StrEnum):
 
     MANAGED = "MANAGED"
     EXTERNAL = "EXTERNAL"
+    VIEW = "VIEW"
+    """A view, which has no files at all (``metastore.views``); one namespace of names holds both."""
 
 
 class PartitionMode(StrEnum):

@@ -140,7 +140,7 @@ def _column(item: object) -> Column:
 def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
     """The definition and the location that a ``tables/create`` request asks for."""
     kind = request.text("table_type")
-    if kind not in tuple(TableType):
+    if kind not in (TableType.EXTERNAL, TableType.MANAGED):
         raise InvalidInputError(f"The field 'table_type' cannot be {kind[:40]!r}. Use EXTERNAL or MANAGED.")
     definition = TableDefinition(
         request.identifier(), TableType(kind), request.text("format"), "", request.columns("columns"),

@@ -14,10 +14,13 @@ from catalog_ext.service.messages import Request, definition_of, namespace_json,
 from catalog_ext.service.partition_operations import PartitionOperations
 from catalog_ext.service.path_operations import PathOperations
 from catalog_ext.service.table_messages import column_changes
+from catalog_ext.service.view_operations import ViewOperations, view_json
 from catalog_ext.service.write_operations import WriteOperations
 from metastore.identifiers import TableIdentifier
+from metastore.model import TableType
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import Predicate, bind
+from metastore.views import View
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -48,6 +51,7 @@ class Operations:
             "namespaces/alter": self._alter_namespace,
             "namespaces/drop": self._drop_namespace,
             "tables/list": self._list_tables,
+            "views/list": self._list_views,
             "tables/load": self._load_table,
             "tables/create": self._create_table,
             "tables/alter": self._alter_table,
@@ -60,6 +64,7 @@ class Operations:
             **WriteOperations(catalog).handlers,
             **PathOperations(catalog).handlers,
             **PartitionOperations(catalog).handlers,
+            **ViewOperations(catalog).handlers,
         }
 
     def _ping(self, request: Request) -> Answer:
@@ -99,10 +104,16 @@ class Operations:
         request.finish()
         return {"tables": self._catalog.list_tables(name)}
 
+    def _list_views(self, request: Request) -> Answer:
+        name = request.text("namespace")
+        request.finish()
+        return {"views": self._catalog.views.list_names(name)}
+
     def _load_table(self, request: Request) -> Answer:
         identifier = request.identifier()
         request.finish()
-        return self._loaded(self._catalog.load_table(str(identifier)))
+        found = self._catalog.views.load_relation(str(identifier))
+        return view_json(found) if isinstance(found, View) else self._loaded(found)
 
     def _create_table(self, request: Request) -> Answer:
         definition, location = definition_of(request)
@@ -160,7 +171,8 @@ class Operations:
             table = self._tables.get(table_id)
         if table is None:
             table = self._catalog.index.load_table_by_id(table_id)
-            self._loaded(table)
+            if table.definition.table_type is not TableType.VIEW:  # whose keys may change
+                self._loaded(table)
         predicate = None
         if condition is not None:
             predicate = bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))

@@ -53,6 +53,7 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
 
     Such a table works on the index alone; its registration asks here and does not deliver it.
     """
+    is_view = definition.table_type is TableType.VIEW
     keys = {c.name.lower() for c in definition.partition_columns}
     seen: set[str] = set()
     for column in definition.columns:
@@ -64,11 +65,13 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
         seen.add(lower)
         if hive_type(column.data_type) is None:
             return f"Hive has no type for column {column.name!r} {column.type.upper()}"
-        problem = unreadable_type(definition.format, column.data_type)
+        problem = None if is_view else unreadable_type(definition.format, column.data_type)
         if problem:
             return f"Hive cannot read column {column.name!r}: {problem}"
     if not seen:
         return "a table in the metastore needs at least one column besides its keys"
+    if is_view:
+        return None
     option = unreadable_option(definition.format, definition.options)
     return f"Hive cannot read {definition.format} with {option}" if option else None
 
@@ -103,8 +106,8 @@ def to_hive(definition: TableDefinition) -> HiveTable:
         name=definition.identifier.name,
         table_type=EXTERNAL_TABLE if external else MANAGED_TABLE,
         location=definition.location,
-        columns=tuple(_hive_column(c, hive_type(c.data_type) or "") for c in columns),
-        partition_columns=tuple(_hive_column(c, hive_key_type(c.data_type)) for c in definition.partition_columns),
+        columns=tuple(hive_column(c, hive_type(c.data_type) or "") for c in columns),
+        partition_columns=tuple(hive_column(c, hive_key_type(c.data_type)) for c in definition.partition_columns),
         storage=storage_of(definition.format, definition.options, definition.location),
         parameters=parameters,
         owner=definition.owner,
@@ -137,7 +140,8 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
     )
 
 
-def _hive_column(column: Column, type_text: str) -> Column:
+def hive_column(column: Column, type_text: str) -> Column:
+    """The column as the metastore gets it."""
     comment = None if column.comment is None else column.comment[:_MAX_COLUMN_COMMENT]
     return Column(column.name.lower(), type_text, comment=comment)
 
@@ -242,7 +246,7 @@ def to_hive_partition(table: HiveTable, name: str, location: str | None = None) 
     Raises:
         InvalidPartitionNameError: The metastore cannot hold it: other keys than the table's, an empty or a long value.
     """
-    return HivePartition(_hive_values(table, name), location or child_location(table.location, name))
+    return HivePartition(partition_values_of(table, name), location or child_location(table.location, name))
 
 
 def hive_partition_name(table: HiveTable, name: str) -> str:
@@ -251,10 +255,15 @@ def hive_partition_name(table: HiveTable, name: str) -> str:
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
     """
-    return metastore_name((c.name for c in table.partition_columns), _hive_values(table, name))
+    return metastore_name((c.name for c in table.partition_columns), partition_values_of(table, name))
 
 
-def _hive_values(table: HiveTable, name: str) -> tuple[str, ...]:
+def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
+    """The values of a partition as the metastore keeps them.
+
+    Raises:
+        InvalidPartitionNameError: As ``to_hive_partition``.
+    """
     pairs = parse_partition_name(name)
     keys = [c.name for c in table.partition_columns]
     problem = None
@@ -283,6 +292,6 @@ def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str
 
 def _is_name_of(table: HiveTable, name: str, values: tuple[str, ...]) -> bool:
     try:
-        return _hive_values(table, name) == values
+        return partition_values_of(table, name) == values
     except InvalidPartitionNameError:
         return False

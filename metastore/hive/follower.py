@@ -22,7 +22,7 @@ from metastore.hive.conversion import (
     to_hive_partition,
 )
 from metastore.hive.locations import same_location
-from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, metastore_name
+from metastore.hive.model import VIRTUAL_VIEW, HiveDatabase, HivePartition, HiveTable, metastore_name
 from metastore.hive.payloads import (
     ALTER_NAMESPACE,
     ALTER_TABLE,
@@ -31,6 +31,8 @@ from metastore.hive.payloads import (
     CREATE_TABLE,
     DROP_NAMESPACE,
     DROP_TABLE,
+    DROP_VIEW,
+    PUT_VIEW,
     RENAME_TABLE,
     SYNC_PARTITIONS,
     Message,
@@ -42,6 +44,7 @@ from metastore.hive.payloads import (
     unreadable,
 )
 from metastore.hive.statistics import with_statistics, without_sparks_statistics
+from metastore.hive.views import drop_view, put_view, sync_view_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -126,6 +129,9 @@ def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
     wanted, dropped = read_partitions(message)
     table = metastore.get_table(message.namespace, message.table or "")
     if not table.partition_columns:
+        return
+    if table.table_type == VIRTUAL_VIEW:
+        sync_view_partitions(metastore, table, message)
         return
     # First out, then in: a directory may have been replaced by another spelling of the same values.
     names = _convertible(table, dropped, lambda name: hive_partition_name(table, name))
@@ -216,4 +222,6 @@ _ACTIONS: dict[str, Callable[[HiveMetastore, Message], None]] = {
     DROP_TABLE: _drop_table,
     SYNC_PARTITIONS: _sync_partitions,
     ALTER_TABLE_STATISTICS: _alter_table_statistics,
+    PUT_VIEW: put_view,
+    DROP_VIEW: drop_view,
 }

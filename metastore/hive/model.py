@@ -54,6 +54,8 @@ class HiveTable:
     Attributes:
         table_type: ``EXTERNAL_TABLE``, ``MANAGED_TABLE``, ``VIRTUAL_VIEW``, …
         location: Absolute URI; ``''`` for views.
+        view_original_text: A view's query as it was written; None for tables.
+        view_expanded_text: A view's query as engines run it.
     """
 
     database: str
@@ -65,6 +67,8 @@ class HiveTable:
     storage: Storage
     parameters: Mapping[str, str] = field(default_factory=dict)
     owner: str = ""
+    view_original_text: str | None = None
+    view_expanded_text: str | None = None
 
     def __str__(self) -> str:
         return f"{self.database}.{self.name}"
@@ -81,7 +85,7 @@ class HivePartition:
 
     Attributes:
         values: Unescaped values in the order of the keys; NULL is the default partition's name.
-        location: Absolute URI.
+        location: Absolute URI; ``''`` for a view's, which has no storage descriptor.
     """
 
     values: tuple[str, ...]

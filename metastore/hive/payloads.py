@@ -21,6 +21,8 @@ DROP_TABLE = "drop_table"
 RENAME_TABLE = "rename_table"
 SYNC_PARTITIONS = "sync_partitions"
 ALTER_TABLE_STATISTICS = "alter_table_statistics"
+PUT_VIEW = "put_view"
+DROP_VIEW = "drop_view"
 
 
 @dataclass(frozen=True, slots=True)

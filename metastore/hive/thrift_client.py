@@ -18,7 +18,7 @@ from metastore.errors import (
     TableNotFoundError,
 )
 from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
-from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, Storage, metastore_name
+from metastore.hive.model import VIRTUAL_VIEW, HiveDatabase, HivePartition, HiveTable, Storage, metastore_name
 from metastore.hive.thrift_connection import ConnectionPool, is_unknown_method, server_message
 from metastore.model import Column
 
@@ -169,9 +169,12 @@ class ThriftMetastore:
             return
 
         def add(client: HMSClient) -> None:
-            descriptor = self._get_table(client, database, table).sd
-            shared = _without_path(descriptor.serdeInfo)
-            rows = [_wire_partition(database, table, partition, descriptor, shared) for partition in partitions]
+            found = self._get_table(client, database, table)
+            if found.tableType == VIRTUAL_VIEW:
+                rows = [_wire_view_partition(database, table, partition) for partition in partitions]
+            else:
+                shared = _without_path(found.sd.serdeInfo)
+                rows = [_wire_partition(database, table, partition, found.sd, shared) for partition in partitions]
             client.add_partitions_req(wire.AddPartitionsRequest(database, table, rows, if_not_exists, needResult=False))
 
         self._pool.call(add, f"adding {len(partitions)} partitions to", table=f"{database}.{table}")
@@ -331,6 +334,8 @@ def _table(found: wire.Table) -> HiveTable:
         storage=_storage(found.sd),
         parameters=_present(found.parameters),
         owner=found.owner or "",
+        view_original_text=found.viewOriginalText or None,
+        view_expanded_text=found.viewExpandedText or None,
     )
 
 
@@ -340,6 +345,8 @@ def _present(parameters: Mapping[str, str | None] | None) -> dict[str, str]:
 
 
 def _partition(found: wire.Partition) -> HivePartition:
+    if found.sd is None:
+        return HivePartition(tuple(found.values), "", _present(found.parameters))
     return HivePartition(
         values=tuple(found.values),
         location=found.sd.location or "",
@@ -358,13 +365,14 @@ def _overlay(target: wire.Table, table: HiveTable) -> wire.Table:
     target.retention = target.retention or 0
     target.sd = _overlay_storage(target.sd or wire.StorageDescriptor(compressed=False), table.storage)
     target.sd.cols = _fields(table.columns)
-    target.sd.location = table.location
+    target.sd.location = table.location or None
+    target.viewOriginalText, target.viewExpandedText = table.view_original_text, table.view_expanded_text
     return target
 
 
 def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wire.StorageDescriptor:
     serde = descriptor.serdeInfo or wire.SerDeInfo()
-    serde.serializationLib, serde.parameters = storage.serde, dict(storage.serde_parameters)
+    serde.serializationLib, serde.parameters = storage.serde or None, dict(storage.serde_parameters)
     descriptor.serdeInfo = serde
     descriptor.inputFormat, descriptor.outputFormat = storage.input_format, storage.output_format
     descriptor.bucketCols, descriptor.numBuckets = list(storage.bucket_columns), storage.bucket_count
@@ -386,6 +394,19 @@ def _without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
     """The table's serde for its partitions: the path that Spark keeps there is the table's, and every row costs."""
     parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
     return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
+
+
+def _wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
+    """As Hive itself has them: there is no data, and so no storage descriptor."""
+    return wire.Partition(
+        values=list(partition.values),
+        dbName=database,
+        tableName=view,
+        createTime=0,
+        lastAccessTime=0,
+        sd=None,
+        parameters=dict(partition.parameters),
+    )
 
 
 def _wire_partition(

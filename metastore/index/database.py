@@ -27,6 +27,7 @@ from metastore.index import (
 )
 from metastore.index import tables as table_rows
 from metastore.index.engine import Database, use_write_ahead_log
+from metastore.index.indexed_views import IndexedViews
 from metastore.index.schema import tables
 from metastore.index.urls import parse_url
 from metastore.transactions.model import State
@@ -55,6 +56,7 @@ class Index:
     def __init__(self, database: Database) -> None:
         self._database = database
         self._statistics = statistics.Freshness(database)
+        self.views = IndexedViews(database)
 
     @classmethod
     def open(cls, url: str, *, migrate: bool | None = None) -> Index:

@@ -272,3 +272,31 @@ repairs = sa.Table(
     sqlite_autoincrement=True,
 )  # fmt: skip
 """Every repair that ran, also those that found nothing to change."""
+views = sa.Table(
+    "views", metadata,
+    _key("table_id"),
+    _text("query_text"),
+    _text("details"),
+    sa.Column("automatic", sa.SmallInteger, nullable=False),
+)  # fmt: skip
+"""What a row of ``tables`` of the type VIEW has besides it."""
+
+view_sources = sa.Table(
+    "view_sources", metadata,
+    _key("table_id"),
+    _key("number"),
+    sa.Column("namespace", _name(), nullable=False),
+    sa.Column("name", _name(), nullable=False),
+    _big("seen_table_id"),
+    _big("seen_version"),
+)  # fmt: skip
+"""The tables from whose partitions a view's own follow, and which version of them was looked at last."""
+
+view_partition_dependencies = sa.Table(
+    "view_partition_dependencies", metadata,
+    _key("partition_id"),
+    _key("number"),
+    _text("relation"),
+    _text("partitions"),
+)  # fmt: skip
+"""What a partition of a view was made of when it was added."""

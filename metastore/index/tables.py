@@ -26,9 +26,13 @@ from metastore.index.schema import (
     table_versions,
     tables,
     transaction_claims,
+    view_partition_dependencies,
+    view_sources,
+    views,
     waiting_files,
 )
 from metastore.index.serialization import definition_to_dict, definition_to_row, table_from_row, to_json
+from metastore.model import TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,8 +68,17 @@ def list_tables(database: Database, namespace: str) -> list[str]:
     Raises:
         NamespaceNotFoundError: There is no such namespace.
     """
+    return list_names(database, namespace, of_views=False)
+
+
+def list_names(database: Database, namespace: str, *, of_views: bool) -> list[str]:
+    """The names of the namespace's tables, or of its views, sorted, by one query.
+
+    Raises:
+        NamespaceNotFoundError: There is no such namespace.
+    """
     statement = (
-        sa.select(namespaces.c.namespace_id, tables.c.name)
+        sa.select(tables.c.table_type, tables.c.name)
         .select_from(namespaces.outerjoin(tables, tables.c.namespace_id == namespaces.c.namespace_id))
         .where(namespaces.c.name == namespace)
     )
@@ -73,7 +86,7 @@ def list_tables(database: Database, namespace: str) -> list[str]:
         rows = connection.execute(statement).all()
     if not rows:
         raise namespace_not_found(namespace)
-    return sorted(name for _, name in rows if name is not None)
+    return sorted(name for kind, name in rows if name is not None and (kind == TableType.VIEW) is of_views)
 
 
 def load_table(database: Database, identifier: TableIdentifier) -> Table:
@@ -88,11 +101,29 @@ def load_table(database: Database, identifier: TableIdentifier) -> Table:
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
     """``load_table`` within a transaction."""
-    statement = _SELECT.where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
-    row = connection.execute(statement).mappings().one_or_none()
+    table = table_from_row(load_row(connection, identifier))
+    if table.definition.table_type is TableType.VIEW:
+        raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})
+    return table
+
+
+def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any]:
+    """The row of the table or view of this name, with the namespace's name as ``namespace``.
+
+    Raises:
+        TableNotFoundError: There is neither.
+    """
+    row = find_row(connection, identifier)
     if row is None:
         raise _not_found(str(identifier))
-    return table_from_row(dict(row))
+    return row
+
+
+def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
+    """``load_row``, or None where there is neither a table nor a view of this name."""
+    statement = _SELECT.where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else dict(row)
 
 
 def load_table_by_id(database: Database, table_id: int) -> Table:
@@ -151,7 +182,7 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
     )
     if deliver:
         enqueue_for_table(connection, table_id, definition.identifier, "create_table", definition_to_dict(definition))
-    return load(connection, definition.identifier)
+    return table_from_row(load_row_by_id(connection, table_id))
 
 
 def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int, now: int) -> int:
@@ -166,7 +197,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
         if not is_duplicate(error):
             raise namespace_not_found(definition.identifier.namespace) from error
         raise TableAlreadyExistsError(
-            f"The table {definition.identifier} exists already. Choose another name, or unregister it first.",
+            f"The table (or view) {definition.identifier} exists already. Choose another name, or unregister it first.",
             {"table": str(definition.identifier)},
         ) from error
     return int(key[0]) if key is not None else 0
@@ -192,14 +223,23 @@ def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliv
         TableNotFoundError: There is none of this name.
     """
     table = load(connection, identifier)
-    if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
-        raise _not_found(str(identifier))
-    connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
-    forget_table(connection, table.table_id)
+    forget_within(connection, table)
     if deliver:
         payload = {**definition_to_dict(table.definition), "purge": purge}
         enqueue_for_table(connection, table.table_id, identifier, "drop_table", payload)
     return table
+
+
+def forget_within(connection: sa.Connection, table: Table) -> None:
+    """Frees a table's or view's name within a transaction; ``remove_dropped_rows`` has to follow it.
+
+    Raises:
+        TableNotFoundError: It is gone.
+    """
+    if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
+        raise _not_found(str(table.identifier))
+    connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
+    forget_table(connection, table.table_id)
 
 
 def remove_dropped_rows(database: Database) -> None:
@@ -214,14 +254,16 @@ def remove_dropped_rows(database: Database) -> None:
 def _remove_some(connection: sa.Connection, table_id: int) -> bool:
     low = table_id << PARTITION_NUMBER_BITS
     high = low + (1 << PARTITION_NUMBER_BITS)
-    for rows in (files, file_statistics, partitions):
+    for rows in (files, file_statistics, view_partition_dependencies, partitions):
         ids = rows.c.partition_id
         some = sa.select(ids).where(ids >= low, ids < high).order_by(ids).limit(1).offset(_ROWS_AT_ONCE)
         end = connection.execute(some).scalar()
         below = high if end is None else end + 1
         if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
             return True
-    for by_table in (table_versions, applications, transaction_claims, waiting_files, repairs):
+    for by_table in (
+        table_versions, applications, transaction_claims, waiting_files, repairs, views, view_sources,
+    ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     connection.execute(sa.delete(dropped_tables).where(dropped_tables.c.table_id == table_id))
     return False

@@ -35,6 +35,8 @@ OPERATIONS = {
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
+    "views/list", "views/put", "views/drop", "views/rename", "views/refresh", "views/partitions/add",
+    "views/partitions/drop",
 }  # fmt: skip
 
 
@@ -187,6 +189,17 @@ FIELDS: dict[str, dict[str, object]] = {
     "partitions/exchange": {
         "table_id": 1, "version": 1, "source_id": 1, "source_version": 1, "specs": [{"region": "eu"}],
     },
+    "views/list": {"namespace": "s"},
+    "views/put": {
+        "namespace": "s", "name": "never", "kind": "replace", "text": "SELECT 1 AS a", "catalog": "lake",
+        "current_namespace": [], "configuration": {}, "schema_mode": "BINDING", "query_columns": [], "tables": [],
+        "columns": [], "partition_columns": [], "properties": {}, "comment": None, "owner": None,
+    },
+    "views/drop": {"namespace": "s", "name": "never"},
+    "views/rename": {"namespace": "s", "name": "never", "new_namespace": "s", "new_name": "nowhere"},
+    "views/refresh": {"namespace": "s", "name": "never"},
+    "views/partitions/add": {"namespace": "s", "name": "never", "if_not_exists": False, "partitions": []},
+    "views/partitions/drop": {"namespace": "s", "name": "never", "if_exists": False, "partitions": []},
 }  # fmt: skip
 
 
@@ -640,7 +653,7 @@ def test_procedures_describe_themselves(client: Client) -> None:
     assert [p["name"] for p in described] == [p.name for p in PROCEDURES]
     for procedure in described:
         assert set(procedure) == {"name", "description", "parameters", "columns"}
-        assert procedure["parameters"][0]["name"] == "table"
+        assert procedure["parameters"][0]["name"] in ("table", "view")
         assert all(set(p) == {"name", "type", "required", "default", "comment"} for p in procedure["parameters"])
         assert all(set(c) == {"name", "type", "nullable", "comment"} for c in procedure["columns"])
 
@@ -736,3 +749,41 @@ def test_the_page_describes_every_procedure(page: str, procedure: Procedure) -> 
     described = procedure.describe()["columns"]
     if "as above" not in columns:
         assert columns.strip(" `") == ", ".join(f"{c['name']} {c['type']}" for c in described)
+
+
+# Views
+
+
+def test_a_view_is_loaded_where_a_table_would_be(client: Client, catalog: Catalog) -> None:
+    ds = {"name": "ds", "type": "date", "nullable": True, "comment": None}
+    put = {
+        **FIELDS["views/put"], "name": "seen", "kind": "create", "columns": [{"name": "a", "type": "int"}, ds],
+        "partition_columns": ["DS"], "properties": {"p": "q"}, "current_namespace": ["s"], "tables": ["s.t"],
+    }  # fmt: skip
+    made = client.call("views/put", **put).json
+    assert client.load("seen") == made
+    assert (made["table_type"], made["partition_columns"], made["view"]["text"]) == ("VIEW", [ds], "SELECT 1 AS a")
+    assert (client.call("views/list", namespace="s").json, "seen" in catalog.list_tables("s")) == (
+        {"views": ["seen"]},
+        False,
+    )
+    new = {"spec": {"ds": "2025-01-01"}, "dependencies": [{"relation": "lake.s.t", "partitions": ["ds=1"]}]}
+    added = client.call("views/partitions/add", namespace="s", name="seen", if_not_exists=False, partitions=[new])
+    assert added.json == {"version": 1, "partitions_added": 1, "partitions_removed": 0}
+    pinned = {"table_id": made["table_id"], "version": 1, "predicate": None}
+    assert [row["partition"] for row in client.call("partitions/list", **pinned).rows] == ["ds=2025-01-01"]
+    called = client.call("procedures/call", procedure="view_dependencies", arguments={"view": "lake.s.seen"})
+    assert called.rows == [{"partition": "ds=2025-01-01", "relation": "lake.s.t", "relation_partition": "ds=1"}]
+    again = client.call("views/put", **put)
+    assert (again.status, again.error["code"]) == (409, "CATALOG_EXT_VIEW_ALREADY_EXISTS")
+    located = client.call(
+        "views/partitions/add",
+        namespace="s",
+        name="seen",
+        partitions=[{"spec": {"ds": "2025-01-02"}, "location": "/x"}],
+    )
+    assert (located.status, located.error["code"]) == (400, "CATALOG_EXT_VIEW_PARTITION_LOCATION")
+    gone = client.call("views/partitions/drop", namespace="s", name="seen", partitions=[{"spec": {"ds": "2026-01-01"}}])
+    assert (gone.status, gone.error["code"]) == (404, "CATALOG_EXT_PARTITION_NOT_FOUND")
+    assert client.call("views/drop", namespace="s", name="seen").json == {"dropped": True}
+    assert client.call("views/drop", namespace="s", name="seen").error["code"] == "CATALOG_EXT_VIEW_NOT_FOUND"
