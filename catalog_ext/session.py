@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import logging
+import os
 import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -64,12 +65,14 @@ def configure(
 
     Raises:
         EnvironmentSetupError: Java or PySpark is missing or does not fit, or a Spark session runs already.
-        InvalidConfigurationError: An argument is not of its form.
+        InvalidConfigurationError: An argument is not of its form, or the session is that of a Spark Connect server
+            elsewhere.
         IndexNotAtHeadError, IndexUnavailableError: The index cannot be used.
     """
     if _active_session_has(catalog):
         return builder
     options: dict[str, str] = dict(builder._options)
+    _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
     configured = next((options[k] for k in _METASTORE_KEYS if options.get(k)), None)
     settings = Settings.resolve(
         name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
@@ -172,6 +175,16 @@ def _stop_all() -> None:
 def _appended(existing: str | None, addition: str) -> str:
     parts = [part for part in (existing or "").split(",") if part]
     return ",".join(parts if addition in parts else [*parts, addition])
+
+
+def _refuse_remote(remote: str) -> None:
+    # "local[2]" is a server of this process; the address of another may hold a token behind its ";".
+    if remote.startswith("sc://"):
+        raise InvalidConfigurationError(
+            f"The session is a client of the Spark Connect server {remote.partition(';')[0][:200]}, which has its "
+            "catalogs already: they are configured where it is started, with `catalog-ext serve` beside it "
+            "(docs/clients.md). Leave catalog_ext.configure away."
+        )
 
 
 def _active_session_has(catalog: str) -> bool:

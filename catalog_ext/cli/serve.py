@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import signal
+import stat
 from pathlib import Path
 
 import click
@@ -17,7 +19,10 @@ from catalog_ext.service.server import LOOPBACK, Service, new_token
 from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS
 from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 
+logger = logging.getLogger(__name__)
+
 _SHORTEST_TOKEN = 32
+_DRAIN_SECONDS = 30
 
 
 @click.command()
@@ -30,18 +35,30 @@ _SHORTEST_TOKEN = 32
     "at each start, printed.",
 )
 @click.option("--name", default="lake", show_default=True, help="The catalog's name in SQL.")
+@click.option(
+    "--log-level",
+    type=click.Choice(["debug", "info", "warning", "error"], case_sensitive=False),
+    help="What is logged on standard error: debug has every request, info every commit.  "
+    "[default: info, with --debug debug]",
+)
 @json_option
 @click.pass_obj
-def serve(invocation: Invocation, host: str, port: int, token_file: Path | None, name: str, as_json: bool) -> None:
+def serve(
+    invocation: Invocation, host: str, port: int, token_file: Path | None, name: str, log_level: str | None,
+    as_json: bool,
+) -> None:  # fmt: skip
     """Serve the catalog to Spark sessions until interrupted.
 
     Prints the settings that a Spark session needs. For the Thrift server, Spark Connect, spark-sql, and several drivers
-    over one index.
+    over one index. SIGTERM and Ctrl-C end it when the requests under way are answered, after 30 seconds at most.
     """
+    _log(log_level or ("debug" if invocation.debug else "info"))
     token = _token(token_file)
+    # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
+    jar = _jar()
     with invocation.catalog() as catalog:
-        service = Service(catalog, host=host, port=port, token=token)
-        settings = spark_settings(name, service.uri, token, token_file)
+        service = Service(catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS)
+        settings = spark_settings(name, service.uri, token, token_file, jar)
         if as_json:
             echo_json({"uri": service.uri, "spark": settings})
         else:
@@ -50,6 +67,7 @@ def serve(invocation: Invocation, host: str, port: int, token_file: Path | None,
             note(
                 message_console(), f"warning: {host} can be reached from other machines; the token travels unencrypted."
             )
+        logger.info("Process %d serves the catalog %s at %s", os.getpid(), name, service.uri)
         catalog.keep_delivering()
         with contextlib.suppress(KeyboardInterrupt):
             # The server hands its signal on when it has ended; SIGTERM too has to end as orderly as Ctrl-C.
@@ -58,7 +76,7 @@ def serve(invocation: Invocation, host: str, port: int, token_file: Path | None,
     note(message_console(), "stopped")
 
 
-def spark_settings(name: str, uri: str, token: str, token_file: Path | None) -> dict[str, str]:
+def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar: str | None) -> dict[str, str]:
     """What a Spark session sets to use the service."""
     prefix = f"spark.sql.catalog.{name}"
     settings = {"spark.sql.extensions": EXTENSIONS_CLASS, prefix: CATALOG_CLASS, f"{prefix}.uri": uri}
@@ -66,12 +84,18 @@ def spark_settings(name: str, uri: str, token: str, token_file: Path | None) -> 
         settings[f"{prefix}.token"] = token
     else:
         settings[f"{prefix}.token-file"] = str(token_file.absolute())
+    if jar is not None:
+        settings["spark.jars"] = jar
+    return settings
+
+
+def _jar() -> str | None:
     try:
-        settings["spark.jars"] = str(connector_jar())
+        return str(connector_jar())
     except EnvironmentSetupError as error:
         # The service itself needs no Java: Spark may run elsewhere, and have the jar there.
         note(message_console(), f"warning: the connector's jar cannot be built here: {error.message}")
-    return settings
+        return None
 
 
 def _print_settings(uri: str, settings: dict[str, str]) -> None:
@@ -83,6 +107,15 @@ def _print_settings(uri: str, settings: dict[str, str]) -> None:
     console.file.flush()
 
 
+def _log(level: str) -> None:
+    """Log on standard error with the time, as what runs for months has to."""
+    for name in ("catalog_ext", "metastore"):
+        parent = logging.getLogger(name)
+        parent.setLevel(level.upper())
+        for handler in parent.handlers:
+            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+
+
 def _token(file: Path | None) -> str:
     if file is None:
         return new_token()
@@ -92,6 +125,8 @@ def _token(file: Path | None) -> str:
             with os.fdopen(descriptor, "w", encoding="ascii") as out:
                 out.write(f"{new_token()}\n")
         token = file.read_text(encoding="ascii").strip()
+        if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+            logger.warning("Others than its owner may use the token file %s: chmod 600 %s", file, file)
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidConfigurationError(f"The token file {file} cannot be read or made: {error}.") from error
     if len(token) < _SHORTEST_TOKEN:

@@ -7,6 +7,7 @@ enough. ``python -m catalog_ext.connector.build`` prints the jar's path.
 from __future__ import annotations
 
 import hashlib
+import logging
 import os
 import re
 import subprocess
@@ -20,6 +21,8 @@ from filelock import FileLock, Timeout
 from metastore.errors import EnvironmentSetupError
 from metastore.jars import CACHE_VARIABLE, cache_folder
 from metastore.java import find_java, jar_folder, jar_version
+
+logger = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).parent / "src"
 SUPPORTED_SPARK = ("4.3",)
@@ -48,6 +51,7 @@ def connector_jar() -> Path:
         jar.parent.mkdir(parents=True, exist_ok=True)
         with FileLock(jar.with_suffix(".lock"), timeout=_LOCK_TIMEOUT_SECONDS):
             if not jar.is_file():
+                logger.info("Compiling the connector for Spark %s, once; it takes half a minute", spark)
                 _build(java, spark, sources, jar)
     except Timeout as error:
         raise EnvironmentSetupError(

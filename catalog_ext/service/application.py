@@ -5,6 +5,7 @@ from __future__ import annotations
 import hmac
 import json
 import logging
+import time
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -135,9 +136,13 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
 
     async def handle(http: HttpRequest) -> Response:
         name = http.path_params["operation"]
+        started = time.monotonic()
         try:
-            return await run_in_threadpool(_answer, operations, name, await _body(http))
+            answer = await run_in_threadpool(_answer, operations, name, await _body(http))
+            logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
+            return answer
         except CatalogExtError as error:
+            logger.debug("%s was refused with %s: %s", name, error.code, error.message)
             return error_response(error)
         except Exception as error:  # the boundary: everything that is not ours is logged and translated
             logger.exception("The operation %s failed unexpectedly", name)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import secrets
 import socket
 import threading
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
+logger = logging.getLogger(__name__)
+
 LOOPBACK = "127.0.0.1"
 _START_TIMEOUT_S = 10.0
 
@@ -33,6 +36,12 @@ def _warm_up() -> None:
     pa.array([0])
 
 
+class _Server(uvicorn.Server):
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        logger.info("The service stops: no new requests are taken, what is under way is finished")
+        await super().shutdown(sockets)
+
+
 class Service:
     """The service of one catalog; ``start`` returns when it answers.
 
@@ -41,12 +50,15 @@ class Service:
         host: The address to listen on.
         port: The port, 0 for a free one.
         token: What requests must carry; a new random one if left out.
+        drain_seconds: How long requests that are under way when it stops have to end.
 
     Raises:
         ServiceError: The port is taken.
     """
 
-    def __init__(self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None) -> None:
+    def __init__(
+        self, catalog: Catalog, *, host: str = LOOPBACK, port: int = 0, token: str | None = None, drain_seconds: int = 1
+    ) -> None:
         self.token = token or new_token()
         try:
             self._socket = socket.create_server((host, port), backlog=128)
@@ -63,9 +75,9 @@ class Service:
             access_log=False,
             lifespan="off",
             timeout_keep_alive=120,
-            timeout_graceful_shutdown=1,
+            timeout_graceful_shutdown=drain_seconds,
         )
-        self._server = uvicorn.Server(config)
+        self._server = _Server(config)
         self._thread: threading.Thread | None = None
 
     @property

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.clients import StandingService
+
 
 @pytest.fixture(scope="module")
 def fake_service() -> Iterator[FakeService]:
@@ -42,3 +44,13 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
         if server is not None:
             stack.callback(server.drop_database, url)
         yield stack.enter_context(Index.open(url, migrate=True))
+
+
+@pytest.fixture(scope="module")
+def standing_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingService]:
+    """``catalog-ext serve`` on an empty index."""
+    from tests.integration.clients import StandingService
+
+    service = StandingService(tmp_path_factory.mktemp("standing"))
+    yield service
+    service.stop()

@@ -1,65 +1,128 @@
-"""``catalog-ext serve`` as a process of its own: what it prints, its token file, and how it ends."""
+"""``catalog-ext serve`` as a process of its own: what it prints and logs, its token file, and how it ends."""
 
 from __future__ import annotations
 
 import json
 import os
+import re
 import signal
+import socket
 import stat
 import subprocess
 import sys
 import urllib.error
 import urllib.request
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 import pytest
 
+from tests.integration.waiting import until
+
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    Serve = Callable[..., tuple[subprocess.Popen[str], dict[str, Any]]]
 
 
 @pytest.fixture
-def served(tmp_path: Path) -> Iterator[subprocess.Popen[str]]:
-    """A service on a free port; killed at the end unless the test has ended it."""
-    command = [sys.executable, "-m", "catalog_ext.cli.main", "--metastore", "none", "serve", "--port", "0"]
-    process = subprocess.Popen(
-        [*command, "--token-file", str(tmp_path / "token"), "--json"],
-        cwd=tmp_path,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-    yield process
-    process.kill()
-    process.communicate()
+def serve(tmp_path: Path) -> Iterator[Serve]:
+    """Starts services on free ports, all on one index and one token file; killed at the end unless they have ended."""
+    processes: list[subprocess.Popen[str]] = []
+
+    def start(*options: str) -> tuple[subprocess.Popen[str], dict[str, Any]]:
+        command = [sys.executable, "-m", "catalog_ext.cli.main", "--metastore", "none", "serve", "--port", "0"]
+        process = subprocess.Popen(
+            [*command, "--token-file", str(tmp_path / "token"), "--json", *options],
+            cwd=tmp_path,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path))},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        processes.append(process)
+        assert process.stdout is not None
+        return process, json.loads(process.stdout.readline())
+
+    yield start
+    for process in processes:
+        process.kill()
+        process.communicate()
 
 
-def _ping(uri: str, token: str) -> dict[str, Any]:
+def _call(uri: str, token: str, operation: str = "ping", **body: Any) -> dict[str, Any]:
     headers = {"Authorization": f"Bearer {token}", "Content-Type": "application/json"}
-    request = urllib.request.Request(f"{uri}/v1/ping", b"{}", headers)
+    request = urllib.request.Request(f"{uri}/v1/{operation}", json.dumps(body).encode(), headers)
     with urllib.request.urlopen(request, timeout=10) as answer:
         result: dict[str, Any] = json.load(answer)
     return result
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGTERM])
-def test_it_serves_until_a_signal(served: subprocess.Popen[str], tmp_path: Path, how: signal.Signals) -> None:
-    assert served.stdout is not None
-    printed = json.loads(served.stdout.readline())
+def test_it_serves_until_a_signal(serve: Serve, tmp_path: Path, how: signal.Signals) -> None:
+    process, printed = serve()
     token_file = tmp_path / "token"
     token = token_file.read_text().strip()
     assert stat.S_IMODE(token_file.stat().st_mode) == 0o600
-    assert _ping(printed["uri"], token)["service"] == "catalog-ext"
+    assert _call(printed["uri"], token)["service"] == "catalog-ext"
     with pytest.raises(urllib.error.HTTPError, match="401"):
-        _ping(printed["uri"], "wrong")
+        _call(printed["uri"], "wrong")
     spark = printed["spark"]
     assert spark["spark.sql.catalog.lake.uri"] == printed["uri"]
     assert spark["spark.sql.catalog.lake.token-file"] == str(token_file)
     assert spark["spark.jars"].endswith(".jar")
     assert token not in json.dumps(printed)
-    served.send_signal(how)
-    _, errors = served.communicate(timeout=30)
-    assert served.returncode == 0
-    assert errors == "stopped\n"
+    process.send_signal(how)
+    _, errors = process.communicate(timeout=30)
+    assert process.returncode == 0
+    *_, started, stopping, stopped = errors.splitlines()
+    assert re.match(
+        r"\d{4}-\d\d-\d\d [\d:,]+ INFO catalog_ext\.cli\.serve: Process \d+ serves the catalog lake", started
+    )
+    assert "The service stops" in stopping
+    assert stopped == "stopped"
+
+
+def test_two_services_of_one_index_and_one_token_file(serve: Serve, tmp_path: Path) -> None:
+    _, first = serve()
+    token = (tmp_path / "token").read_text().strip()
+    (tmp_path / "token").chmod(0o640)
+    second, printed = serve("--log-level", "debug")
+    assert (tmp_path / "token").read_text().strip() == token
+    _call(first["uri"], token, "namespaces/create", namespace="sales", properties={})
+    assert "sales" in _call(printed["uri"], token, "namespaces/list")["namespaces"]
+    with pytest.raises(urllib.error.HTTPError, match="404"):
+        _call(printed["uri"], token, "namespaces/load", namespace="nope")
+    second.terminate()
+    _, errors = second.communicate(timeout=30)
+    assert "WARNING" in errors
+    assert f"chmod 600 {tmp_path / 'token'}" in errors
+    assert re.search(r"DEBUG .*: namespaces/list took \d+ ms", errors)
+    assert re.search(r"DEBUG .*: namespaces/load was refused with CATALOG_EXT_NAMESPACE_NOT_FOUND", errors)
+    assert token not in errors
+
+
+def test_what_is_under_way_is_answered_before_it_ends(serve: Serve, tmp_path: Path) -> None:
+    process, printed = serve()
+    token = (tmp_path / "token").read_text().strip()
+    address = (urlsplit(printed["uri"]).hostname, urlsplit(printed["uri"]).port)
+    with socket.create_connection(address, timeout=30) as client:
+        head = f"POST /v1/ping HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {token}\r\nContent-Length: 2\r\n"
+        client.sendall(f"{head}Expect: 100-continue\r\n\r\n".encode())
+        # The service has begun with the request when it asks for the body.
+        assert client.recv(1000).startswith(b"HTTP/1.1 100")
+        process.terminate()
+        until(lambda: _refuses(address), "refusing new requests")
+        client.sendall(b"{}")
+        assert client.recv(1000).startswith(b"HTTP/1.1 200")
+    process.communicate(timeout=30)
+    assert process.returncode == 0
+
+
+def _refuses(address: tuple[Any, Any]) -> bool:
+    try:
+        socket.create_connection(address, timeout=5).close()
+    except ConnectionRefusedError:
+        return True
+    return False

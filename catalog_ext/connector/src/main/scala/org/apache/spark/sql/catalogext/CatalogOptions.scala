@@ -17,7 +17,7 @@ object CatalogOptions {
   private val DefaultRequestTimeout = "60s"
 
   def client(catalog: String, options: CaseInsensitiveStringMap): ServiceClient =
-    new ServiceClient(uri(catalog, options), token(catalog, options), requestTimeout(catalog, options))
+    new ServiceClient(uri(catalog, options), () => token(catalog, options), requestTimeout(catalog, options))
 
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(

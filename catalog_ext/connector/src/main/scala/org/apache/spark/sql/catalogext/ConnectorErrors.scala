@@ -19,7 +19,7 @@ class CatalogExtAnalysisException(
     errorClass = Some(code),
     messageParameters = parameters,
     context = Array.empty[QueryContext],
-    sqlState = None,
+    sqlState = Some(SqlStates.of(code, analysis = true)),
     messageTemplate = None)
 
 /** An error while running, with a condition of ours. */
@@ -35,7 +35,7 @@ class CatalogExtRuntimeException(
   override def getMessage: String = s"[$code] $text"
   override def getCondition: String = code
   override def getErrorClass: String = code
-  override def getSqlState: String = null
+  override def getSqlState: String = SqlStates.of(code, analysis = false)
   override def getMessageParameters: java.util.Map[String, String] = parameters.asJava
 }
 

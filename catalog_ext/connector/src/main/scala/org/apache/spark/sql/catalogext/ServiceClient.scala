@@ -15,10 +15,15 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.Json._
 
-/** Calls the service's operations. It lives on the driver only and is safe to share between threads. */
-class ServiceClient(val uri: String, token: String, requestTimeout: Duration) {
+/**
+ * Calls the service's operations. It lives on the driver only and is safe to share between threads.
+ *
+ * `readToken` is asked for the token at once, and again when the service refuses the one it gave before.
+ */
+class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Duration) {
   import ServiceClient._
 
+  @volatile private var token = readToken()
   private val http = HttpClient.newBuilder()
     .version(HttpClient.Version.HTTP_1_1)
     .connectTimeout(ConnectTimeout)
@@ -78,6 +83,27 @@ class ServiceClient(val uri: String, token: String, requestTimeout: Duration) {
       Map("uri" -> uri), cause)
 
   private def send[T](
+      operation: String,
+      body: JsonNode,
+      handler: BodyHandler[T],
+      timeout: Option[Duration]): HttpResponse[T] = {
+    val used = token
+    val response = sendAs(used, operation, body, handler, timeout)
+    // A standing service may have been started again with another token since the file was read.
+    val current = if (response.statusCode() == 401) readToken() else used
+    if (current == used) response
+    else {
+      response.body() match {
+        case input: InputStream => input.close()
+        case _ =>
+      }
+      token = current
+      sendAs(current, operation, body, handler, timeout)
+    }
+  }
+
+  private def sendAs[T](
+      token: String,
       operation: String,
       body: JsonNode,
       handler: BodyHandler[T],

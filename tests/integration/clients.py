@@ -1,0 +1,153 @@
+"""What every client of a standing service needs: the service, and Spark's configuration as docs/clients.md tells it."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pyspark
+
+from catalog_ext.connector.build import connector_jar
+from catalog_ext.demo.processes import ServerProcess, free_ports
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROJECT = Path(__file__).resolve().parents[2]
+SPARK_HOME = Path(pyspark.__file__).parent
+# What a machine that tests share wants, and docs/clients.md need not say.
+_SMALL = {
+    "spark.ui.enabled": "false",
+    "spark.driver.memory": "1g",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.session.timeZone": "UTC",
+    # Derby takes four seconds; what Spark keeps in its own catalog is not looked at.
+    "spark.sql.catalogImplementation": "in-memory",
+}
+
+
+class StandingService:
+    """``catalog-ext serve`` on an index and a warehouse of its own, without a metastore.
+
+    Args:
+        folder: Holds everything, the token's file too.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.token_file = folder / "token"
+        self.index = folder / "index.db"
+        self._port = free_ports(1)[0]
+        self.uri = f"http://127.0.0.1:{self._port}"
+        self._process: ServerProcess | None = None
+        # Compiled here when it has to be: the service answers only when there is one.
+        connector_jar()
+        self.start()
+
+    @property
+    def log(self) -> str:
+        """What it has printed and logged so far."""
+        return (self.folder / "serve.log").read_text()
+
+    def start(self) -> None:
+        command = [
+            sys.executable, "-m", "catalog_ext.cli.main", "--index", str(self.index), "--metastore", "none",
+            "--warehouse", str(self.folder / "warehouse"),
+            "serve", "--port", str(self._port), "--token-file", str(self.token_file),
+        ]  # fmt: skip
+        environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+        self._process = ServerProcess(
+            "catalog-ext serve", command, self.folder / "serve.log", stop_signal=signal.SIGTERM, environment=environment
+        )
+        self._process.wait_until(self._missing, 60)
+
+    def stop(self) -> None:
+        if self._process is not None:
+            self._process.stop()
+            self._process = None
+
+    def _missing(self) -> str | None:
+        try:
+            urllib.request.urlopen(self.uri, timeout=5)
+        except urllib.error.HTTPError as error:
+            # Without a token it answers, but nothing else.
+            return None if error.code == 401 else str(error)
+        except OSError as error:
+            return str(error)
+        return "an answer without a token"
+
+
+def conf_folder(service: StandingService, settings: Mapping[str, str] | None = None) -> Path:
+    """A copy of spark_conf/, its CHANGE lines filled in as docs/clients.md says, with further settings at its end."""
+    folder = service.folder / "conf"
+    shutil.rmtree(folder, ignore_errors=True)
+    shutil.copytree(PROJECT / "spark_conf", folder)
+    # There is no metastore, and S3 is not used: its jars would be fetched from the network.
+    (folder / "hive-site.xml").unlink()
+    file = folder / "spark-defaults.conf"
+    changes = {
+        "spark.sql.catalog.lake.uri": service.uri,
+        "spark.sql.catalog.lake.token-file": str(service.token_file),
+        "spark.jars": str(connector_jar()),
+        "spark.jars.packages": None,
+        "spark.jars.excludes": None,
+    }
+    text = _changed(file.read_text(), changes)
+    file.write_text(text + "\n" + "".join(f"{key} {value}\n" for key, value in {**_SMALL, **(settings or {})}.items()))
+    return folder
+
+
+def environment(conf: Path | None) -> dict[str, str]:
+    """The environment that a client is started in."""
+    # Not the variables of a Spark that runs in this process already.
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    named = {} if conf is None else {"SPARK_CONF_DIR": str(conf)}
+    return (
+        kept
+        | named
+        | {
+            "SPARK_HOME": str(SPARK_HOME),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "PYSPARK_PYTHON": sys.executable,
+            "PYTHONPATH": str(PROJECT),
+        }
+    )
+
+
+def run(
+    command: Sequence[str], conf: Path | None, folder: Path, further: Mapping[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A client's run to its end, of two minutes at most."""
+    return subprocess.run(
+        command,
+        env=environment(conf) | dict(further or {}),
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+
+def program(name: str) -> str:
+    """A program of Spark's, such as ``bin/spark-sql``."""
+    return str(SPARK_HOME / name)
+
+
+def _changed(text: str, changes: dict[str, str | None]) -> str:
+    for key, value in changes.items():
+        line = "" if value is None else f"{key} {value}"
+        text, count = re.subn(rf"^{re.escape(key)}\s.*$", lambda _, line=line: line, text, flags=re.MULTILINE)  # type: ignore[misc]
+        assert count == 1, key
+    return text
