@@ -181,7 +181,7 @@ class InvalidConfigurationError(InvalidInputError):
 
 
 class InvalidPatternError(InvalidInputError):
-    """An ad-hoc path is no pattern: a brace is not closed, or a range is none.
+    r"""An ad-hoc path is no pattern: a brace is not closed, or a range is none.
 
     Remedy: Close every `{`, give ranges as `{1..9}`, and escape a wildcard that is meant literally with `\\`.
     """

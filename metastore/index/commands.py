@@ -232,14 +232,14 @@ class PartitionCommand:
         """Gives files that stay their partition's the times that their copies have."""
         f = files.c
         changed = [
-            {"p": row["partition_id"], "path": path, "at": at}
+            {"p": row["partition_id"], "moved": path, "at": at}
             for (name, path), at in self._modified.items()
             if name == target
         ]
         if changed:
             statement = (
                 sa.update(files)
-                .where(f.partition_id == sa.bindparam("p"), f.path == sa.bindparam("path"), f.end_version == ALIVE)
+                .where(f.partition_id == sa.bindparam("p"), f.path == sa.bindparam("moved"), f.end_version == ALIVE)
                 .values(modified_ms=sa.bindparam("at"))
             )
             self._connection.execute(statement, changed)

@@ -49,6 +49,7 @@ if TYPE_CHECKING:
     from metastore.transactions.model import Transaction, WritePlan
 
 _FILES_AT_ONCE = 5000
+_PARTITIONS_AT_ONCE = 500
 Row = dict[str, Any]
 
 
@@ -270,9 +271,11 @@ class CommandChecker:
     def _moves(self, table: Table, rows: Iterable[tuple[Row, str]]) -> Iterable[StagedFile]:
         """The files of partitions of a table, with the names of the partitions that they are moved to."""
         taken: set[tuple[str, str]] = set()
-        for chunk in chunks(list(rows), 500):
-            by_id = {row["partition_id"]: (row, name, number) for number, (row, name) in enumerate(chunk)}
-            for file in self._index.files_of_partitions(list(by_id)):
+        for chunk in chunks(list(enumerate(rows)), _PARTITIONS_AT_ONCE):
+            by_id = {row["partition_id"]: (row, name, number) for number, (row, name) in chunk}
+            found = self._index.files_of_partitions(list(by_id))
+            # Of directories that come together, the first one's files keep their names.
+            for file in sorted(found, key=lambda file: by_id[file["partition_id"]][2]):
                 row, target, number = by_id[file["partition_id"]]
                 path = file["path"] if (target, file["path"]) not in taken else f"{number}-{file['path']}"
                 taken.add((target, path))

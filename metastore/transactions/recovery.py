@@ -41,7 +41,10 @@ class Recovery:
         A batch of the same application that is reserved is finished whatever its lease says: an application that was
         started again, such as a streaming query, need not wait for the lease of the process that died.
         """
-        left = self._found(table_id, None)
+        left = self._found(None, None)
+        if table_id is not None:
+            # An exchange that died keeps writers from the table that it takes partitions from, too.
+            left = [t for t in left if table_id in (t.table_id, t.plan.command.get("source_id"))]
         if table_id is not None and app_id is not None:
             known = {transaction.transaction_id for transaction in left}
             reserved = self._index.list_transactions(table_id, states=(State.RESERVED,))

@@ -1,0 +1,198 @@
+"""RENAME, SET LOCATION and EXCHANGE of partitions on an index on SQLite and a local store."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from metastore import errors
+from tests.repair_cases import indexed, local_catalog, write
+from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
+from tests.writes import insert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with local_catalog(tmp_path) as catalog:
+        yield catalog
+
+
+def visible(root: Path) -> list[str]:
+    return sorted(str(p.relative_to(root)) for p in root.rglob("*") if p.is_file())
+
+
+def test_rename_moves_the_files_of_a_managed_partition(catalog: Catalog) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=2")
+    rows = catalog.load_table("s.t").totals.rows
+    (held,) = indexed(catalog)["k=1"]
+    (root / "k=1" / f".{held}.crc").write_bytes(b"crc")
+    outcome = catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+    assert (outcome.operation, outcome.partitions_changed, outcome.files_added) == ("RENAME PARTITION", 1, 0)
+    assert sorted(indexed(catalog)) == ["k=2", "k=7"]
+    assert (root / "k=7" / held).exists()
+    assert not (root / "k=1").exists(), "nothing is left, side files neither"
+    assert catalog.load_table("s.t").totals.rows == rows, "counts are kept"
+    added = catalog.index.changes(catalog.load_table("s.t").table_id, outcome.version - 1, outcome.version).read_all()
+    assert added.num_rows == 0, "a reader of changes does not get the rows again"
+    consistent(catalog)
+    catalog.vacuum("s.t", retention=0)
+    assert (root / "k=7" / held).exists()
+
+
+def test_rename_brings_directories_of_one_value_together(catalog: Catalog) -> None:
+    root = managed(catalog, keys={"k": "int", "r": "string"})
+    write(root, "k=1/r=a/f.csv", "k=01/r=a/f.csv", "k=01/r=a/g.csv")
+    catalog.repair_partitions("s.t")
+    catalog.partition_commands.rename("s.t", {"k": "1", "r": "a"}, {"k": "2", "r": "b/c"})
+    (files,) = indexed(catalog).values()
+    assert names(catalog) == ["k=2/r=b%2Fc"]
+    assert len(files) == 3
+    assert visible(root) == sorted(f"k=2/r=b%2Fc/{name}" for name in files)
+    consistent(catalog)
+
+
+def test_rename_of_an_external_partition_leaves_its_files(catalog: Catalog, tmp_path: Path) -> None:
+    root = external(catalog, tmp_path)
+    write(root, "k=1/a.csv", "k=2/a.csv", "k=02/b.csv")
+    catalog.repair_partitions("s.t")
+    catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
+    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {"k=5": f"file://{root}/k=1"}
+    assert indexed(catalog)["k=5"] == {"a.csv": 1}
+    with pytest.raises(errors.InvalidInputError, match="has 2 directories"):
+        catalog.partition_commands.rename("s.t", {"k": "2"}, {"k": "6"})
+    catalog.partition_commands.drop("s.t", [equals("k", "5")])
+    catalog.partition_commands.add("s.t", [({"k": "1"}, None)])
+    assert indexed(catalog)["k=1"] == {"a.csv": 1}
+    catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
+    catalog.partition_commands.rename("s.t", {"k": "5"}, {"k": "1"})
+    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {}, "back at its default place"
+
+
+def test_rename_of_what_is_not_there_or_onto_what_is(catalog: Catalog) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=2")
+    before = state(catalog), visible(root)
+    with pytest.raises(errors.PartitionNotFoundError, match="no partition 'k=9'"):
+        catalog.partition_commands.rename("s.t", {"k": "9"}, {"k": "3"})
+    with pytest.raises(errors.PartitionAlreadyExistsError, match="'k=2'"):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "02"})
+    with pytest.raises(errors.PartitionAlreadyExistsError, match="'k=1'"):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "1"})
+    write(root, "k=3/mine.csv")
+    with pytest.raises(errors.TableLayoutError, match=r"files lie there that no partition has, such as 'mine\.csv'"):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "3"})
+    (root / "k=3" / "mine.csv").unlink()
+    assert (state(catalog), visible(root)) == before
+
+
+def test_set_location_takes_the_files_of_the_new_place(catalog: Catalog, tmp_path: Path) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    before = visible(root)
+    write(tmp_path / "new", "a.csv", "b.csv")
+    outcome = catalog.partition_commands.relocate("s.t", {"k": "1"}, f"file://{tmp_path}/new")
+    assert (outcome.operation, outcome.files_added, outcome.files_removed) == ("SET LOCATION", 2, 1)
+    assert indexed(catalog) == {"k=1": {"a.csv": 1, "b.csv": 1}}
+    catalog.vacuum("s.t", retention=0)
+    assert visible(root) == before, "nothing is touched at the old place, by vacuum neither"
+    back = catalog.partition_commands.relocate("s.t", {"k": "1"}, "k=1")
+    assert (back.files_added, catalog.index.located_partitions(catalog.load_table("s.t"))) == (1, {})
+    catalog.partition_commands.relocate("s.t", {"k": "1"}, "inside/new")
+    assert (root / "inside" / "new").is_dir()
+    assert indexed(catalog) == {"k=1": {}}
+    with pytest.raises(errors.PartitionNotFoundError):
+        catalog.partition_commands.relocate("s.t", {"k": "2"}, "x")
+
+
+def test_set_location_of_a_value_with_two_directories_leaves_one(catalog: Catalog, tmp_path: Path) -> None:
+    root = external(catalog, tmp_path)
+    write(root, "k=1/a.csv", "k=01/b.csv")
+    write(tmp_path / "new", "c.csv")
+    catalog.repair_partitions("s.t")
+    catalog.partition_commands.relocate("s.t", {"k": "1"}, f"file://{tmp_path}/new")
+    assert list(indexed(catalog).values()) == [{"c.csv": 1}]
+
+
+@pytest.mark.parametrize("place", [managed, external])
+def test_exchange_moves_partitions_of_both_kinds_of_tables(catalog: Catalog, tmp_path: Path, place: object) -> None:
+    keys = {"k": "int", "r": "string"}
+    target = managed(catalog, "t", keys=keys)
+    source = managed(catalog, "o", keys=keys) if place is managed else external(catalog, tmp_path, "o", keys)
+    write(source, "k=1/r=a/1.csv", "k=1/r=b/2.csv", "k=01/r=b/3.csv", "k=2/r=a/4.csv")
+    catalog.repair_partitions("s.o")
+    write(tmp_path / "own", "5.csv")
+    catalog.partition_commands.add("s.o", [({"k": "1", "r": "z"}, f"file://{tmp_path}/own")])
+    outcome = catalog.partition_commands.exchange("s.t", "s.o", [{"k": "1"}])
+    assert (outcome.operation, outcome.partitions_added, outcome.files_added) == ("EXCHANGE PARTITION", 4, 4)
+    assert names(catalog, "s.o") == ["k=2/r=a"]
+    assert sorted(names(catalog)) == ["k=01/r=b", "k=1/r=a", "k=1/r=b", "k=1/r=z"]
+    assert visible(target) == ["k=01/r=b/3.csv", "k=1/r=a/1.csv", "k=1/r=b/2.csv"]
+    assert visible(source) == ["k=2/r=a/4.csv"]
+    assert sorted(p.name for p in source.glob("k=*")) == ["k=2"], "empty directories go"
+    assert catalog.index.located_partitions(catalog.load_table("s.t")) == {"k=1/r=z": f"file://{tmp_path}/own"}
+    for table in ("s.t", "s.o"):
+        assert catalog.history(table)[0].operation == "EXCHANGE PARTITION"
+        consistent(catalog, table)
+        catalog.vacuum(table, retention=0)
+    assert visible(target) == ["k=01/r=b/3.csv", "k=1/r=a/1.csv", "k=1/r=b/2.csv"]
+    assert visible(tmp_path / "own") == ["5.csv"]
+
+
+def test_exchange_keeps_what_is_known_of_files(catalog: Catalog) -> None:
+    managed(catalog)
+    managed(catalog, "o")
+    insert(catalog, "k=1", "k=2", table="s.o")
+    catalog.partition_commands.exchange("s.t", "s.o", [{"k": "1"}, {"k": "2"}])
+    assert (catalog.load_table("s.t").totals.rows, catalog.load_table("s.o").totals.rows) == (2, 0)
+
+
+def test_exchange_that_cannot_be(catalog: Catalog, tmp_path: Path) -> None:
+    target, source = managed(catalog), managed(catalog, "o")
+    managed(catalog, "other_keys", keys={"j": "int"})
+    managed(catalog, "other_format", kind="json")
+    insert(catalog, "k=1")
+    insert(catalog, "k=1", "k=2", "k=3", table="s.o")
+    before = state(catalog), state(catalog, "s.o"), visible(target), visible(source)
+    exchange = catalog.partition_commands.exchange
+    with pytest.raises(errors.PartitionAlreadyExistsError, match="'k=1'"):
+        exchange("s.t", "s.o", [{"k": "1"}, {"k": "2"}])
+    with pytest.raises(errors.PartitionNotFoundError, match=r"s\.o has no partition 'k=9'"):
+        exchange("s.t", "s.o", [{"k": "2"}, {"k": "9"}])
+    with pytest.raises(errors.SchemaMismatchError, match="partition columns differ"):
+        exchange("s.other_keys", "s.o", [{"k": "2"}])
+    with pytest.raises(errors.SchemaMismatchError, match="format differ"):
+        exchange("s.other_format", "s.o", [{"k": "2"}])
+    with pytest.raises(errors.InvalidInputError, match="with itself"):
+        exchange("s.o", "s.o", [{"k": "2"}])
+    with pytest.raises(errors.InvalidPartitionSpecError, match="'q'"):
+        exchange("s.t", "s.o", [{"q": "2"}])
+    for specs, words in (([], "No partition was given"), ([{}], "names no partition column")):
+        with pytest.raises(errors.InvalidPartitionSpecError, match=words):
+            exchange("s.t", "s.o", specs)
+    write(target, "k=2/mine.csv")
+    with pytest.raises(errors.TableLayoutError, match=r"mine\.csv"):
+        exchange("s.t", "s.o", [{"k": "2"}])
+    (target / "k=2" / "mine.csv").unlink()
+    assert (state(catalog), state(catalog, "s.o"), visible(target), visible(source)) == before
+
+
+def test_writers_of_the_source_of_an_exchange_conflict_with_it(catalog: Catalog) -> None:
+    managed(catalog)
+    managed(catalog, "o")
+    insert(catalog, "k=1", "k=2", table="s.o")
+    read = catalog.load_table("s.o")
+    insert(catalog, "k=1", table="s.o")
+    with pytest.raises(errors.ConflictError):
+        catalog.partition_commands.exchange("s.t", read, [{"k": "1"}])
+    catalog.partition_commands.exchange("s.t", read, [{"k": "2"}])
+    with pytest.raises(errors.ConflictError):
+        catalog.partition_commands.drop(read, [equals("k", "2")], if_exists=True)
+    assert sorted(indexed(catalog, "s.o")) == ["k=1"]
