@@ -32,6 +32,7 @@ from catalog_ext.repair.report import RepairReport
 from catalog_ext.repair.spool import Spool
 from catalog_ext.setting import seconds_of
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
+from catalog_ext.statistics import StatisticsKeeper
 from catalog_ext.status import StatusEntry, status_entries
 from catalog_ext.table_ddl import TableDdl
 from catalog_ext.views import Views
@@ -476,6 +477,11 @@ class Catalog:
     def partition_commands(self) -> PartitionCommands:
         """ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions."""
         return PartitionCommands(self)
+
+    @cached_property
+    def statistics(self) -> StatisticsKeeper:
+        """What ANALYZE has found."""
+        return StatisticsKeeper(self)
 
     def history(self, table: str) -> list[TableVersion]:
         """The table's commits, newest first.

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.service.messages import Request, definition_json, table_json
 from metastore.errors import InvalidInputError, InvalidPartitionNameError
+from metastore.index.file_statistics import KnownFile
 from metastore.index.serialization import storable
 from metastore.model import TableDefinition
 from metastore.names import MAX_VALUE_LENGTH, partition_values
 from metastore.transactions.model import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
+from metastore.transactions.serialization import statistics_to_dict
 
 if TYPE_CHECKING:
     from metastore.model import Table
@@ -58,6 +60,24 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
             f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send more ahead by writes/stage."
         )
     return tuple(_file(item) for item in items)
+
+
+def known_files_of(request: Request) -> tuple[KnownFile, ...]:
+    """The files whose rows were counted, in the field ``files``."""
+    items = request.objects("files")
+    if len(items) > MAX_FILES:
+        raise InvalidInputError(f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send several.")
+    return tuple(_known_file(item) for item in items)
+
+
+def _known_file(file: Request) -> KnownFile:
+    statistics = {column: _statistics(item) for column, item in file.mapping("statistics").items()}
+    known = KnownFile(
+        _partition(file.text("partition")), storable(file.text("path"), "file"), file.count("size"),
+        file.integer("modified_ms"), file.count("rows"), statistics_to_dict(statistics),
+    )  # fmt: skip
+    file.finish()
+    return known
 
 
 def _file(file: Request) -> StagedFile:

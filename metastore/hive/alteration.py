@@ -17,6 +17,7 @@ from metastore.hive.conversion import rebuilt, user_parameters
 from metastore.hive.locations import same_location
 from metastore.hive.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
 from metastore.hive.payloads import Message, read_definition, unreadable
+from metastore.hive.statistics import without_sparks_statistics
 from metastore.model import TableType
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ def alter_table(metastore: HiveMetastore, message: Message) -> None:
     wanted = rebuilt(found, definition) if message.payload.get("rebuild") else found
     removed = frozenset(message.payload.get("removed", ()))
     parameters = {k: v for k, v in wanted.parameters.items() if k not in removed}
-    parameters |= user_parameters(definition.properties)
+    # Spark's statistics in the index may be older than what the metastore's readers find.
+    parameters |= without_sparks_statistics(user_parameters(definition.properties))
     wanted = replace(wanted, parameters=parameters)
     if wanted.columns != found.columns:
         _replace_columns(metastore, found, wanted)

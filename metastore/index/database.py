@@ -14,6 +14,7 @@ from metastore.index import (
     commands,
     commits,
     file_rows,
+    file_statistics,
     migration,
     namespaces,
     outbox,
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from metastore.identifiers import TableIdentifier
+    from metastore.index.file_statistics import Counted, KnownFile
     from metastore.index.outbox import Delivery
     from metastore.index.tables import TableVersion
     from metastore.index.transactions import ApplicationVersion, WaitingFiles
@@ -278,6 +280,14 @@ class Index:
     def files_of_partitions(self, partition_ids: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of the files that some partitions have now."""
         return commands.files_of_partitions(self._database, partition_ids)
+
+    def put_statistics(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
+        """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
+        return file_statistics.put(self._database, table, found, deliver=deliver)
+
+    def tell_statistics(self, table: Table, predicate: Predicate | None) -> int:
+        """Queues for the metastore what is known of the partitions that a bound predicate leaves; the messages."""
+        return file_statistics.tell(self._database, table, predicate)
 
     def begin_transaction(self, transaction: Transaction) -> None:
         """Writes the row of a new transaction."""

@@ -35,6 +35,7 @@ OPERATIONS = {
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
+    "statistics/put",
     "views/list", "views/put", "views/drop", "views/rename", "views/refresh", "views/partitions/add",
     "views/partitions/drop",
 }  # fmt: skip
@@ -186,6 +187,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "partitions/relocate": {
         "table_id": 1, "version": 1, "spec": {"ds": "2025-01-01", "region": "x"}, "location": "elsewhere",
     },
+    "statistics/put": {"table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None},
     "partitions/exchange": {
         "table_id": 1, "version": 1, "source_id": 1, "source_version": 1, "specs": [{"region": "eu"}],
     },

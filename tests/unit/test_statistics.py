@@ -1,0 +1,106 @@
+"""``statistics/put``: what ANALYZE found of files and columns, in the index's totals and for the metastore."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog_ext.service.server import Service
+from tests.repair_cases import local_catalog, register, write
+from tests.service_client import Client
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    write(tmp_path / "t", f"{EU}/a.csv", f"{EU}/b.csv", f"{US}/c.csv")
+    with local_catalog(tmp_path) as catalog:
+        register(catalog, tmp_path / "t")
+        catalog.repair_partitions("s.t")
+        yield catalog
+
+
+@pytest.fixture
+def client(catalog: Catalog) -> Iterator[Client]:
+    with Service(catalog) as service:
+        yield Client(service)
+
+
+def counted(catalog: Catalog, rows: int = 3) -> list[dict[str, Any]]:
+    """Every file as it was planned, with a count."""
+    return [
+        {**{key: file[key] for key in ("partition", "path", "size", "modified_ms")}, "rows": rows, "statistics": {}}
+        for file in catalog.files("s.t").to_pylist()
+    ]
+
+
+def put(client: Client, files: list[dict[str, Any]], columns: object = None, predicate: object = None) -> Any:
+    table = client.load()
+    return client.call(
+        "statistics/put", table_id=table["table_id"], version=table["version"], files=files, columns=columns,
+        predicate=predicate,
+    )  # fmt: skip
+
+
+def test_counts_reach_files_partitions_and_the_table(catalog: Catalog, client: Client) -> None:
+    files = counted(catalog)
+    bounds = {"x": {"min": "1", "max": "9", "nulls": 0}}
+    first = put(client, [{**files[0], "statistics": bounds}]).json
+    assert (first["operation"], first["version"], first["transaction"], first["rows"]) == ("ANALYZE", 1, None, 3)
+    assert catalog.load_table("s.t").totals.rows is None
+    assert catalog.partitions("s.t").column("rows").to_pylist() == [None, None], "one file of two is known"
+    assert put(client, files).json["partitions_changed"] == 2
+    assert catalog.partitions("s.t").column("rows").to_pylist() == [6, 3]
+    assert catalog.files("s.t").column("rows").to_pylist() == [3, 3, 3]
+    assert (client.load()["totals"]["rows"], client.load()["version"]) == (9, 1)
+    again = put(client, counted(catalog, 4)).json
+    assert (again["partitions_changed"], catalog.load_table("s.t").totals.rows) == (2, 12)
+
+
+def test_files_that_changed_meanwhile_stay_unknown(catalog: Catalog, client: Client, tmp_path: Path) -> None:
+    files = counted(catalog)
+    write(tmp_path / "t", f"{EU}/a.csv", content=b"longer")
+    catalog.repair_partitions("s.t")
+    gone = {**files[1], "path": "gone.csv"}
+    put(client, [*files, gone, {**gone, "partition": "ds=2030-01-01/region=x"}])
+    rows = {row["path"]: row["rows"] for row in catalog.files("s.t").to_pylist()}
+    assert rows == {"a.csv": None, "b.csv": 3, "c.csv": 3}
+    assert catalog.partitions("s.t").column("rows").to_pylist() == [None, 3]
+    assert catalog.load_table("s.t").totals.rows is None
+
+
+def test_statistics_of_columns_are_properties_of_one_version(catalog: Catalog, client: Client, tmp_path: Path) -> None:
+    def properties() -> dict[str, str]:
+        found = catalog.load_table("s.t").definition.properties
+        return {key.removeprefix("spark.sql."): text for key, text in found.items() if "statistics" in key}
+
+    put(client, counted(catalog))
+    put(client, [], {"x": {"distinctCount": "5", "min": "1"}})
+    base = {"statistics.totalSize": "3", "statistics.numRows": "9", "catalog-ext.statistics.version": "1"}
+    of_x = {"statistics.colStats.x.distinctCount": "5", "statistics.colStats.x.min": "1"}
+    assert properties() == {**base, **of_x}
+    put(client, [], {"y": {"nullCount": "0"}})
+    assert properties() == {**base, **of_x, "statistics.colStats.y.nullCount": "0"}
+    write(tmp_path / "t", f"{US}/d.csv")
+    catalog.repair_partitions("s.t")
+    put(client, [], {"y": {"nullCount": "1"}})
+    assert properties() == {
+        "statistics.totalSize": "4", "catalog-ext.statistics.version": "2", "statistics.colStats.y.nullCount": "1",
+    }  # fmt: skip
+
+
+@pytest.mark.parametrize("columns", [{"x": "5"}, {"x": {"min": 5}}, ["x"]])
+def test_what_is_no_statistics_is_refused(client: Client, columns: object) -> None:
+    assert put(client, [], columns).status == 400
+
+
+def test_too_many_files_are_refused(catalog: Catalog, client: Client) -> None:
+    assert put(client, counted(catalog)[:1] * 1001).status == 400
