@@ -22,6 +22,7 @@ from catalog_ext.registration import (
     check_keys,
     check_not_transactional,
     check_partition_commit,
+    check_storable,
     checked_map,
     checked_properties,
     warn_of_overlap,
@@ -194,8 +195,15 @@ class Catalog:
         return created
 
     def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Namespace:
-        """Set and remove properties of a namespace (``comment`` and ``location`` among them)."""
+        """Set and remove properties of a namespace; ``comment`` and ``location`` (of tables to come) are among them.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+            InvalidInputError: The location is not valid.
+        """
         checked = checked_map(set_, "properties")
+        if "location" in checked:
+            checked["location"] = canonical_location(checked["location"])
         altered = self.index.alter_namespace(
             validate_identifier(name, "namespace"), checked, remove, deliver=self.metastore.enabled
         )
@@ -324,6 +332,7 @@ class Catalog:
         properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)
         check_not_transactional(str(identifier), whole.properties)
+        check_storable(whole)
         check_partition_commit(whole)
         return whole
 

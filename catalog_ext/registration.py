@@ -158,6 +158,29 @@ def check_format(text: str, table: str) -> str:
     return text.lower()
 
 
+def check_storable(definition: TableDefinition) -> None:
+    """Return if the format of a table that is to be created can hold its columns.
+
+    Raises:
+        UnsupportedFormatError: It cannot.
+    """
+    table = str(definition.identifier)
+    of_text = [c.data_type.is_string for c in definition.columns]
+    nested = next((c for c in definition.columns if c.data_type.children or c.data_type.fields), None)
+    if definition.format == "text" and of_text != [True]:
+        raise UnsupportedFormatError(
+            f"Table {table} of the format text has one column besides its keys, and it is a STRING. Use csv or json "
+            "for others.",
+            {"table": table, "format": definition.format},
+        )
+    if definition.format == "csv" and nested is not None:
+        raise UnsupportedFormatError(
+            f"The column {nested.name!r} of table {table} is {nested.type.upper()[:60]}, which the format csv does not "
+            "have. Use parquet, orc or json.",
+            {"table": table, "format": definition.format, "column": nested.name},
+        )
+
+
 def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column, ...]:
     """The partition columns of a map from name to type.
 

@@ -25,6 +25,8 @@ from metastore.widening import widening_problem
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
+    from metastore.types import DataType
+
 BY_POSITION = ("csv", "text")
 """Formats whose files have no names of columns."""
 
@@ -131,7 +133,34 @@ def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> Tab
     result = definition
     for change in changes:
         result = _Alteration(result, change).run()
+    if changes and not result.columns:
+        raise InvalidAlterationError(
+            f"Table {definition.identifier} would have no column left but its partition columns. Drop it instead.",
+            {"table": str(definition.identifier)},
+        )
+    _check_replaced(definition, result, changes)
     return result
+
+
+def _check_replaced(before: TableDefinition, after: TableDefinition, changes: Sequence[ColumnChange]) -> None:
+    """Returns if columns that went and came again (REPLACE COLUMNS) can still be read."""
+    came = {c.path[0].lower() for c in changes if isinstance(c, AddColumn) and len(c.path) == 1}
+    went = {c.path[0].lower() for c in changes if isinstance(c, DropColumn) and len(c.path) == 1}
+    for name in sorted(came & went):
+        old, new = find(before.columns, name), find(after.columns, name)
+        if old is not None and new is not None:
+            _check_type(before, name, before.columns[old].data_type, after.columns[new].data_type)
+
+
+def _check_type(definition: TableDefinition, column: str, old: DataType, new: DataType) -> None:
+    problem = widening_problem(definition.format, old, new)
+    if problem is not None:
+        table = str(definition.identifier)
+        raise UnsupportedTypeChangeError(
+            f"The column {column!r} of table {table} cannot change from {str(old).upper()} to {str(new).upper()}: "
+            f"{problem}. Add a new column, or write the table anew by CREATE TABLE ... AS.",
+            {"table": table, "column": column, "from": str(old), "to": str(new)},
+        )
 
 
 def with_properties(definition: TableDefinition, set_: Mapping[str, str], remove: Sequence[str]) -> TableDefinition:
@@ -155,8 +184,6 @@ class _Alteration:
             return replace(self.definition, partition_columns=self._altered_keys())
         self._check_format()
         changed = at_path(columns, self.change.path, self._on_level, str(self.definition.identifier))
-        if not changed:
-            raise self._invalid("no column would be left. Drop the table instead")
         return replace(self.definition, columns=tuple(c for c in changed if isinstance(c, Column)))
 
     def _altered_keys(self) -> tuple[Column, ...]:
@@ -252,14 +279,8 @@ class _Alteration:
         raise self._invalid("only a column of the table itself has a default")
 
     def _with_type(self, item: Item, text: str) -> Item:
-        old, new = item.data_type, parse_type(text)
-        problem = widening_problem(self.definition.format, old, new)
-        if problem is not None:
-            raise UnsupportedTypeChangeError(
-                f"The column {self._column!r} of table {self._table} cannot change from {str(old).upper()} to "
-                f"{str(new).upper()}: {problem}. Add a new column, or write the table anew by CREATE TABLE ... AS.",
-                {"table": self._table, "column": self._column, "from": str(old), "to": str(new)},
-            )
+        new = parse_type(text)
+        _check_type(self.definition, self._column, item.data_type, new)
         return replace(item, type=str(new)) if isinstance(item, Column) else replace(item, type=new)
 
     def _check_free(self, items: Sequence[Item], name: str) -> None:

@@ -10,7 +10,7 @@ import json
 import os
 import threading
 from collections import Counter
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -259,12 +259,24 @@ class FakeService:
         )  # fmt: skip
         return self.tables[namespace, name].describe()
 
-    def _tables_alter(self, namespace: str, name: str, set: dict[str, str], remove: list[str]) -> Any:
+    def _tables_alter(
+        self, namespace: str, name: str, set: dict[str, str], remove: list[str], changes: list[Any],
+        location: str | None,
+    ) -> Any:  # fmt: skip
         table = self._table(namespace, name)
         table.properties.update(set)
         for key in remove:
             table.properties.pop(key, None)
         table.partition_mode = table.properties.get("partition-columns", table.partition_mode)
+        return table.describe()
+
+    def _tables_rename(self, namespace: str, name: str, to_namespace: str, to_name: str) -> Any:
+        table = self._table(namespace, name)
+        self._namespaces_load(to_namespace)
+        if (to_namespace, to_name) in self.tables:
+            raise Refusal(409, "TABLE_ALREADY_EXISTS", f"there is a table {to_namespace}.{to_name}")
+        del self.tables[namespace, name]
+        self.tables[to_namespace, to_name] = replace(table, namespace=to_namespace, name=to_name)
         return table.describe()
 
     def _tables_drop(self, namespace: str, name: str, purge: bool) -> Any:

@@ -117,10 +117,17 @@ def test_what_is_refused_says_why(change: ColumnChange, error: type[CatalogExtEr
 
 
 def test_no_table_loses_its_last_column() -> None:
-    with pytest.raises(InvalidAlterationError, match="no column would be left"):
+    with pytest.raises(InvalidAlterationError, match="no column left"):
         altered(table(id="int"), [DropColumn(("id",))])
-    swapped = altered(table(id="int"), [AddColumn(("new",), "int"), DropColumn(("id",))])
+    swapped = altered(table(id="int"), [DropColumn(("id",)), AddColumn(("new",), "int")])
     assert [c.name for c in swapped.columns] == ["new"]
+
+
+def test_replaced_columns_must_still_be_readable() -> None:
+    replaced = altered(table(), [DropColumn(("id",)), DropColumn(("n",)), AddColumn(("ID",), "bigint")])
+    assert [(c.name, c.type) for c in replaced.columns] == [("v", "string"), ("ID", "bigint")]
+    with pytest.raises(UnsupportedTypeChangeError, match="cannot change from INT to DATE"):
+        altered(table(), [DropColumn(("id",)), AddColumn(("ID",), "date")])
 
 
 def test_files_without_names_take_columns_at_the_end_only() -> None:

@@ -60,6 +60,8 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
     util.EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
   override def tableExists(ident: Identifier): Boolean = tables.exists(ident)
   override def createTable(ident: Identifier, info: TableInfo): Table = tables.create(ident, info)
+  override def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table =
+    tables.createLike(ident, info, source)
   override def stageCreate(ident: Identifier, info: TableInfo): StagedTable =
     tables.stage(ident, info, WriteKind.Create)
   override def stageReplace(ident: Identifier, info: TableInfo): StagedTable =
@@ -69,8 +71,7 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
   override def alterTable(ident: Identifier, changes: TableChange*): Table = tables.alter(ident, changes)
   override def dropTable(ident: Identifier): Boolean = tables.drop(ident, purge = false)
   override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)
-  override def renameTable(from: Identifier, to: Identifier): Unit = throw ConnectorErrors.notSupported(
-    s"This version of catalog-ext has no ALTER TABLE ... RENAME TO (table $catalogName.$from).")
+  override def renameTable(from: Identifier, to: Identifier): Unit = tables.rename(from, to)
 
   override def loadProcedure(ident: Identifier): UnboundProcedure = procedures.load(ident)
   override def listProcedures(namespace: Array[String]): Array[Identifier] = procedures.list(namespace)

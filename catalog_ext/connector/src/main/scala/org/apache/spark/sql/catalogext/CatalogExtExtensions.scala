@@ -18,6 +18,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
+    extensions.injectPlannerStrategy(new TableCommandStrategy(_))
   }
 }
 

@@ -66,7 +66,9 @@ object TableMetadata {
   def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
     val field = StructField(column.string("name"), CatalystSqlParser.parseDataType(column.string("type")))
     val commented = column.stringOption("comment").fold(field)(field.withComment)
-    column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
+    val defaulted = column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
+    // What Spark's readers show of files that are older than the column.
+    column.stringOption("existing_default").fold(defaulted)(defaulted.withExistenceDefaultValue)
   })
 
   def columnJson(field: StructField): JsonNode = {

@@ -1,24 +1,20 @@
 package org.apache.spark.sql.catalogext
 
-import java.util.Locale
-
 import scala.jdk.CollectionConverters._
 
-import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableCatalog, TableChange, TableInfo,
-  TableWritePrivilege}
-import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
+import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableChange, TableInfo, TableWritePrivilege}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
 /** Spark's table operations as calls of the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
+  private val definitions = new TableDefinitions(catalogName)
 
   def list(namespace: Array[String]): Array[Identifier] = {
     if (namespace.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
@@ -114,7 +110,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     val request = definition(ident, info)
     if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
     val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
-    val (columns, keys) = split(ident, info.schema(), info.partitions().toSeq)
+    val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
     val schema = StructType(info.schema().map { field =>
       if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
     })
@@ -127,50 +123,44 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
   }
 
-  /** The fields of `tables/create`. */
-  private def definition(ident: Identifier, info: TableInfo): ObjectNode = {
-    val properties = info.properties().asScala.toMap
-    val (columns, keys) = split(ident, info.schema(), info.partitions().toSeq)
-    val location = properties.get(TableCatalog.PROP_LOCATION)
-    val (options, plain) = properties
-      .filterNot { case (key, _) => TableOperations.Reserved.contains(key) }
-      .partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
-    val request = named(ident)
-    request.setAll[JsonNode](java.util.Map.of(
-      "table_type", text(if (location.isDefined) "EXTERNAL" else "MANAGED"),
-      "format", text(format(properties)),
-      "location", text(location),
-      "columns", arr(columns.map(TableMetadata.columnJson)),
-      "partition_columns", arr(keys.map(TableMetadata.columnJson)),
-      "options", map(options.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }),
-      // Spark gives every option twice, once without the prefix.
-      "properties", map(plain -- options.keys.map(_.stripPrefix(TableCatalog.OPTION_PREFIX))),
-      "comment", text(properties.get(TableCatalog.PROP_COMMENT))))
-    request
+  /** CREATE TABLE ... LIKE. */
+  def createLike(ident: Identifier, info: TableInfo, source: Table): CatalogExtTable = {
+    named(ident)
+    table(TableMetadata.fromJson(
+      translating(ident)(client.call("tables/create", definitions.like(ident, info, source)))))
   }
 
-  /** USING, otherwise STORED AS, otherwise Spark's default. */
-  private def format(properties: Map[String, String]): String =
-    properties.get(TableCatalog.PROP_PROVIDER)
-      .orElse(properties.get(TableOperations.StoredAs))
-      .getOrElse(SQLConf.get.defaultDataSourceName)
-      .toLowerCase(Locale.ROOT)
+  private def definition(ident: Identifier, info: TableInfo): ObjectNode = {
+    named(ident)
+    definitions.request(ident, info)
+  }
 
-  /** Properties only; every other change is refused before anything is sent. */
   def alter(ident: Identifier, changes: Seq[TableChange]): CatalogExtTable = {
     refuseMetadataTable(ident)
-    changes.foreach {
-      case change: TableChange.SetProperty if change.property() == TableCatalog.PROP_LOCATION =>
-        throw unsupportedChange(ident, "ALTER TABLE ... SET LOCATION")
-      case _: TableChange.SetProperty | _: TableChange.RemoveProperty =>
-      case other => throw unsupportedChange(ident, s"ALTER TABLE with ${other.getClass.getSimpleName}")
-    }
-    val request = named(ident)
-    request.set[JsonNode]("set",
-      map(changes.collect { case change: TableChange.SetProperty => change.property() -> change.value() }))
-    request.set[JsonNode]("remove",
-      arr(changes.collect { case change: TableChange.RemoveProperty => text(change.property()) }))
+    val request = TableAlterations.addTo(named(ident), changes, () => metadata(ident))
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request))))
+  }
+
+  /** RENAME TO: a name without a namespace means that of the table, and the catalog's name may stand in front. */
+  def rename(from: Identifier, to: Identifier): Unit = {
+    refuseMetadataTable(from)
+    val request = named(from)
+    val namespace = to.namespace().toSeq match {
+      case Seq() => from.namespace().head
+      case Seq(name) => name
+      case Seq(catalog, name) if catalog == catalogName => name
+      case _ => throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
+        s"Table $catalogName.$from cannot be renamed to ${to.namespace().mkString(".")}.${to.name()}: a name is " +
+          "table, namespace.table, or those with the catalog's own name in front.")
+    }
+    request.put("to_namespace", namespace)
+    request.put("to_name", to.name())
+    ServiceException.translatingTo {
+      case e if e.is("TABLE_NOT_FOUND") => new NoSuchTableException(from)
+      case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(Array(namespace))
+      case e if e.is("TABLE_ALREADY_EXISTS") =>
+        new TableAlreadyExistsException(Identifier.of(Array(namespace), to.name()))
+    }(client.call("tables/rename", request))
   }
 
   def drop(ident: Identifier, purge: Boolean): Boolean = {
@@ -186,18 +176,6 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   private def table(metadata: TableMetadata): CatalogExtTable =
     new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
 
-  private def split(ident: Identifier, schema: StructType, transforms: Seq[Transform]): (StructType, StructType) = {
-    val keys = transforms.map {
-      case IdentityTransform(reference) if reference.fieldNames().length == 1 => reference.fieldNames().head
-      case other => throw ConnectorErrors.notSupported(
-        s"PARTITIONED BY (${other.describe()}) of table $ident: a partition column is a column, never an expression " +
-          "of one.")
-    }
-    val resolver = SQLConf.get.resolver
-    val found = keys.map(key => schema.find(field => resolver(field.name, key)).get)
-    (StructType(schema.filterNot(found.contains)), StructType(found))
-  }
-
   private def named(ident: Identifier) =
     if (ident.namespace().length != 1) throw new NoSuchTableException(ident)
     else obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
@@ -207,16 +185,4 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
     case e if e.is("TABLE_ALREADY_EXISTS") => new TableAlreadyExistsException(ident)
   }(body)
-
-  private def unsupportedChange(ident: Identifier, what: String): Throwable = ConnectorErrors.notSupported(
-    s"This version of catalog-ext has no $what (table $catalogName.$ident): only SET and UNSET TBLPROPERTIES.")
-}
-
-object TableOperations {
-  private val StoredAs = "hive.stored-as"
-
-  /** Properties with which Spark says what the contract has fields for. */
-  private val Reserved = Set(
-    TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
-    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, StoredAs)
 }

@@ -66,7 +66,7 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
 
   /** The options of the format's writer: the table's, and those of the write over them. */
   def forFormat: Map[String, String] = {
-    val codecs = FormatProperties.flatMap(key => Option(properties.get(key)).map(key -> _)).toMap
+    val codecs = FormatProperties.flatMap(key => Option(properties.get(key)).map(key -> codec(_))).toMap
     val merged = new java.util.HashMap[String, String]((codecs ++ table.options.map { case (key, value) =>
       key.toLowerCase(Locale.ROOT) -> value
     }).asJava)
@@ -78,6 +78,9 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
     }
     merged.asScala.toMap
   }
+
+  /** Doris' word for no compression is Spark's none. */
+  private def codec(name: String): String = if (name.trim.equalsIgnoreCase("plain")) "none" else name.trim
 
   /** As `setting`, of Hive's own names, which a session sets as they are. */
   private def plain(key: String): Option[String] =
@@ -134,6 +137,6 @@ object WriteSettings {
   /** Settings that the service reads; a session may give them as `spark.sql.catalog.<name>.<key>`. */
   private val ServiceSettings = Seq("transaction.lease", "staging-dir", "hive_staging_dir", "overwrite-mode")
 
-  /** Table properties that Hive has for what Spark takes as options. */
-  private val FormatProperties = Seq("parquet.compression", "orc.compress")
+  /** Table properties that Hive and Doris have for what Spark takes as options. */
+  private val FormatProperties = Seq("parquet.compression", "orc.compress", "compression")
 }
