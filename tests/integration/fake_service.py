@@ -37,6 +37,10 @@ REPORT_SCHEMA = pa.schema([
     ("action", pa.utf8()), ("partition", pa.utf8()), ("path", pa.utf8()), ("files", pa.int64()),
     ("bytes", pa.int64()), ("reason", pa.utf8()),
 ])  # fmt: skip
+PARTITION_COMMANDS = {f"partitions/{command}" for command in ("add", "drop", "rename", "relocate", "exchange")} | {
+    "statistics/put"
+}
+"""They are remembered and change nothing here."""
 ARROW = "application/vnd.apache.arrow.stream"
 
 
@@ -193,6 +197,8 @@ class FakeService:
             return fault()
         if operation in ("writes/heartbeat", "writes/stage", "writes/commit", "writes/abort"):
             return getattr(self.writes, operation.partition("/")[2])(**body)
+        if operation in PARTITION_COMMANDS:
+            return {"table_id": body["table_id"], "version": body["version"] + 1}
         handler = getattr(self, "_" + operation.replace("/", "_"), None)
         if handler is None:
             raise Refusal(404, "NOT_FOUND", f"no operation {operation}")

@@ -241,18 +241,20 @@ class TestPartitions:
         service.prune = True
 
     def test_show_of_an_unknown_key(self, spark: SparkSession, service: FakeService) -> None:
-        assert condition(spark, "SHOW PARTITIONS lake.sales.trips PARTITION (nothing = 1)") == "PARTITIONS_NOT_FOUND"
+        assert condition(spark, "SHOW PARTITIONS lake.sales.trips PARTITION (nothing = 1)") == (
+            "CATALOG_EXT_PARTITION_KEY_UNKNOWN"
+        )
 
     def test_describe_one(self, spark: SparkSession, service: FakeService) -> None:
         described = rows(spark, "DESCRIBE EXTENDED lake.sales.trips PARTITION (k = 2, r = 'x')")
         details = {row[0]: row[1] for row in described}
         assert details["Partition Values"] == "[k=2, r=x]"
-        assert details["files"] == "1"
+        assert details["Files"] == "1"
         assert any(row[1].endswith("/k=2/r=x") for row in described)
         (shown,) = rows(spark, "SHOW TABLE EXTENDED IN lake.sales LIKE 'trips' PARTITION (k = 2, r = 'x')")
-        assert "files: 1" in shown[3]
+        assert "Files: 1" in shown[3]
         missing = "DESCRIBE lake.sales.trips PARTITION (k = 3, r = 'x')"
-        assert condition(spark, missing) == "PARTITIONS_NOT_FOUND"
+        assert condition(spark, missing) == "CATALOG_EXT_PARTITION_NOT_FOUND"
 
 
 class TestRepair:

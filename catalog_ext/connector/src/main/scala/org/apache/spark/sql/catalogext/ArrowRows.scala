@@ -31,15 +31,22 @@ object ArrowRows {
    * Raises IOException when the stream ends without Arrow's end-of-stream marker: the Arrow reader itself takes a
    * cut-off stream for a complete one.
    */
-  def foreachBatch(input: InputStream)(consume: VectorSchemaRoot => Unit): Unit = {
+  def foreachBatch(input: InputStream)(consume: VectorSchemaRoot => Unit): Unit = foreachBatchWhile(input) { batch =>
+    consume(batch)
+    true
+  }
+
+  /** The same, and no further once `consume` says false. */
+  def foreachBatchWhile(input: InputStream)(consume: VectorSchemaRoot => Boolean): Unit = {
     val tail = new TailInputStream(input)
     val allocator = ArrowUtils.rootAllocator.newChildAllocator("catalog-ext answer", 0, Long.MaxValue)
     try {
       val reader = new ArrowStreamReader(tail, allocator)
       try {
         val root = reader.getVectorSchemaRoot
-        while (reader.loadNextBatch()) consume(root)
-        if (!tail.endsWithEndOfStream) throw new IOException("the Arrow stream has no end-of-stream marker")
+        var wanted = true
+        while (wanted && reader.loadNextBatch()) wanted = consume(root)
+        if (wanted && !tail.endsWithEndOfStream) throw new IOException("the Arrow stream has no end-of-stream marker")
       } finally reader.close(false)
     } finally allocator.close()
   }

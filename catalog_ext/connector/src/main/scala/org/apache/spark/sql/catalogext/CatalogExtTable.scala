@@ -103,23 +103,40 @@ class CatalogExtTable(
   override def loadPartitionMetadata(ident: InternalRow): util.Map[String, String] =
     partitions.describe(ident).asJava
 
+  def partitionsOf(names: Seq[String], ident: InternalRow): Seq[ListedPartition] = partitions.matching(names, ident)
+
   /** The partitions' names as they are on the store, in the order of their typed values. */
   def partitionNames(names: Seq[String], ident: InternalRow): Seq[String] =
     partitions.matching(names, ident).map(_.name)
 
+  /** The partitions that the filters leave, in the order of their typed values. */
+  def listedPartitions(filters: Seq[Expression], limit: Option[Int]): Seq[ListedPartition] =
+    partitions.list(filters, limit)
+
+  // What Spark calls without our planner strategy. It has looked for the partitions before, so that IF EXISTS and
+  // IF NOT EXISTS are settled.
   override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
-    throw noPartitionDdl("ADD PARTITION")
-  override def dropPartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("DROP PARTITION")
-  override def purgePartitions(idents: Array[InternalRow]): Boolean = throw noPartitionDdl("DROP PARTITION ... PURGE")
+    requests.add(idents.toSeq.map(spec).zip(properties.map(p => Option(p.get("location")))), ifNotExists = false)
+  override def dropPartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = false)
+  override def purgePartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = true)
   override def truncatePartition(ident: InternalRow): Boolean = deletion.truncate(partitionSchema().fieldNames, ident)
   override def truncatePartitions(idents: Array[InternalRow]): Boolean = deletion.truncate(idents)
-  override def renamePartition(from: InternalRow, to: InternalRow): Boolean = throw noPartitionDdl("RENAME PARTITION")
+  override def renamePartition(from: InternalRow, to: InternalRow): Boolean = {
+    requests.rename(spec(from), spec(to))
+    true
+  }
   override def replacePartitionMetadata(ident: InternalRow, properties: util.Map[String, String]): Unit =
-    throw noPartitionDdl("partition properties")
+    throw ConnectorErrors.notSupported(s"Partitions of catalog-ext have no properties of their own (table ${name()}).")
 
-  private def noPartitionDdl(command: String): Throwable = ConnectorErrors.notSupported(
-    s"This version of catalog-ext has no $command (table ${name()}). Change the directories on the store, then run " +
-      s"CALL $catalogName.system.repair_partitions(table => '${metadata.qualifiedName}', mode => 'sync').")
+  private def requests = new PartitionRequests(this)
+  private def spec(ident: InternalRow) = new PartitionSpecs(metadata).json(partitionSchema().fieldNames.toSeq, ident)
+
+  private def dropRows(idents: Array[InternalRow], purge: Boolean): Boolean = {
+    val specs = new PartitionSpecs(metadata)
+    requests.drop(
+      idents.toSeq.map(specs.predicateOf(partitionSchema().fieldNames.toSeq, _)), ifExists = false, purge)
+    true
+  }
 
   // An equal table at an equal version reads the same: cached plans are found by this.
   override def equals(other: Any): Boolean = other match {

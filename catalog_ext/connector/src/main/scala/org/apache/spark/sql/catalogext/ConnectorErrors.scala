@@ -92,6 +92,27 @@ object ConnectorErrors {
    * Remedy: Add such a predicate, or set `hive.strict.checks.no.partition.filter` to false.
    */
   val PartitionPredicateRequired: String = s"${Prefix}_PARTITION_PREDICATE_REQUIRED"
+  val PartitionNotFound: String = s"${Prefix}_PARTITION_NOT_FOUND"
+  /**
+   * A PARTITION clause names a column that is no partition column of the table.
+   * Remedy: Name the partition columns that the message lists.
+   */
+  val PartitionKeyUnknown: String = s"${Prefix}_PARTITION_KEY_UNKNOWN"
+  /**
+   * A PARTITION clause of a statement about one partition leaves out partition columns.
+   * Remedy: Give each of them a value.
+   */
+  val PartitionKeyMissing: String = s"${Prefix}_PARTITION_KEY_MISSING"
+  /**
+   * A PARTITION clause gives a partition column two values.
+   * Remedy: Give one, or two clauses.
+   */
+  val PartitionKeyDoubled: String = s"${Prefix}_PARTITION_KEY_DOUBLED"
+  /**
+   * A statement about partitions names a table that has none.
+   * Remedy: Leave out the PARTITION clause.
+   */
+  val NotPartitioned: String = s"${Prefix}_NOT_PARTITIONED"
 
   def analysis(
       code: String,

@@ -30,7 +30,7 @@ class PartitionDeletion(client: ServiceClient, table: TableMetadata, partitions:
   def truncate(names: Seq[String], values: InternalRow): Boolean = {
     refuseExternal("TRUNCATE TABLE ... PARTITION")
     if (partitions.matching(names, values).isEmpty) throw ConnectorErrors.analysis(
-      "CATALOG_EXT_PARTITION_NOT_FOUND",
+      ConnectorErrors.PartitionNotFound,
       s"Table ${table.qualifiedName} has no partition of that specification; SHOW PARTITIONS lists them.",
       Map("table" -> table.qualifiedName))
     send("truncate", exactly(PartitionFilter.equalities(partitions.schema, names, values)))

@@ -5,9 +5,12 @@ import scala.collection.mutable.ArrayBuffer
 import org.antlr.v4.runtime.{CharStream, CharStreams, Token}
 import org.antlr.v4.runtime.misc.Interval
 
-import org.apache.spark.sql.catalyst.expressions.Expression
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Cast, Descending, Expression, Literal, NullsFirst, NullsLast,
+  SortOrder}
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface, SqlBaseLexer}
-import org.apache.spark.sql.catalyst.trees.Origin
+import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StringType
 
 /**
  * Walks over the tokens of a statement, as Spark's own lexer makes them.
@@ -26,6 +29,7 @@ class StatementCursor(
   private val tokens: IndexedSeq[Token] = StatementCursor.tokens(text)
   private var position = 0
   private var subject: Option[Seq[String]] = None
+  private var nameOrigin = Origin()
 
   /** The table that the statement is about, once it is known to be one of ours. */
   def name: Option[Seq[String]] = subject
@@ -62,10 +66,14 @@ class StatementCursor(
   /** A name of one or several parts; None, and nothing is taken, where none is next. */
   def takeName(): Option[Seq[String]] = Option.when(isIdentifier(current)) {
     val first = position
+    nameOrigin = originOf(current)
     position += 1
     while (current.getText == "." && isIdentifier(at(position + 1))) position += 2
     parsed(first, parser.parseMultipartIdentifier)
   }
+
+  /** Runs `body` so that what it makes of the last name has that name's place. */
+  def placed[T](body: => T): T = CurrentOrigin.withOrigin(nameOrigin)(body)
 
   def expectName(what: String): Seq[String] = takeName().getOrElse(fail(what))
 
@@ -82,6 +90,31 @@ class StatementCursor(
     skipTo(ends)
     if (position == first) fail(what)
     parsed(first, parser.parseExpression)
+  }
+
+  /** The text of a constant, as Spark has it in PARTITION clauses; null for NULL. */
+  def expectConstant(what: String, ends: String*): String = {
+    val first = position
+    val expression = expectExpression(what, ends: _*)
+    if (!expression.resolved || !expression.foldable) failAt(at(first), s": expected $what")
+    val value = expression.eval()
+    if (value == null) null
+    else Cast(Literal(value, expression.dataType), StringType, Some(SQLConf.get.sessionLocalTimeZone)).eval().toString
+  }
+
+  /** A list of `expression [ASC | DESC] [NULLS FIRST | LAST]`. */
+  def expectOrder(what: String, ends: String*): Seq[SortOrder] = {
+    val items = ArrayBuffer.empty[SortOrder]
+    do {
+      val expression = expectExpression(what, ends ++ Seq(",", "ASC", "DESC", "NULLS"): _*)
+      val direction = if (take("DESC")) Descending else { take("ASC"); Ascending }
+      val nulls =
+        if (take("NULLS", "FIRST")) NullsFirst
+        else if (take("NULLS", "LAST")) NullsLast
+        else direction.defaultNullOrdering
+      items += SortOrder(expression, direction, nulls, Nil)
+    } while (take(","))
+    items.toSeq
   }
 
   /** The text up to one of `ends`, outside of parentheses; it may be empty. */
@@ -101,9 +134,6 @@ class StatementCursor(
       position += 1
       parsed(position - 1, parser.parseExpression).eval().toString
     }
-
-  /** The place of the current token, for errors that are found later. */
-  def origin: Origin = originOf(current)
 
   private def skipTo(ends: Seq[String]): Unit = {
     var depth = 0
@@ -159,18 +189,18 @@ class StatementCursor(
   private def source(from: Int, to: Int): String =
     if (to < from) "" else tokens.head.getInputStream.getText(Interval.of(from, to))
 
-  /** What `parse` makes of the tokens from `first`; its error is moved to where the slice lies in the statement. */
-  private def parsed[T](first: Int, parse: String => T): T =
-    try parse(slice(first)) catch {
-      case e: ParseException =>
-        val start = at(first)
-        val line = e.start.line.getOrElse(1)
-        val column = e.start.startPosition.getOrElse(0)
-        throw new ParseException(Some(text), Origin(
-          line = Some(start.getLine + line - 1),
-          startPosition = Some(if (line == 1) start.getCharPositionInLine + column else column),
-          sqlText = Some(text)), e.getCondition, StatementCursor.parameters(e))
+  /**
+   * What `parse` makes of the tokens from `first`. It gets them where they are in the statement, behind blanks, so that
+   * what it and the analyzer say of places is right.
+   */
+  private def parsed[T](first: Int, parse: String => T): T = {
+    val before = source(0, at(first).getStartIndex - 1).map(c => if (c == '\n') c else ' ')
+    val placed = before + slice(first)
+    try parse(placed) catch {
+      case e: ParseException => throw new ParseException(
+        Some(text), e.start.copy(sqlText = Some(text)), e.getCondition, StatementCursor.parameters(e))
     }
+  }
 
   private def failAt(token: Token, hint: String): Nothing = {
     val shown = if (token.getType == Token.EOF) "end of input" else s"'${token.getText}'"

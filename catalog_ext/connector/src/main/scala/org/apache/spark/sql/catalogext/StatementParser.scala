@@ -7,6 +7,8 @@ import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParame
   ParseException, ParserInterface, PositionalParameterContext, SqlStatementSplitResult, TemporalIdentifier}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
+import org.apache.spark.sql.execution.{CodegenMode, CostMode, ExplainMode, ExtendedMode, FormattedMode, SimpleMode}
+import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.VariableSubstitution
 import org.apache.spark.sql.types.{DataType, StructType}
 
@@ -21,7 +23,10 @@ trait StatementSyntax {
 
 object StatementSyntax {
   /** Every kind, in the order in which they are tried. */
-  val All: Seq[StatementSyntax] = Seq()
+  val All: Seq[StatementSyntax] = Seq(
+    AlterPartitions,
+    ShowSomePartitions,
+  )
 }
 
 /**
@@ -52,13 +57,21 @@ class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes
 
   private def attempt(syntax: StatementSyntax, cursor: StatementCursor): Option[LogicalPlan] = {
     cursor.restart()
-    try syntax.parse(cursor).map { plan =>
-      cursor.expectEnd()
-      plan
+    try {
+      val mode = explained(cursor)
+      syntax.parse(cursor).map { plan =>
+        cursor.expectEnd()
+        mode.fold(plan)(ExplainCommand(plan, _))
+      }
     } catch {
       case _: ParseException if !cursor.name.exists(isOurs) => None
     }
   }.filter(_ => cursor.name.forall(isOurs))
+
+  private def explained(cursor: StatementCursor): Option[ExplainMode] = Option.when(cursor.take("EXPLAIN")) {
+    val modes = Seq(ExtendedMode, CodegenMode, CostMode, FormattedMode)
+    modes.find(mode => cursor.take(mode.name)).getOrElse(SimpleMode)
+  }
 
   private def isOurs(name: Seq[String]): Boolean = name match {
     case CatalogAndIdentifier(_: CatalogBase, _) => true

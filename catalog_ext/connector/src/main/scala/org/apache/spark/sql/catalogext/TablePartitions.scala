@@ -6,6 +6,7 @@ import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
@@ -29,19 +30,25 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
   })
 
   /** Those whose `names` have the values of `ident`, in the order of the typed values, NULL first. */
-  def matching(names: Seq[String], ident: InternalRow): Seq[ListedPartition] = {
-    val filters = PartitionFilter.equalities(schema, names, ident)
+  def matching(names: Seq[String], ident: InternalRow): Seq[ListedPartition] =
+    list(PartitionFilter.equalities(schema, names, ident), None)
+
+  /** Those that the filters leave, in that order; with a limit, the listing is read no further than that needs. */
+  def list(filters: Seq[Expression], limit: Option[Int]): Seq[ListedPartition] = {
     val columns = schema.fieldNames.map(name => name -> name).toMap
     val predicate = new PredicateTranslator(columns, java.time.ZoneId.of(zone)).translate(filters)
     val request = obj(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null))
     val rows = ArrayBuffer.empty[ListedPartition]
     val values = new PartitionValues(schema, zone)
-    ServiceException.translating {
-      client.stream("partitions/list", request)(input => ArrowRows.foreachBatch(input)(rows ++= read(_, values)))
-    }
     val filter = new PartitionFilter(schema, filters)
-    rows.filter(partition => filter.matches(partition.values)).toSeq
+    ServiceException.translating {
+      client.stream("partitions/list", request)(input => ArrowRows.foreachBatchWhile(input) { batch =>
+        rows ++= read(batch, values).filter(partition => filter.matches(partition.values))
+        limit.forall(rows.length < _)
+      })
+    }
+    limit.fold(rows)(rows.take).toSeq
   }
 
   /** What DESCRIBE PARTITION shows. Directories of equal values (`k=1`, `k=01`) are shown as one partition. */
