@@ -14,6 +14,7 @@ from catalog_ext.adoption import adopt_table
 from catalog_ext.following import Following
 from catalog_ext.metastore_link import MetastoreLink
 from catalog_ext.partition_commands import PartitionCommands
+from catalog_ext.partition_maintenance import PartitionMaintenance
 from catalog_ext.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.registration import (
     Registration,
@@ -486,6 +487,11 @@ class Catalog:
     def partition_commands(self) -> PartitionCommands:
         """ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions."""
         return PartitionCommands(self)
+
+    @cached_property
+    def partition_maintenance(self) -> PartitionMaintenance:
+        """Dropping partitions by a condition or by age, and changing partition columns."""
+        return PartitionMaintenance(self)
 
     @cached_property
     def statistics(self) -> StatisticsKeeper:

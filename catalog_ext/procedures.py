@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext import view_procedures
+from catalog_ext import partition_procedures, view_procedures
 from catalog_ext.repair import report as repair_report
 from metastore.errors import InvalidInputError, ProcedureNotFoundError
 
@@ -226,6 +226,40 @@ PROCEDURES: Sequence[Procedure] = (
         ),
         repair_report.SCHEMA,
         _repair,
+    ),
+    Procedure(
+        "drop_partitions",
+        "Drops the partitions that a condition is true for; a managed table's data is deleted",
+        (
+            _TABLE,
+            Parameter("where", "string", "a condition on partition columns", required=True),
+            Parameter("purge", "boolean", "delete a managed table's data outside its directory too", default=False),
+            _DRY_RUN,
+        ),
+        repair_report.SCHEMA,
+        partition_procedures.drop_partitions,
+    ),
+    Procedure(
+        "expire_partitions",
+        "Drops the partitions whose time, by their values, is longer ago than the retention",
+        (
+            _TABLE,
+            Parameter("retention", "string", "a duration such as 30d; partition.retention.period if left out"),
+            _DRY_RUN,
+        ),
+        repair_report.SCHEMA,
+        partition_procedures.expire_partitions,
+    ),
+    Procedure(
+        "set_partition_columns",
+        "Changes how a table's partition columns appear, and their types",
+        (
+            _TABLE,
+            Parameter("mode", "string", "declared or virtual; as it is if left out"),
+            Parameter("types", _MAP, "new types by partition column; as they are if left out"),
+        ),
+        partition_procedures.COLUMNS_SCHEMA,
+        partition_procedures.set_partition_columns,
     ),
     Procedure(
         "recover",

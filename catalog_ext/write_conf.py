@@ -20,6 +20,7 @@ from catalog_ext.setting import (
     text_value,
     word,
 )
+from metastore.partition_expiry import RETENTION
 from metastore.transactions.partition_commit import (
     PolicyKind,
     Trigger,
@@ -71,6 +72,14 @@ VACUUM_RETENTION: Setting[float] = Setting(
     "a duration: `0s`, `12h`, `7d`; a bare number is seconds",
     duration,
     (Scope.TABLE, Scope.ENVIRONMENT),
+)
+PARTITION_RETENTION: Setting[float] = Setting(
+    RETENTION,
+    None,
+    "Age, by their values, from which `expire_partitions` drops partitions, and repair registers none again.",
+    "a duration: `12h`, `7d`; a bare number is seconds",
+    duration,
+    (Scope.TABLE,),
 )
 STAGING_DIR: Setting[str] = Setting(
     "staging-dir",
@@ -236,6 +245,7 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     COMMIT_UNKNOWN_TIMEOUT,
     COMMIT_THREADS,
     VACUUM_RETENTION,
+    PARTITION_RETENTION,
     STAGING_DIR,
     OVERWRITE_MODE,
     HIVE_COMPATIBLE,

@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from metastore.errors import InvalidPredicateError
 from metastore.predicates import And, Comparison, Constant, In, IsNull, Match, Not, Operator, Or, Predicate, StringMatch
+from metastore.values import value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from metastore.predicates import Key
+    from metastore.values import Value
 
 _MAX_DEPTH = 200
 
@@ -52,6 +59,33 @@ def _literal(value: object, node: Mapping[Any, Any]) -> str | None:
     if value is None or isinstance(value, str):
         return value
     raise _malformed(node)
+
+
+def predicate_to_json(predicate: Predicate, keys: Sequence[Key]) -> dict[str, Any]:
+    """The JSON object of a predicate that is bound to these partition columns."""
+    types = {key.name: key.type for key in keys}
+
+    def text(column: str, value: Value) -> str | None:
+        return None if value is None else value_text(value, types[column])
+
+    match predicate:
+        case Constant(value):
+            return {"op": "true" if value else "false"}
+        case And(args) | Or(args) if not args:
+            return {"op": "true" if isinstance(predicate, And) else "false"}
+        case And(args) | Or(args):
+            op = "and" if isinstance(predicate, And) else "or"
+            return {"op": op, "args": [predicate_to_json(arg, keys) for arg in args]}
+        case Not(arg):
+            return {"op": "not", "arg": predicate_to_json(arg, keys)}
+        case IsNull(column):
+            return {"op": "is_null", "column": column}
+        case In(column, values):
+            return {"op": "in", "column": column, "values": [text(column, value) for value in values]}
+        case StringMatch(kind, column, pattern):
+            return {"op": str(kind), "column": column, "value": pattern}
+        case Comparison(operator, column, value):
+            return {"op": str(operator), "column": column, "value": text(column, value)}
 
 
 def _malformed(node: object) -> InvalidPredicateError:

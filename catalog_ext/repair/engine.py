@@ -12,6 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.repair.difference import Difference, Proposed
+from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.layout import Layout
 from catalog_ext.repair.observe import (
     Progress,
@@ -25,6 +26,7 @@ from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.unfinished import UnfinishedWrites
 from metastore.changes import AddPartition, ReplaceFiles
 from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
+from metastore.index.clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -155,6 +157,7 @@ class Repair:
                 observer.observe(selective=predicate is not None)
                 registered.result()
         report_elsewhere(spool)
+        leave_out_expired(spool, self._table, now_ms())
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, spool)
         unfinished.leave_out()

@@ -40,8 +40,8 @@ class Operations:
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        # A table's keys never change under its id, so what `tables/load` saw spares `tables/plan` a query.
-        self._tables: OrderedDict[int, Table] = OrderedDict()
+        # A table's keys never change under its id at one version: what `tables/load` saw spares `tables/plan` a query.
+        self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
         self.handlers: Mapping[str, Callable[[Request], Answer]] = {
             "ping": self._ping,
@@ -158,8 +158,9 @@ class Operations:
 
     def _loaded(self, table: Table) -> Answer:
         with self._lock:
-            self._tables[table.table_id] = table
-            self._tables.move_to_end(table.table_id)
+            key = (table.table_id, table.version)
+            self._tables[key] = table
+            self._tables.move_to_end(key)
             while len(self._tables) > _REMEMBERED_TABLES:
                 self._tables.popitem(last=False)
         return table_json(table)
@@ -168,7 +169,7 @@ class Operations:
         table_id, pinned, condition = request.integer("table_id"), request.integer("version"), request.any("predicate")
         request.finish()
         with self._lock:
-            table = self._tables.get(table_id)
+            table = self._tables.get((table_id, pinned))
         if table is None:
             table = self._catalog.index.load_table_by_id(table_id)
             if table.definition.table_type is not TableType.VIEW:  # whose keys may change

@@ -13,7 +13,7 @@ from metastore.errors import (
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from metastore.hive.conversion import rebuilt, user_parameters
+from metastore.hive.conversion import rebuilt, retyped, user_parameters
 from metastore.hive.locations import same_location
 from metastore.hive.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
 from metastore.hive.payloads import Message, read_definition, unreadable
@@ -41,6 +41,8 @@ def alter_table(metastore: HiveMetastore, message: Message) -> None:
     definition = read_definition(message)
     found = metastore.get_table(definition.identifier.namespace, definition.identifier.name)
     wanted = rebuilt(found, definition) if message.payload.get("rebuild") else found
+    if message.payload.get("retype"):
+        wanted = retyped(found, definition)
     removed = frozenset(message.payload.get("removed", ()))
     parameters = {k: v for k, v in wanted.parameters.items() if k not in removed}
     # Spark's statistics in the index may be older than what the metastore's readers find.

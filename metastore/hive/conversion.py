@@ -140,6 +140,17 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
     )
 
 
+def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
+    """The metastore's table with the partition columns' types of an altered definition.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold the altered table.
+    """
+    return replace(
+        rebuilt(found, definition), columns=found.columns, partition_columns=to_hive(definition).partition_columns
+    )
+
+
 def hive_column(column: Column, type_text: str) -> Column:
     """The column as the metastore gets it."""
     comment = None if column.comment is None else column.comment[:_MAX_COLUMN_COMMENT]

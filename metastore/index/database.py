@@ -22,6 +22,7 @@ from metastore.index import (
     reader,
     repairs,
     reservations,
+    retyping,
     statistics,
     transactions,
     versions,
@@ -288,6 +289,13 @@ class Index:
     def tell_statistics(self, table: Table, predicate: Predicate | None) -> int:
         """Queues for the metastore what is known of the partitions that a bound predicate leaves; the messages."""
         return file_statistics.tell(self._database, table, predicate)
+
+    def retype_keys(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
+        """The table with other types of partition columns, at a version that is the oldest then.
+
+        ``InvalidValueError`` when values do not fit; ``ConflictError`` when somebody is writing.
+        """
+        return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
     def begin_transaction(self, transaction: Transaction) -> None:
         """Writes the row of a new transaction."""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from metastore.transactions.model import WritePlan
 
 
-def inside(table: Table, place: str) -> bool:
+def lies_inside(table: Table, place: str) -> bool:
     """Whether a partition's directory, given by its URI, is in the table's."""
     return place.startswith(f"{table.definition.location}/")
 
@@ -19,12 +19,12 @@ def inside(table: Table, place: str) -> bool:
 def deletes(plan: WritePlan, table: Table, place: str) -> bool:
     """Whether a ``DROP`` deletes the data of a partition that lies there."""
     scope = plan.command["deletes"]
-    return scope == "all" or (scope == "inside" and inside(table, place))
+    return scope == "all" or (scope == "inside" and lies_inside(table, place))
 
 
 def travels(source: Table, place: str) -> bool:
     """Whether an ``EXCHANGE`` moves the files of a partition there: those in the source's directory, as in Hive."""
-    return inside(source, place)
+    return lies_inside(source, place)
 
 
 def already_exists(table: Table, name: str, known_as: str) -> PartitionAlreadyExistsError:

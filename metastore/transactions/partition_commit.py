@@ -129,7 +129,7 @@ class PartitionCommit:
             raise _refused(POLICY_KIND, PolicyKind.CUSTOM, f"name the callable in {POLICY_CLASS!r}")
         if self.trigger is Trigger.PARTITION_TIME:
             known = {key.lower() for key in self.keys}
-            names = [braced or plain for braced, plain in _VARIABLE.findall(self.pattern)]
+            names = self.variables()
             if not names or any(name.lower() not in known for name in names):
                 raise _refused(
                     TIME_PATTERN,
@@ -137,6 +137,10 @@ class PartitionCommit:
                     f"give a text with partition columns in it, such as '${self.keys[0]} 00:00:00'; "
                     f"the partition columns are {', '.join(self.keys)}",
                 )
+
+    def variables(self) -> list[str]:
+        """The partition columns that the pattern names."""
+        return [braced or plain for braced, plain in _VARIABLE.findall(self.pattern)]
 
     def partition_time_ms(self, partition: str) -> int:
         """When the partition begins, in milliseconds since the epoch.

@@ -1,0 +1,37 @@
+"""Keeps a repair from registering again what has expired: an external table's files outlive its partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from metastore.model import TableType
+from metastore.partition_expiry import Expiry
+
+if TYPE_CHECKING:
+    from catalog_ext.repair.spool import Spool
+    from metastore.model import Table
+
+_AT_ONCE = 1000
+
+
+def leave_out_expired(spool: Spool, table: Table, now_ms: int) -> None:
+    """Take unregistered partitions that have expired out of what was listed, and say so in the report.
+
+    Raises:
+        InvalidInputError: The table's retention is no duration, or its partitions have no times.
+    """
+    definition = table.definition
+    if definition.table_type is not TableType.EXTERNAL or not definition.partition_columns:
+        return
+    expiry = Expiry.of(definition)
+    if expiry is None:
+        return
+    new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
+    found = [name for (name,) in spool.rows(new) if expiry.expired(name, now_ms)]
+    for start in range(0, len(found), _AT_ONCE):
+        chunk = found[start : start + _AT_ONCE]
+        rows = [(name, name, 0, 0, f"not registered again, {expiry.reason}") for name in chunk]
+        spool.insert("skipped", rows, columns=5, ignore=True)
+        marks = ",".join("?" * len(chunk))
+        for listed in ("listed_files", "listed_partitions"):
+            spool.execute(f"DELETE FROM {listed} WHERE name IN ({marks})", tuple(chunk))

@@ -1,0 +1,152 @@
+"""Dropping partitions by a condition or by age, and other types of partition columns; the procedures that do it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog_ext.procedures import find_procedure
+from metastore import errors
+from tests.repair_cases import indexed, local_catalog, register, skipped, write
+from tests.unit.test_partition_commands import external, managed, names, state
+from tests.writes import insert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with local_catalog(tmp_path) as catalog:
+        yield catalog
+
+
+def call(catalog: Catalog, procedure: str, **arguments: object) -> list[dict[str, Any]]:
+    result = find_procedure(procedure).call(catalog, arguments)
+    return [row for batch in result.batches for row in batch.to_pylist()]
+
+
+def days_ago(*days: int) -> list[str]:
+    now = datetime.now(UTC)
+    return [(now - timedelta(days=n)).date().isoformat() for n in days]
+
+
+def test_drop_partitions_by_a_condition(catalog: Catalog, tmp_path: Path) -> None:
+    root = managed(catalog, keys={"k": "int", "r": "string"})
+    insert(catalog, "k=1/r=a", "k=2/r=a", "k=3/r=b")
+    write(tmp_path / "own", "a.csv")
+    catalog.partition_commands.add("s.t", [({"k": "4", "r": "z"}, f"file://{tmp_path}/own")])
+    where = "k >= 2 AND (r LIKE 'a%' OR r IN ('z', NULL)) AND NOT k = 9 AND r IS NOT NULL"
+    preview = call(catalog, "drop_partitions", table="s.t", where=where, dry_run=True)
+    assert [(row["action"], row["partition"], row["files"], row["reason"]) for row in preview] == [
+        ("drop", "k=2/r=a", 1, "dropped"), ("drop", "k=4/r=z", 1, "dropped; its files stay"),
+    ]  # fmt: skip
+    assert len(names(catalog)) == 4
+    assert call(catalog, "drop_partitions", table="s.t", where=where) == preview
+    assert names(catalog) == ["k=1/r=a", "k=3/r=b"]
+    assert not (root / "k=2").exists()
+    assert (tmp_path / "own" / "a.csv").exists()
+    before = state(catalog)
+    assert call(catalog, "drop_partitions", table="s.t", where="k = 77") == []
+    for where, error in (("x = 1", errors.InvalidPredicateError), ("k = 'x'", errors.InvalidValueError)):
+        with pytest.raises(error):
+            call(catalog, "drop_partitions", table="s.t", where=where)
+    with pytest.raises(errors.InvalidPartitionSpecError, match="give a condition"):
+        catalog.partition_maintenance.drop("s.t", None)
+    assert state(catalog) == before
+
+
+def test_partitions_expire_by_their_values(catalog: Catalog, tmp_path: Path) -> None:
+    old, older, young = days_ago(10, 400, 3)
+    root = external(catalog, tmp_path, keys={"r": "STRING", "ds": "DATE"})
+    default = "__HIVE_DEFAULT_PARTITION__"
+    write(root, *(f"r=x/ds={day}/a.csv" for day in (old, older, young, default)))
+    catalog.repair_partitions("s.t")
+    with pytest.raises(errors.InvalidInputError, match=r"no property 'partition\.retention\.period'"):
+        call(catalog, "expire_partitions", table="s.t")
+    with pytest.raises(errors.InvalidConfigurationError, match="'soon'"):
+        call(catalog, "expire_partitions", table="s.t", retention="soon")
+    preview = call(catalog, "expire_partitions", table="s.t", retention="7d", dry_run=True)
+    assert [row["partition"] for row in preview] == [f"r=x/ds={older}", f"r=x/ds={old}"]
+    assert "longer ago than 7d" in preview[0]["reason"]
+    assert len(names(catalog)) == 4
+    catalog.alter_table_properties("s.t", {"partition.retention.period": "30d"})
+    assert len(call(catalog, "expire_partitions", table="s.t")) == 1
+    assert names(catalog) == [f"r=x/ds={default}", f"r=x/ds={old}", f"r=x/ds={young}"]
+    report = catalog.repair_partitions("s.t")
+    assert "not registered again, expired" in skipped(report)[f"r=x/ds={older}"]
+    assert len(names(catalog)) == 3
+    assert (root / f"r=x/ds={older}" / "a.csv").exists()
+    catalog.alter_table_properties("s.t", {}, ["partition.retention.period"])
+    catalog.repair_partitions("s.t")
+    assert len(names(catalog)) == 4
+
+
+def test_strings_expire_by_a_pattern_of_several_keys(catalog: Catalog) -> None:
+    (old,) = days_ago(40)
+    root = managed(catalog, keys={"y": "string", "m": "string", "d": "string"})
+    year, month, day = old.split("-")
+    today = datetime.now(UTC).date()
+    young = f"y={today.year}/m={today.month:02d}/d={today.day:02d}"
+    insert(catalog, f"y={year}/m={month}/d={day}", "y=once/m=1/d=1", "y=2020/m=13/d=1", young)
+    with pytest.raises(errors.InvalidInputError, match="have no time"):
+        call(catalog, "expire_partitions", table="s.t", retention="7d")
+    catalog.alter_table_properties("s.t", {"partition.time-extractor.timestamp-pattern": "$y-$m-$d"})
+    gone = call(catalog, "expire_partitions", table="s.t", retention="7d")
+    assert [row["partition"] for row in gone] == [f"y={year}/m={month}/d={day}"]
+    assert sorted(names(catalog)) == sorted(["y=once/m=1/d=1", "y=2020/m=13/d=1", young])
+    assert not (root / f"y={year}" / f"m={month}" / f"d={day}").exists(), "a managed table's data goes"
+
+
+def test_the_mode_of_partition_columns(catalog: Catalog, tmp_path: Path) -> None:
+    external(catalog, tmp_path)
+    (row,) = call(catalog, "set_partition_columns", table="s.t", mode="declared")
+    assert row == {"table": "s.t", "partition_columns": "k INT", "mode": "declared"}
+    with pytest.raises(errors.InvalidInputError):
+        call(catalog, "set_partition_columns", table="s.t", mode="hidden")
+    with pytest.raises(errors.InvalidInputError, match="is not said"):
+        call(catalog, "set_partition_columns", table="s.t")
+
+
+def test_other_types_of_partition_columns(catalog: Catalog, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    register(catalog, root, {"k": "STRING", "r": "STRING"})
+    write(root, *(f"k={k}/r=a/1.csv" for k in ("9", "10", "007")))
+    catalog.repair_partitions("s.t")
+    assert names(catalog) == ["k=007/r=a", "k=10/r=a", "k=9/r=a"]
+    old = catalog.load_table("s.t")
+    (row,) = call(catalog, "set_partition_columns", table="s.t", types={"K": "int"})
+    assert row["partition_columns"] == "k INT, r STRING"
+    assert names(catalog) == ["k=007/r=a", "k=9/r=a", "k=10/r=a"], "in the order of numbers"
+    assert catalog.partitions("s.t", "k < 10").num_rows == 2
+    assert catalog.partitions("s.t", {"k": "7"}).num_rows == 1
+    assert catalog.history("s.t")[0].operation == "SET PARTITION COLUMNS"
+    with pytest.raises(errors.VersionExpiredError):
+        catalog.index.list_partitions(old, None).read_all()
+    insert(catalog, "k=9/r=a")
+    catalog.partition_commands.drop("s.t", [{"op": "=", "column": "k", "value": "7"}])
+    assert sorted(indexed(catalog)) == ["k=10/r=a", "k=9/r=a"]
+    with pytest.raises(errors.ConflictError):
+        catalog.writes.delete(old.table_id, old.version, None, truncate=False)
+
+
+def test_types_that_do_not_fit_change_nothing(catalog: Catalog, tmp_path: Path) -> None:
+    root = external(catalog, tmp_path, keys={"k": "STRING"})
+    write(root, *(f"k={k}/1.csv" for k in ("1", "x", "y")))
+    catalog.repair_partitions("s.t")
+    before = state(catalog), catalog.load_table("s.t").definition
+    with pytest.raises(errors.InvalidValueError, match=r"2 of its partitions .* do not fit, such as 'k=x'"):
+        call(catalog, "set_partition_columns", table="s.t", types={"k": "int"}, mode="declared")
+    with pytest.raises(errors.InvalidPartitionSpecError, match="'q' is no partition column"):
+        call(catalog, "set_partition_columns", table="s.t", types={"q": "int"})
+    with pytest.raises(errors.InvalidTypeError):
+        call(catalog, "set_partition_columns", table="s.t", types={"k": "array<int>"})
+    assert (state(catalog), catalog.load_table("s.t").definition) == before
+    catalog.partition_commands.drop("s.t", [{"op": "in", "column": "k", "values": ["x", "y"]}])
+    call(catalog, "set_partition_columns", table="s.t", types={"k": "int"})
+    assert names(catalog) == ["k=1"], "what was dropped does not have to fit"
