@@ -13,8 +13,13 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.repair.report import ReportEntry
+    from metastore.transactions.model import WriteOutcome
 
 COLUMNS_SCHEMA = pa.schema([("table", pa.string()), ("partition_columns", pa.string()), ("mode", pa.string())])
+OUTCOME_SCHEMA = pa.schema([
+    ("operation", pa.string()), ("version", pa.int64()), ("partitions_added", pa.int64()),
+    ("partitions_changed", pa.int64()), ("files_added", pa.int64()), ("pending_deliveries", pa.int64()),
+])  # fmt: skip
 _AT_ONCE = 10_000
 
 
@@ -42,6 +47,23 @@ def set_partition_columns(catalog: Catalog, arguments: Mapping[str, Any]) -> Ite
         "table": str(table.identifier), "partition_columns": columns, "mode": str(table.definition.partition_mode),
     }  # fmt: skip
     return iter([pa.RecordBatch.from_pylist([row], schema=COLUMNS_SCHEMA)])
+
+
+def exchange_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """What the command changed in the table that got the partitions."""
+    commands = catalog.partition_commands
+    return _outcome(commands.exchange(arguments["table"], arguments["source"], [arguments["partition"]]))
+
+
+def set_partition_location(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    """What the command changed in the table."""
+    commands = catalog.partition_commands
+    return _outcome(commands.relocate(arguments["table"], arguments["partition"], arguments["location"]))
+
+
+def _outcome(outcome: WriteOutcome) -> Iterator[pa.RecordBatch]:
+    row = {name: getattr(outcome, name) for name in OUTCOME_SCHEMA.names}
+    return iter([pa.RecordBatch.from_pylist([row], schema=OUTCOME_SCHEMA)])
 
 
 def _rows(entries: Sequence[ReportEntry]) -> Iterator[pa.RecordBatch]:

@@ -126,6 +126,7 @@ _STATUS_SCHEMA = pa.schema([
 ])  # fmt: skip
 _ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
 _VIEW = Parameter("view", "string", "namespace.view", required=True)
+_SPEC = Parameter("partition", _MAP, "values by partition column; __HIVE_DEFAULT_PARTITION__ is NULL", required=True)
 _DRY_RUN = Parameter("dry_run", "boolean", "preview only", default=False)
 
 
@@ -176,6 +177,12 @@ def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Recor
 def _batches(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     while chunk := list(islice(rows, 10_000)):
         yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+
+
+def _view_partitions(
+    body: Callable[[Catalog, Mapping[str, Any]], Iterator[dict[str, Any]]],
+) -> Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]:
+    return lambda catalog, arguments: _batches(body(catalog, arguments), view_procedures.PARTITIONS_SCHEMA)
 
 
 def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -251,6 +258,20 @@ PROCEDURES: Sequence[Procedure] = (
         partition_procedures.expire_partitions,
     ),
     Procedure(
+        "exchange_partitions",
+        "Moves partitions of another table into this one, as ALTER TABLE ... EXCHANGE PARTITION does",
+        (_TABLE, Parameter("source", "string", "the table that loses them", required=True), _SPEC),
+        partition_procedures.OUTCOME_SCHEMA,
+        partition_procedures.exchange_partitions,
+    ),
+    Procedure(
+        "set_partition_location",
+        "Makes a partition's files those of another place, as ALTER TABLE ... PARTITION ... SET LOCATION does",
+        (_TABLE, _SPEC, Parameter("location", "string", "the place; relative to the table's", required=True)),
+        partition_procedures.OUTCOME_SCHEMA,
+        partition_procedures.set_partition_location,
+    ),
+    Procedure(
         "set_partition_columns",
         "Changes how a table's partition columns appear, and their types",
         (
@@ -305,10 +326,22 @@ PROCEDURES: Sequence[Procedure] = (
         "refresh_view_partitions",
         "Brings the partitions of an automatic view in step with its tables, and lists them",
         (_VIEW,),
-        view_procedures.REFRESH_SCHEMA,
-        lambda catalog, arguments: _batches(
-            view_procedures.refresh_view_partitions(catalog, arguments), view_procedures.REFRESH_SCHEMA
-        ),
+        view_procedures.PARTITIONS_SCHEMA,
+        _view_partitions(view_procedures.refresh_view_partitions),
+    ),
+    Procedure(
+        "add_view_partition",
+        "Adds a partition to a partitioned view, without dependencies, and lists what it has then",
+        (_VIEW, _SPEC),
+        view_procedures.PARTITIONS_SCHEMA,
+        _view_partitions(view_procedures.add_view_partition),
+    ),
+    Procedure(
+        "drop_view_partition",
+        "Drops the partitions of a view that a specification names, and lists what it has then",
+        (_VIEW, _SPEC),
+        view_procedures.PARTITIONS_SCHEMA,
+        _view_partitions(view_procedures.drop_view_partition),
     ),
 )
 _BY_NAME = {p.name: p for p in PROCEDURES}

@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog_ext.views import NewPartition
+
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 DEPENDENCIES_SCHEMA = pa.schema([
     ("partition", pa.string()), ("relation", pa.string()), ("relation_partition", pa.string()),
 ])  # fmt: skip
-REFRESH_SCHEMA = pa.schema([("partition", pa.string())])
+PARTITIONS_SCHEMA = pa.schema([("partition", pa.string())])
 
 
 def view_dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
@@ -26,6 +28,18 @@ def view_dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterato
                 "relation": found.dependency.relation,
                 "relation_partition": name,
             }
+
+
+def add_view_partition(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The partitions that the view has now."""
+    catalog.views.add_partitions(arguments["view"], [NewPartition(arguments["partition"])])
+    return refresh_view_partitions(catalog, arguments)
+
+
+def drop_view_partition(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """The partitions that the view has now."""
+    catalog.views.drop_partitions(arguments["view"], [arguments["partition"]])
+    return refresh_view_partitions(catalog, arguments)
 
 
 def refresh_view_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:

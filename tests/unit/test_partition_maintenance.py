@@ -150,3 +150,17 @@ def test_types_that_do_not_fit_change_nothing(catalog: Catalog, tmp_path: Path) 
     catalog.partition_commands.drop("s.t", [{"op": "in", "column": "k", "values": ["x", "y"]}])
     call(catalog, "set_partition_columns", table="s.t", types={"k": "int"})
     assert names(catalog) == ["k=1"], "what was dropped does not have to fit"
+
+
+def test_commands_that_need_no_parser_of_ours(catalog: Catalog, tmp_path: Path) -> None:
+    managed(catalog)
+    managed(catalog, "o")
+    insert(catalog, "k=1")
+    (row,) = call(catalog, "exchange_partitions", table="s.o", source="s.t", partition={"k": "1"})
+    assert (row["operation"], row["partitions_added"]) == ("EXCHANGE PARTITION", 1)
+    assert (names(catalog), names(catalog, "s.o")) == ([], ["k=1"])
+    write(tmp_path / "elsewhere", "b.csv", "c.csv")
+    (row,) = call(
+        catalog, "set_partition_location", table="s.o", partition={"k": "01"}, location=f"file://{tmp_path}/elsewhere"
+    )
+    assert row["files_added"] == 2

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.procedures import find_procedure
 from catalog_ext.view_automation import parse_requirements
 from catalog_ext.view_checks import ViewRequest
 from catalog_ext.views import NewPartition
@@ -296,3 +297,11 @@ def test_requirements_are_lists_ranges_and_counts() -> None:
     assert (hours.key, hours.values) == ("hr", ("8", "9", "10"))
     assert (regions.key, regions.values) == ("region", ("eu", "us", "01", "02"))
     assert (count.key, count.count) == ("n", 3)
+
+
+def test_partitions_without_a_parser_of_ours(catalog: Catalog) -> None:
+    catalog.views.create(request("v", "ds", columns=(COLUMNS[0], COLUMNS[1])))
+    for procedure, listed in (("add_view_partition", ["ds=2025-01-01"]), ("drop_view_partition", [])):
+        arguments = {"view": "s.v", "partition": {"ds": "2025-01-01"}}
+        result = find_procedure(procedure).call(catalog, arguments)
+        assert [row["partition"] for batch in result.batches for row in batch.to_pylist()] == listed
