@@ -130,7 +130,7 @@ class PathPlan:
         Raises:
             InvalidPatternError: The path cannot be read.
             PathNotFoundError: A path that it names, or any file, is not there; what is pruned is not looked at.
-            PathLayoutError: Files have other keys.
+            PathLayoutError: The files disagree on the keys.
             StorageError: The store refuses or does not answer.
         """
         try:
@@ -168,27 +168,21 @@ class PathPlan:
 
 def _partition_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[Location, str]:
     names = {directory: partition_name(directory, keys) for directory in directories}
-    others = [directory for directory, name in names.items() if name is None]
-    if others:
-        agreeing = [directory for directory, name in names.items() if name is not None]
-        raise PathLayoutError(
-            f"The files disagree on the keys in their paths: {_kinds([*others, *agreeing[:1]])}; the query has "
-            f"{', '.join(keys) or 'none'}. Narrow the path or filter on a key, so that one kind is left, or SET "
-            "use_hive_partitioning = 0 to read without keys.",
-            {"paths": "\n".join(map(str, others[:_SHOWN_PATHS])), "keys": ",".join(keys)},
-        )
-    return {directory: name for directory, name in names.items() if name is not None}
-
-
-def _kinds(directories: Iterable[Location]) -> str:
-    """One path of each kind, with its keys."""
-    kinds: dict[tuple[str, ...], str] = {}
+    kinds: dict[frozenset[str], str] = {}
     for directory in directories:
-        found = keys_of(directory)
-        shown_keys = ", ".join(name for name, _ in found) or "no key"
-        kinds.setdefault(tuple(sorted(name.lower() for name, _ in found)), f"{shown_keys} in {shown(str(directory))}")
-    listed = list(kinds.values())
-    return "; ".join(listed[:_SHOWN_PATHS]) + ("; …" if len(listed) > _SHOWN_PATHS else "")
+        found = [name for name, _ in keys_of(directory)]
+        kinds.setdefault(
+            frozenset(name.lower() for name in found), f"{', '.join(found) or 'no key'} in {shown(str(directory))}"
+        )
+    if len(kinds) > 1:
+        listed = list(kinds.values())
+        raise PathLayoutError(
+            f"The files disagree on the keys in their paths: {'; '.join(listed[:_SHOWN_PATHS])}"
+            f"{'; …' if len(listed) > _SHOWN_PATHS else ''}. Narrow the path or filter on a key, so that one kind is "
+            "left, or SET use_hive_partitioning = 0 to read without keys.",
+            {"paths": "\n".join(listed[:_SHOWN_PATHS])},
+        )
+    return names
 
 
 def _left_rows(matches: Matches, alternatives: Sequence[Alternative]) -> Iterator[tuple[object, ...]]:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from catalog_ext.repair.layout import typed_value
 from metastore.errors import InvalidValueError, PathLayoutError
 from metastore.evaluation import UNKNOWN, Evaluator
-from metastore.names import escape_path_name, split_component
+from metastore.names import DEFAULT_PARTITION, escape_path_name, split_component
 from metastore.predicates import Key
 from metastore.storage.locations import shown
 from metastore.types import STRING
@@ -41,8 +41,8 @@ def keys_of(directory: Location) -> tuple[PathKey, ...]:
     return tuple(PathKey(*split) for split in splits if split is not None)
 
 
-def partition_name(directory: Location, keys: Sequence[str]) -> str | None:
-    """The partition name of a directory's keys in the order given; None where it has other keys.
+def partition_name(directory: Location, keys: Sequence[str]) -> str:
+    """The partition name of a directory's keys in the order given; a key that it has not is NULL.
 
     Raises:
         PathLayoutError: The directory has one key twice.
@@ -55,9 +55,7 @@ def partition_name(directory: Location, keys: Sequence[str]) -> str | None:
                 "Leave such paths out by the pattern, or SET use_hive_partitioning = 0 to read without keys.",
                 {"path": str(directory), "key": name},
             )
-    if found.keys() != {key.lower() for key in keys}:
-        return None
-    return "/".join(f"{escape_path_name(key)}={found[key.lower()]}" for key in keys)
+    return "/".join(f"{escape_path_name(key)}={found.get(key.lower(), DEFAULT_PARTITION)}" for key in keys)
 
 
 class Verdict(Enum):
@@ -104,7 +102,8 @@ class Pruner:
 
     def _judge(self, found: tuple[PathKey, ...]) -> Verdict:
         assert self._evaluator is not None
-        texts = {name.lower(): value for name, value in found}
+        # Of a key that comes twice the first value; the files of such a path are refused.
+        texts = {name.lower(): value for name, value in reversed(found)}
         values: list[Value | Unknown] = [
             typed_value(texts[key], STRING) if key in texts else UNKNOWN for key in self._keys
         ]

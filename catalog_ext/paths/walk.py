@@ -150,12 +150,12 @@ class Walk:
         """The state, unless the keys of its directory rule it out."""
         if state.settled:
             return state
-        # With nothing left it may be a file, whose own name holds no key.
-        verdict = self._pruner.judge(state.at if state.rest else state.at.parent)
+        # With nothing left it may be a file, whose name then counts only if its directory lacks a key: an error anyway.
+        verdict = self._pruner.judge(state.at)
         if verdict is Verdict.PRUNED:
             self._matches.pruned[state.number] = True
             return None
-        return replace(state, settled=verdict is Verdict.SETTLED) if state.rest else state
+        return replace(state, settled=verdict is Verdict.SETTLED)
 
     def _too_many(self, states: list[State]) -> bool:
         if self._limit is None or len(states) <= self._limit or any(state.reaches_hidden for state in states):

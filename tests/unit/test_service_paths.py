@@ -65,7 +65,7 @@ def test_plan(client: Client, tmp_path: Path) -> None:
     [
         ("t/nothing", 404, "PATH_NOT_FOUND"),
         ("t/{1..a}", 400, "INVALID_PATTERN"),
-        ("t/**", 400, "PATH_LAYOUT"),
+        ("**", 400, "PATH_LAYOUT"),
     ],
 )
 def test_refusals(client: Client, tmp_path: Path, path: str, status: int, code: str) -> None:

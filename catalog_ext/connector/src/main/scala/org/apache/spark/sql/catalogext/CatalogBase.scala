@@ -24,6 +24,7 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
   protected def namespaces: NamespaceOperations = namespaceOperations
   protected def tables: TableOperations = tableOperations
   protected def procedures: ProcedureOperations = procedureOperations
+  private[catalogext] def paths: AdHocPaths = tables.paths
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     BuiltFor.check()

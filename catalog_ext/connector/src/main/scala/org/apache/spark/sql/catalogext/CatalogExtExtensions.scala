@@ -7,6 +7,8 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
   override def apply(extensions: SparkSessionExtensions): Unit = {
     extensions.injectParser((session, parser) => new StatementParser(session, parser, StatementSyntax.All))
     extensions.injectHintResolutionRule(new MarkInserts(_))
+    extensions.injectHintResolutionRule(new AdHocReads(_))
+    extensions.injectResolutionRule(_ => new RefuseAdHocChanges)
     extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectHintResolutionRule(new MarkPartitionCommands(_))

@@ -50,7 +50,7 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
   def readerFactory: PartitionReaderFactory = {
     val files = inner.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
-    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName)
+    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, index.isRegistered)
   }
 
   override def estimateStatistics(): Statistics = {
@@ -71,7 +71,7 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
   override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric])(_.metrics)
 
   override def description(): String = s"${index.catalogName}.${index.table.qualifiedName} ${inner.description()}"
-  override def getMetaData(): Map[String, String] = inner.getMetaData() + ("Version" -> index.table.version.toString)
+  override def getMetaData(): Map[String, String] = inner.getMetaData() ++ index.description
 
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtScan => inner == that.inner && fileMetadata == that.fileMetadata

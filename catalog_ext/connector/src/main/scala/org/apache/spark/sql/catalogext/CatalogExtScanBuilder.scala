@@ -16,19 +16,28 @@ import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Builds a scan by Spark's own builder for the format, over the files that the index names. */
+/** Builds a scan by Spark's own builder for the format, over the files that the index `files` makes names. */
 class CatalogExtScanBuilder(
     spark: SparkSession,
-    client: ServiceClient,
     catalogName: String,
     table: TableMetadata,
-    readOptions: CaseInsensitiveStringMap)
+    readOptions: CaseInsensitiveStringMap,
+    files: (StructType, CaseInsensitiveStringMap) => PlannedFileIndex)
   extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters {
+
+  /** Over the files that the index has of the table. */
+  def this(
+      spark: SparkSession,
+      client: ServiceClient,
+      catalogName: String,
+      table: TableMetadata,
+      readOptions: CaseInsensitiveStringMap) =
+    this(spark, catalogName, table, readOptions,
+      (keys, options) => new PlannedFileIndex(spark, client, catalogName, table, keys, options))
 
   private val options = ReadOptions.resolve(catalogName, table, readOptions, spark.sessionState.conf)
   private val dataSchema = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.columns)
-  private val index = new PlannedFileIndex(
-    spark, client, catalogName, table, PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
+  private val index = files(PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
   private val inner: FileScanBuilder = {
     val schema = StructType(dataSchema ++ index.partitionSchema)
     table.format match {

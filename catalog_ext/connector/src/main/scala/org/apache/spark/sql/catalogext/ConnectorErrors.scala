@@ -74,6 +74,8 @@ object ConnectorErrors {
    * A stream's table changed in a way that its checkpoint cannot follow.
    * Remedy: Start the query with a new checkpoint, or set the option that the message names.
    */
+  val ReadOnlyPath: String = s"${Prefix}_READ_ONLY_PATH"
+  val InvalidArguments: String = s"${Prefix}_INVALID_ARGUMENTS"
   val StreamChanged: String = s"${Prefix}_STREAM_CHANGED"
 
   /**

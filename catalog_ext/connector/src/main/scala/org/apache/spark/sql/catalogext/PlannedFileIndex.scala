@@ -31,7 +31,7 @@ class PlannedFileIndex(
   extends PartitioningAwareFileIndex(spark, ImmutableMap.empty, None) {
 
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
-  private var pushed: Seq[Expression] = Nil
+  protected var pushed: Seq[Expression] = Nil
   private var listed: Option[Seq[PlannedPartition]] = None
   private var runtime: Seq[Expression] = Nil
   private var ofBatch: Option[Seq[PlannedPartition]] = None
@@ -51,7 +51,7 @@ class PlannedFileIndex(
   }
 
   // The optimizer asks many times.
-  private lazy val listedTotals: (Long, Option[Long]) = {
+  protected lazy val listedTotals: (Long, Option[Long]) = {
     val partitions = static
     val rows = partitions.map(_.rows)
     (partitions.map(_.bytes).sum, if (rows.contains(None)) None else Some(rows.flatten.sum))
@@ -85,10 +85,21 @@ class PlannedFileIndex(
     listed.get
   }
 
-  private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] = {
+  /** Whether the files are those of a registered table. */
+  def isRegistered: Boolean = true
+
+  /** What EXPLAIN says of the files. */
+  def description: Map[String, String] = Map("Version" -> table.version.toString)
+
+  protected def isListed: Boolean = listed.isDefined
+
+  private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] = keep(planned(filters), filters)
+
+  /** What the service gives for filters: at least what they leave. */
+  protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
     val columns = partitionSchema.fieldNames.zip(table.partitionColumns.fieldNames).toMap
     val predicate = new PredicateTranslator(columns, ZoneId.of(zone)).translate(filters)
-    keep(PlannedFiles.fetch(client, table, new PartitionValues(partitionSchema, zone), predicate), filters)
+    PlannedFiles.fetch(client, table, new PartitionValues(partitionSchema, zone), predicate)
   }
 
   private def keep(partitions: Seq[PlannedPartition], filters: Seq[Expression]): Seq[PlannedPartition] = {

@@ -9,7 +9,11 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFil
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /** Says which registered file is gone, of which partition, and how to bring the index in step with the store. */
-class RegisteredFileReaderFactory(inner: PartitionReaderFactory, catalogName: String, table: String)
+class RegisteredFileReaderFactory(
+    inner: PartitionReaderFactory,
+    catalogName: String,
+    table: String,
+    registered: Boolean = true)
   extends PartitionReaderFactory {
 
   override def supportColumnarReads(partition: InputPartition): Boolean = inner.supportColumnarReads(partition)
@@ -37,9 +41,10 @@ class RegisteredFileReaderFactory(inner: PartitionReaderFactory, catalogName: St
     val name = file.flatMap(partitionName).getOrElse("")
     val where = if (name.isEmpty) "" else s" of partition '$name'"
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
-      s"The file $shown$where of table $catalogName.$table is in the index, but no longer on the store. Bring the " +
-        s"index in step: CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync'). To read on " +
-        s"without missing files: SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
+      (if (registered) s"The file $shown$where of table $catalogName.$table is in the index, but no longer on the " +
+        s"store. Bring the index in step: CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync')."
+      else s"The file $shown$where of $catalogName.$table has gone since it was listed. Run the query again.") +
+        s" To read on without missing files: SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
       Map("file" -> shown, "partition" -> name, "table" -> table), Some(cause))
   }
 

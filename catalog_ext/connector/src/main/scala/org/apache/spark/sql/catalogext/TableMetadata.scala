@@ -25,7 +25,8 @@ case class TableMetadata(
     version: Long,
     totals: TableTotals) {
 
-  def qualifiedName: String = s"$namespace.$name"
+  /** As SQL names it behind the catalog; a path lies in no namespace. */
+  def qualifiedName: String = if (namespace.isEmpty) PartitionColumns.quoted(name) else s"$namespace.$name"
 
   /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
   def writeSchema: StructType = StructType(

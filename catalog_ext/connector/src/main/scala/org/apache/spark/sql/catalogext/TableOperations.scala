@@ -15,6 +15,7 @@ import org.apache.spark.sql.types.StructType
 /** Spark's table operations as calls of the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
   private val definitions = new TableDefinitions(catalogName)
+  val paths = new AdHocPaths(catalogName, client)
 
   def list(namespace: Array[String]): Array[Identifier] = {
     if (namespace.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
@@ -28,7 +29,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   /** The table, or one of its metadata tables: `sales.trips.history`, and `trips.history` after USE. */
-  def load(ident: Identifier): Table = metadataTable(ident).getOrElse {
+  def load(ident: Identifier): Table = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
     try table(metadata(ident)) catch {
       case e: NoSuchTableException =>
         MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone).getOrElse(throw e)
@@ -95,7 +96,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _: NoSuchNamespaceException => throw new NoSuchTableException(ident)
   }
 
-  def exists(ident: Identifier): Boolean = try {
+  def exists(ident: Identifier): Boolean = if (paths.named(ident)) paths.exists(ident.name()) else try {
     metadata(MetadataTable.named(ident).fold(ident)(_._1))
     true
   } catch {
@@ -176,9 +177,11 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   private def table(metadata: TableMetadata): CatalogExtTable =
     new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
 
-  private def named(ident: Identifier) =
+  private def named(ident: Identifier) = {
+    paths.checkNoPath(ident)
     if (ident.namespace().length != 1) throw new NoSuchTableException(ident)
     else obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
+  }
 
   private def translating[T](ident: Identifier)(body: => T): T = ServiceException.translatingTo {
     case e if e.is("TABLE_NOT_FOUND") => new NoSuchTableException(ident)
