@@ -1,0 +1,243 @@
+"""Partition commands on real servers: each database, SeaweedFS, HDFS, and a Hive Metastore that follows."""
+
+from __future__ import annotations
+
+import secrets
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from catalog_ext.partition_maintenance import PartitionMaintenance
+from metastore.changes import AddPartition
+from metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
+from metastore.hive.connect import connect
+from metastore.identifiers import TableIdentifier
+from metastore.index import Index
+from metastore.index.file_statistics import KnownFile
+from metastore.model import Column, DataFile, TableDefinition, TableType
+from metastore.transactions.faults import armed
+from metastore.transactions.model import WriteKind
+from tests.faults.test_partition_command_steps import (
+    BEFORE,
+    COMMANDS,
+    OTHER,
+    THEIRS,
+    attempt,
+    check,
+)
+from tests.integration.test_transactions_s3 import s3_stand
+from tests.repair_cases import empty_index, local_catalog, write
+from tests.unit.test_partition_commands import equals
+from tests.write_cases import Stand, definition
+from tests.writes import insert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.catalog import Catalog
+    from metastore.hive.counting import CountingMetastore
+    from tests.servers.hdfs import HdfsServer
+    from tests.servers.hive import HiveMetastore
+
+__all__ = ["s3_stand"]
+MANY = 10_000
+
+
+def prepare(stand: Stand, location: str) -> None:
+    stand.create(definition(location))
+    stand.create(definition(f"{location}-o", name="o"))
+    stand.write(BEFORE)
+    stand.write(THEIRS, table=stand.table(OTHER))
+
+
+def drop_tables(stand: Stand) -> None:
+    for name in ("t", "o"):
+        stand.index.drop_table(TableIdentifier("s", name), deliver=False)
+
+
+def test_every_command_on_each_database(index: Index, tmp_path: Path) -> None:
+    for name, command in COMMANDS.items():
+        stand = Stand(index)
+        prepare(stand, str(tmp_path / name))
+        command.run(stand)
+        check(stand, command, "success", point=name)
+        drop_tables(stand)
+
+
+def test_a_drop_of_many_partitions_is_some_statements(index: Index, tmp_path: Path) -> None:
+    stand = Stand(index)
+    table = stand.create(definition(tmp_path / "many", external=True))
+    adds = [AddPartition(f"k={n}", (DataFile("a.csv", 1, 1),)) for n in range(MANY)]
+    index.commit(table.table_id, adds, operation="repair", deliver=False)
+    before = index.query_count
+    command = {"deletes": "none"}
+    outcome = stand.engine.command(
+        stand.table(), WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, equals("k", "9990", "<")
+    )
+    assert outcome.partitions_removed == 9990
+    assert index.query_count - before <= 40 + 2 * MANY / 500
+    assert stand.table().totals.partitions == 10
+    index.drop_table(table.identifier, deliver=False)
+
+
+def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -> None:
+    stand = Stand(index)
+    table = stand.create(definition(tmp_path / "t", {"k": "string"}))
+    stand.write({"k=9": "1\n2\n", "k=10": "3\n", "k=x": "4\n"})
+    files = index.plan_files(stand.table(), None).read_all().to_pylist()
+    found = [KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 7, {"x": {"min": "1"}}) for f in files]
+    for _ in range(2):
+        assert index.put_statistics(stand.table(), found, deliver=False).files == 3
+    assert stand.table().totals.rows == 21
+    with pytest.raises(InvalidValueError, match="'k=x'"):
+        index.retype_keys(stand.table(), {"k": "int"}, deliver=False)
+    stand.engine.delete(stand.table(), equals("k", "x"), truncate=False)
+    old = stand.table()
+    index.retype_keys(old, {"k": "int"}, deliver=False)
+    partitions = index.list_partitions(stand.table(), None).read_all().column("partition").to_pylist()
+    assert partitions == ["k=9", "k=10"]
+    with pytest.raises(VersionExpiredError):
+        index.plan_files(old, None).read_all()
+    index.drop_table(table.identifier, deliver=False)
+
+
+@pytest.mark.parametrize("name", ["rename", "exchange", "drop", "add"])
+def test_commands_on_s3(s3_stand: tuple[Stand, str], name: str) -> None:
+    stand, location = s3_stand
+    drop_tables_of_fixture(stand)
+    prepare(stand, location)
+    command = COMMANDS[name]
+    with armed("promote.file", "storage") if name in ("rename", "exchange") else armed("commit.before", "storage"):
+        assert attempt(stand, command) == "unknown"
+    assert (stand.rows(), stand.rows(OTHER)) == (BEFORE, THEIRS)
+    assert stand.engine.recover(older_than_s=0).failed == ()
+    check_on_s3(stand, name)
+
+
+def drop_tables_of_fixture(stand: Stand) -> None:
+    stand.index.drop_table(TableIdentifier("s", "t"), deliver=False)
+
+
+def check_on_s3(stand: Stand, name: str) -> None:
+    command = COMMANDS[name]
+    assert (stand.rows(), stand.rows(OTHER)) == (command.after, command.theirs)
+    filled = {k: rows for k, rows in command.after.items() if rows}
+    assert (stand.listed(), stand.listed(OTHER)) == (filled, command.theirs)
+    assert (stand.strays(), stand.strays(OTHER)) == ([], [])
+
+
+def test_a_rename_on_s3_that_is_undone_leaves_the_files_where_they_were(s3_stand: tuple[Stand, str]) -> None:
+    stand, location = s3_stand
+    drop_tables_of_fixture(stand)
+    prepare(stand, location)
+
+    def take(_: str) -> None:
+        index = stand.index
+        index.commit(stand.table().table_id, [AddPartition("k=3", ())], operation="repair", deliver=False)
+
+    with armed("commit.before", take), pytest.raises(PartitionAlreadyExistsError):
+        COMMANDS["rename"].run(stand)
+    assert stand.rows() == {**BEFORE, "k=3": ""}
+    assert (stand.listed(), stand.strays()) == (BEFORE, [])
+
+
+@pytest.mark.parametrize("name", ["rename", "exchange", "drop", "add"])
+def test_commands_on_hdfs(tmp_path: Path, hdfs_server: HdfsServer, name: str) -> None:
+    (tmp_path / "index.db").write_bytes(empty_index())
+    with Index.open(str(tmp_path / "index.db")) as index:
+        stand = Stand(index)
+        prepare(stand, f"{hdfs_server.uri}/{secrets.token_hex(4)}/t")
+        with armed("commit.before", "storage"):
+            assert attempt(stand, COMMANDS[name]) == "unknown"
+        assert stand.engine.recover(older_than_s=0).failed == ()
+        check(stand, COMMANDS[name], "success", point=name)
+
+
+class Hive:
+    """A catalog that a metastore follows, and what that says."""
+
+    def __init__(self, catalog: Catalog, client: CountingMetastore, namespace: str) -> None:
+        self.catalog = catalog
+        self.client = client
+        self.namespace = namespace
+
+    def create(self, name: str, keys: dict[str, str]) -> Path:
+        columns = tuple(Column(key, type_) for key, type_ in keys.items())
+        made = TableDefinition(
+            TableIdentifier(self.namespace, name), TableType.MANAGED, "csv", "", (Column("x", "int"),), columns
+        )
+        return Path(self.catalog.create_table(made).definition.location.removeprefix("file://"))
+
+    def partitions(self, name: str) -> dict[str, tuple[str, dict[str, str]]]:
+        """Location (its path) and statistics by the metastore's names of partitions."""
+        found = self.client.partitions(self.namespace, name)
+        table = self.client.get_table(self.namespace, name)
+        keys = [column.name for column in table.partition_columns]
+        wanted = ("numFiles", "totalSize", "numRows")
+        return {
+            "/".join(f"{k}={v}" for k, v in zip(keys, p.values, strict=True)): (
+                p.location.removeprefix("file:").replace("///", "/"),
+                {key: text for key, text in p.parameters.items() if key in wanted},
+            )
+            for p in found
+        }
+
+
+@pytest.fixture(scope="module")
+def hive(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Hive]:
+    folder = tmp_path_factory.mktemp("partition_commands")
+    client = connect(hive_metastore.uri)
+    with local_catalog(folder, metastore=hive_metastore.uri) as catalog:
+        namespace = f"p_{secrets.token_hex(3)}"
+        catalog.create_namespace(namespace)
+        yield Hive(catalog, client, namespace)
+    client.close()
+
+
+def test_the_metastore_follows_every_command(hive: Hive, tmp_path: Path) -> None:
+    commands, table, other = hive.catalog.partition_commands, f"{hive.namespace}.t", f"{hive.namespace}.o"
+    keys = {"k": "string", "r": "string"}
+    root, theirs = hive.create("t", keys), hive.create("o", keys)
+    insert(hive.catalog, "k=1/r=a", "k=2/r=a", table=table)
+    insert(hive.catalog, "k=5/r=a", "k=6/r=a", table=other)
+    write(tmp_path / "own", "a.csv", "b.csv")
+    one = {"numFiles": "1", "totalSize": "2", "numRows": "1"}
+    two = {"numFiles": "2", "totalSize": "2"}
+    outcome = commands.add(table, [({"k": "3", "r": "x/y"}, f"file://{tmp_path}/own")])
+    assert outcome.pending_deliveries == 0
+    assert hive.partitions("t") == {
+        "k=1/r=a": (f"{root}/k=1/r=a", one), "k=2/r=a": (f"{root}/k=2/r=a", one),
+        "k=3/r=x/y": (f"{tmp_path}/own", two),
+    }  # fmt: skip
+    commands.rename(table, {"k": "1", "r": "a"}, {"k": "7", "r": "a"})
+    commands.drop(table, [equals("k", "2")])
+    commands.relocate(table, {"k": "3", "r": "x/y"}, "k=3/r=x%2Fy")
+    commands.exchange(table, other, [{"k": "5"}])
+    none = {"numFiles": "0", "totalSize": "0", "numRows": "0"}
+    assert hive.partitions("t") == {
+        "k=3/r=x/y": (f"{root}/k=3/r=x%2Fy", none), "k=5/r=a": (f"{root}/k=5/r=a", one),
+        "k=7/r=a": (f"{root}/k=7/r=a", one),
+    }  # fmt: skip
+    assert hive.partitions("o") == {"k=6/r=a": (f"{theirs}/k=6/r=a", one)}
+    assert (tmp_path / "own" / "a.csv").exists()
+
+
+def test_the_metastore_learns_counts_and_other_types(hive: Hive) -> None:
+    table = f"{hive.namespace}.counted"
+    root = hive.create("counted", {"k": "string"})
+    write(root, "k=1/a.csv", "k=10/b.csv")
+    hive.catalog.repair_partitions(table)
+    loaded = hive.catalog.load_table(table)
+    files = hive.catalog.files(table).to_pylist()
+    found = [KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 5) for f in files]
+    assert hive.catalog.statistics.put(loaded, found, None).pending_deliveries == 0
+    counted: dict[str, Any] = {"numFiles": "1", "totalSize": "1", "numRows": "5"}
+    assert hive.partitions("counted") == {
+        "k=1": (f"{root}/k=1", counted), "k=10": (f"{root}/k=10", counted),
+    }  # fmt: skip
+    hive.catalog.statistics.put(loaded, [], None)
+    PartitionMaintenance(hive.catalog).set_partition_columns(table, types={"k": "int"})
+    (key,) = hive.client.get_table(hive.namespace, "counted").partition_columns
+    assert (key.name, key.type, hive.catalog.metastore_state()) == ("k", "int", "in step")
+    assert sorted(hive.partitions("counted")) == ["k=1", "k=10"]
