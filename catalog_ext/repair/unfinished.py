@@ -1,8 +1,9 @@
 """Keeps a repair from what writes have on the store that the index does not show: it is never registered.
 
-Four things lie about that a listing shows and the index at the compared version does not have: files that a write has
+Five things lie about that a listing shows and the index at the compared version does not have: files that a write has
 promoted before its commit (or after the version), files that a committed write is about to delete, directories that
-either of the two has made or is about to remove, and files of old versions that a relocating overwrite has left.
+either of the two has made or is about to remove, files that a partition command is moving, and files of old versions
+that a relocating overwrite has left.
 """
 
 from __future__ import annotations
@@ -15,11 +16,15 @@ from metastore.transactions.places import transaction_id_in
 from metastore.transactions.relocations import replaced_by_relocations
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog_ext.repair.spool import Spool
     from metastore.index import Index
     from metastore.model import Table
+    from metastore.transactions.model import Transaction
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
+_MOVING = "a RENAME or EXCHANGE is moving it"
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
@@ -44,8 +49,11 @@ class UnfinishedWrites:
         may have seen it.
         """
         root = f"{self._table.definition.location}/"
-        for transaction in self._index.list_transactions(self._table.table_id, states=(State.COMMITTED,)):
-            if transaction.version is None or transaction.version > self._table.version:
+        for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
+            gives = transaction.plan.command.get("source_id") == self._table.table_id
+            if not gives and transaction.table_id != self._table.table_id:
+                continue
+            if not gives and (transaction.version is None or transaction.version > self._table.version):
                 # The version that is compared with still has these files.
                 continue
             for uri in self._index.removals(transaction.transaction_id):
@@ -59,8 +67,10 @@ class UnfinishedWrites:
         What aborted writes have left is reported.
         """
         self._leave_out_leaving()
+        unfinished = self._index.list_transactions(states=UNFINISHED)
+        self._leave_out_moving(unfinished)
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
-        for transaction in self._index.list_transactions(states=UNFINISHED):
+        for transaction in unfinished:
             # What is to replace the table belongs to no table before its commit.
             if transaction.plan.location == self._table.definition.location:
                 states.setdefault(transaction.transaction_id, transaction.state)
@@ -121,6 +131,28 @@ class UnfinishedWrites:
             " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path)",
             (self._table.definition.location,),
         )
+
+    def _leave_out_moving(self, unfinished: Sequence[Transaction]) -> None:
+        """Take partitions whose files a command is moving out of both sides, and say so."""
+        table_id, root = self._table.table_id, f"{self._table.definition.location}/"
+        moving: set[str] = set()
+        for transaction in unfinished:
+            plan = transaction.plan
+            if not plan.moves or transaction.state not in _MAKES_DIRECTORIES:
+                continue
+            if table_id not in (transaction.table_id, plan.command.get("source_id")):
+                continue
+            for file in self._index.staged_files(transaction.transaction_id):
+                if transaction.table_id == table_id:
+                    moving.add(file.partition)
+                if file.source is not None and file.source.startswith(root):
+                    moving.add(file.source[len(root) :].rpartition("/")[0])
+        if not moving:
+            return
+        self._spool.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
+        self._spool.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
+        for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
+            self._spool.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 
     def _leave_out_files(self, states: dict[str, State]) -> None:
         def carried(path: str) -> str | None:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from metastore import errors
+from metastore.transactions.faults import armed
 from tests.repair_cases import indexed, local_catalog, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
 from tests.writes import insert
@@ -196,3 +197,29 @@ def test_writers_of_the_source_of_an_exchange_conflict_with_it(catalog: Catalog)
     with pytest.raises(errors.ConflictError):
         catalog.partition_commands.drop(read, [equals("k", "2")], if_exists=True)
     assert sorted(indexed(catalog, "s.o")) == ["k=1"]
+
+
+@pytest.mark.parametrize("point", ["promote.after", "commit.after", "clean.removed"])
+@pytest.mark.parametrize("command", ["rename", "exchange"])
+def test_a_repair_that_meets_a_move_leaves_it_alone(catalog: Catalog, point: str, command: str) -> None:
+    managed(catalog)
+    managed(catalog, "o")
+    insert(catalog, "k=1", "k=2")
+    insert(catalog, "k=5", "k=6", table="s.o")
+    reasons: set[str] = set()
+
+    def repair(_: str) -> None:
+        for table in ("s.t", "s.o"):
+            report = catalog.repair_partitions(table, mode="sync")
+            reasons.update(entry.reason for entry in report.skipped)
+            assert (len(report.added), len(report.dropped), len(report.changed)) == (0, 0, 0)
+
+    with armed(point, repair):
+        if command == "rename":
+            catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "3"})
+        else:
+            catalog.partition_commands.exchange("s.t", "s.o", [{"k": "5"}])
+    assert reasons == ({"a RENAME or EXCHANGE is moving it"} if point == "promote.after" else set())
+    assert sorted(indexed(catalog)) == (["k=2", "k=3"] if command == "rename" else ["k=1", "k=2", "k=5"])
+    for table in ("s.t", "s.o"):
+        consistent(catalog, table)
