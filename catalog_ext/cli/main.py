@@ -16,6 +16,7 @@ import click
 from catalog_ext import conf
 from catalog_ext.cli.doctor import doctor
 from catalog_ext.cli.invocation import Invocation, pairs
+from catalog_ext.cli.maintenance import drop_partitions, expire_partitions
 from catalog_ext.cli.output import shown
 from catalog_ext.cli.partitions import files, partitions
 from catalog_ext.cli.repair import repair
@@ -99,8 +100,8 @@ def cli(
 
 
 _COMMANDS = (
-    register, import_, unregister, repair, partitions, files, tables, history, status, recover, vacuum, migrate, serve,
-    doctor,
+    register, import_, unregister, repair, partitions, files, tables, history, status, recover, vacuum, drop_partitions,
+    expire_partitions, migrate, serve, doctor,
 )  # fmt: skip
 for _command in _COMMANDS:
     cli.add_command(_command)

@@ -17,15 +17,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
 _SHOWN = 100
-_DURATION = "DURATION"
-_UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
+DURATION = "DURATION"
+UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
 
 
 @click.command()
 @click.argument("table", required=False)
 @click.option(
     "--older-than",
-    metavar=_DURATION,
+    metavar=DURATION,
     help="Take writes whose last sign of life is so long ago: 0s where their owners are known to be dead. Default: "
     "those whose lease is over.",
 )
@@ -51,15 +51,15 @@ def recover(
             settle(catalog)
     rows = [asdict(transaction) for transaction in report.transactions]
     columns = ("action", "table", "operation", "files", "transaction_id", "owner", "error")
-    listing = _Listing(("transaction", "transactions"), rows, columns, {"dry_run": dry_run}, right=("files",))
-    listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
+    listing = Listing(("transaction", "transactions"), rows, columns, {"dry_run": dry_run}, right=("files",))
+    listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "")
     return 1 if report.failed else 0
 
 
 @click.command()
 @click.argument("table")
 @click.option(
-    "--retention", metavar=_DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
+    "--retention", metavar=DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
 )
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
 @limit_option
@@ -82,11 +82,11 @@ def vacuum(
     ):
         report = catalog.vacuum(table, retention=retention, dry_run=dry_run)
     rows = [asdict(entry) for entry in report.entries]
-    listing = _Listing(
+    listing = Listing(
         ("removal", "removals"), rows, ("action", "path", "bytes", "reason"), {"table": table, "dry_run": dry_run},
         right=("bytes",), cells={"bytes": size},
     )  # fmt: skip
-    listing.show(limit, as_json=as_json, end=_UNCHANGED if dry_run and rows else "")
+    listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "")
     return 1 if report.failed else 0
 
 
@@ -100,7 +100,7 @@ def status(invocation: Invocation, table: str | None, limit: int | None, as_json
     with invocation.catalog(follow=False) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
     columns = ("kind", "table", "id", "state", "since_ms", "detail")
-    _Listing(
+    Listing(
         ("entry", "entries"),
         rows,
         columns,
@@ -123,7 +123,7 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
         {"version": v.version, "operation": v.operation, "committed_at_ms": v.committed_at_ms, "summary": v.summary}
         for v in versions
     ]
-    listing = _Listing(
+    listing = Listing(
         ("version", "versions"), rows, ("version", "operation", "committed_at_ms", "summary"), {"table": table},
         right=("version",), cells={"committed_at_ms": moment, "summary": _changes},
         headings={"committed_at_ms": "committed (UTC)", "summary": "changes"},
@@ -146,7 +146,7 @@ def _changes(summary: Mapping[str, Any]) -> str:
     return ", ".join(parts)
 
 
-class _Listing:
+class Listing:
     """Rows for people or programs.
 
     Args:

@@ -326,3 +326,22 @@ def test_progress_is_for_terminals_only() -> None:
         report(RepairProgress("applying", 1000, 3000, 1200))
     assert "Applying changes" in written.getvalue()
     assert "1,000 of 1,200 partitions, 3,000 files" in written.getvalue()
+
+
+def test_partitions_are_dropped_by_a_condition_and_by_age(run: Run, trips: Path) -> None:
+    run("register", "sales.trips", str(trips), "--key", "ds=DATE", "--key", "region", "--create-namespace")
+    run("repair", "sales.trips")
+    code, out, _ = run("drop-partitions", "sales.trips", "--where", "ds < '2025-01-02'", "--dry-run", "--json")
+    assert (code, [row["partition"] for row in json.loads(out)["partitions"]]) == (
+        0, ["ds=2025-01-01/region=a%20b", "ds=2025-01-01/region=eu"],
+    )  # fmt: skip
+    code, out, _ = run("drop-partitions", "sales.trips", "-p", "ds=2025-01-01")
+    assert code == 0
+    assert "2 partitions" in out
+    code, out, _ = run("expire-partitions", "sales.trips", "--retention", "1d")
+    assert "4 partitions" in out
+    assert json.loads(run("partitions", "sales.trips", "--json")[1])["partitions"] == []
+    code, _, err = run("expire-partitions", "sales.trips")
+    assert (code, "partition.retention.period" in err) == (exit_code(InvalidPredicateError("")), True)
+    code, _, err = run("drop-partitions", "sales.trips")
+    assert code == exit_code(InvalidPredicateError(""))

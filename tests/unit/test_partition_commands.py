@@ -12,7 +12,7 @@ from metastore import errors
 from metastore.identifiers import TableIdentifier
 from metastore.model import Column, TableDefinition, TableType
 from tests.repair_cases import indexed, local_catalog, register, write
-from tests.writes import insert
+from tests.writes import begin, insert, stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -233,3 +233,34 @@ def test_a_stale_read_is_a_conflict(catalog: Catalog, tmp_path: Path) -> None:
         catalog.partition_commands.drop(read, [equals("k", "1")])
     catalog.partition_commands.drop(read, [equals("k", "2")])
     assert names(catalog) == ["k=1"]
+
+
+@pytest.mark.parametrize("command", ["drop", "rename", "relocate"])
+def test_an_append_that_a_command_overtakes_is_a_conflict(catalog: Catalog, command: str) -> None:
+    managed(catalog)
+    insert(catalog, "k=1", "k=2")
+    commands = catalog.partition_commands
+    first, second = begin(catalog), begin(catalog)
+    if command == "drop":
+        commands.drop("s.t", [equals("k", "1")])
+    elif command == "rename":
+        commands.rename("s.t", {"k": "1"}, {"k": "3"})
+    else:
+        commands.relocate("s.t", {"k": "1"}, "other")
+    with pytest.raises(errors.ConflictError):
+        catalog.writes.engine.commit(first.transaction_id, [stage(first, "k=1")])
+    catalog.writes.engine.commit(second.transaction_id, [stage(second, "k=2")])
+    consistent(catalog)
+
+
+def test_an_append_and_an_add_of_one_partition_both_commit(catalog: Catalog) -> None:
+    managed(catalog)
+    begun = begin(catalog)
+    catalog.partition_commands.add("s.t", [({"k": "1"}, None)])
+    catalog.writes.engine.commit(begun.transaction_id, [stage(begun, "k=1")])
+    assert len(indexed(catalog)["k=1"]) == 1
+    begun = begin(catalog)
+    catalog.partition_commands.add("s.t", [({"k": "2"}, "elsewhere")])
+    with pytest.raises(errors.ConflictError, match="another location"):
+        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, "k=2")])
+    consistent(catalog)
