@@ -182,3 +182,287 @@ class TestAlter:
         )  # fmt: skip
         assert lake.rows(f"SELECT i, ds FROM {t} ORDER BY i") == [(1, "none"), (2, "later")]
         assert ("ds", "string", "the day") in lake.columns("explained")
+
+
+class TestCreate:
+    def test_hives_clauses_make_files_that_hive_reads(self, lake: Lake) -> None:
+        lake.sql(
+            "CREATE EXTERNAL TABLE lake.s.hive_text (id INT COMMENT 'number', v STRING) COMMENT 'as Hive has it' "
+            "PARTITIONED BY (ds STRING COMMENT 'day', n INT) ROW FORMAT SERDE "
+            "'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe' WITH SERDEPROPERTIES ('field.delim' = '|', "
+            "'serialization.null.format' = 'nil') STORED AS TEXTFILE TBLPROPERTIES ('a' = 'b')",
+            "INSERT INTO lake.s.hive_text VALUES (1, NULL, 'd', 2), (2, 'x\"y', 'd', 2), (3, '', 'd', 2)",
+        )
+        # As Spark's reader has it, an empty text without quotes is NULL.
+        assert lake.rows("SELECT * FROM lake.s.hive_text ORDER BY id") == [
+            (1, None, "d", 2), (2, 'x"y', "d", 2), (3, None, "d", 2),
+        ]  # fmt: skip
+        for value in ("a|b", "a\\nb", "nil"):
+            with pytest.raises(PySparkException) as caught:
+                lake.sql(f"INSERT INTO lake.s.hive_text VALUES (4, '{value}', 'd', 2)")
+            assert "has no quotes" in str(caught.value)
+        made = lake.catalog.load_table("s.hive_text")
+        assert (made.definition.format, made.definition.table_type) == ("csv", "EXTERNAL")
+        root = lake.folder / "warehouse" / "s.db" / "hive_text" / "ds=d" / "n=2"
+        text = "".join(path.read_text() for path in sorted(root.glob("*.csv")))
+        assert sorted(text.splitlines()) == ["1|nil", '2|x"y', "3|"]
+        for number, (clause, file_format, options) in enumerate([
+            ("STORED AS PARQUET", "parquet", {}), ("STORED AS ORC", "orc", {}), ("STORED AS JSONFILE", "json", {}),
+            ("STORED AS TEXTFILE", "csv", {"sep": "\x01", "quote": "", "nullValue": "\\N"}),
+            ("ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\t'", "csv", {"sep": "\t", "quote": "", "nullValue": "\\N"}),
+            ("ROW FORMAT SERDE 'org.apache.hadoop.hive.ql.io.orc.OrcSerde'", "orc", {}),
+            (
+                "ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.OpenCSVSerde' WITH SERDEPROPERTIES "
+                "('separatorChar' = ';') TBLPROPERTIES ('skip.header.line.count' = '1')",
+                "csv", {"sep": ";", "quote": '"', "escape": "\\", "header": "true"},
+            ),
+        ]):  # fmt: skip
+            lake.sql(f"CREATE TABLE lake.s.hive_{number} (id INT, v STRING) PARTITIONED BY (ds STRING) {clause}")
+            definition = lake.catalog.load_table(f"s.hive_{number}").definition
+            assert (definition.format, definition.options) == (file_format, options)
+            lake.sql(f"INSERT INTO lake.s.hive_{number} VALUES (1, 'a', 'x'), (2, NULL, 'y')")
+            assert lake.rows(f"SELECT * FROM lake.s.hive_{number} ORDER BY id") == [(1, "a", "x"), (2, None, "y")]
+
+    @pytest.mark.parametrize(
+        ("statement", "condition", "part"),
+        [
+            ("(id INT) STORED AS AVRO", "CATALOG_EXT_UNSUPPORTED_FORMAT", "avro"),
+            ("(id INT) STORED AS SEQUENCEFILE", "CATALOG_EXT_UNSUPPORTED_FORMAT", "PARQUET, ORC, TEXTFILE"),
+            ("(id INT) USING avro", "CATALOG_EXT_UNSUPPORTED_FORMAT", "avro"),
+            ("(id INT) USING delta", "CATALOG_EXT_UNSUPPORTED_FORMAT", "delta"),
+            ("(a ARRAY<INT>) USING csv", "CATALOG_EXT_UNSUPPORTED_FORMAT", "does not have"),
+            ("(a INT) USING text", "CATALOG_EXT_UNSUPPORTED_FORMAT", "one column"),
+            ("(ds STRING) PARTITIONED BY (ds)", None, "partition"),
+            ("(id INT, ds STRING) PARTITIONED BY (nope)", None, "nope"),
+            ("(id INT, ds STRING) PARTITIONED BY (ds, ds)", None, "ds"),
+            ("(a INT) ROW FORMAT DELIMITED FIELDS TERMINATED BY ',' ESCAPED BY '!'", "CATALOG_EXT_UNSUPPORTED_FORMAT",
+             "ESCAPED BY"),
+            ("(id INT, ds STRING) PARTITIONED BY (ds STRING)", "COLUMN_ALREADY_EXISTS", "ds"),
+            ("(id INT, a ARRAY<INT>) PARTITIONED BY (a)", None, "a"),
+            ("(id INT, ts TIMESTAMP) PARTITIONED BY (days(ts))", "CATALOG_EXT_NOT_SUPPORTED", "never an expression"),
+            ("(id INT) CLUSTERED BY (id) INTO 4 BUCKETS", "CATALOG_EXT_NOT_SUPPORTED", "no buckets"),
+            ("(id INT) TBLPROPERTIES ('transactional' = 'true')", "CATALOG_EXT_ACID_TABLE", "ACID"),
+            ("(id INT) USING orc TBLPROPERTIES ('file_format' = 'parquet')", "CATALOG_EXT_INVALID_CONFIGURATION",
+             "file_format"),
+            ("(id INT, ID STRING)", "COLUMN_ALREADY_EXISTS", "id"),
+        ],
+    )  # fmt: skip
+    def test_what_no_table_can_be_is_refused(
+        self, lake: Lake, statement: str, condition: str | None, part: str
+    ) -> None:
+        found, text = lake.refused(f"CREATE TABLE lake.s.never {statement}")
+        assert found == condition or condition is None
+        assert part.lower() in text.lower()
+        assert "never" not in lake.catalog.list_tables("s")
+
+    def test_like_takes_columns_and_format_but_no_rows(self, lake: Lake) -> None:
+        lake.sql(
+            "CREATE TABLE lake.s.model (id INT NOT NULL COMMENT 'number', v STRING DEFAULT 'x', ds DATE) USING csv "
+            "OPTIONS ('sep' = ';') PARTITIONED BY (ds) COMMENT 'first' TBLPROPERTIES ('a' = 'b')",
+            "INSERT INTO lake.s.model VALUES (1, 'a', DATE'2024-01-01')",
+            "CREATE TABLE lake.s.copy LIKE lake.s.model TBLPROPERTIES ('c' = 'd')",
+            "CREATE TABLE IF NOT EXISTS lake.s.copy LIKE lake.s.model",
+            f"CREATE TABLE lake.s.outside LIKE lake.s.model USING orc LOCATION '{lake.folder}/outside'",
+            "CREATE TABLE v1_model (A INT, b STRING) USING json PARTITIONED BY (b)",
+            "CREATE TABLE lake.s.of_session LIKE v1_model",
+            "CREATE TEMPORARY VIEW some_view AS SELECT 1 AS one, 'x' AS two",
+            "CREATE TABLE lake.s.of_view LIKE some_view",
+        )
+        model, copy, outside, of_session, of_view = (
+            lake.catalog.load_table(f"s.{name}").definition
+            for name in ("model", "copy", "outside", "of_session", "of_view")
+        )
+        assert (copy.columns, copy.partition_columns) == (model.columns, model.partition_columns)
+        assert (copy.format, copy.options, copy.comment) == ("csv", {"sep": ";"}, None)
+        assert copy.properties == {"c": "d", "partition-columns": "declared"}
+        assert (outside.format, outside.options, outside.table_type) == ("orc", {}, "EXTERNAL")
+        assert ([c.name for c in of_session.columns], of_session.format) == (["A"], "json")
+        assert [c.name for c in of_session.partition_columns] == ["b"]
+        assert [(c.name, c.type) for c in of_view.columns] == [("one", "int"), ("two", "string")]
+        assert lake.rows("SELECT count(*) FROM lake.s.copy") == [(0,)]
+        lake.sql("INSERT INTO lake.s.copy (id, ds) VALUES (2, DATE'2024-01-02')")
+        assert lake.rows("SELECT id, v FROM lake.s.copy") == [(2, "x")]
+        assert lake.refused("CREATE TABLE lake.s.copy LIKE lake.s.model")[0] == "TABLE_OR_VIEW_ALREADY_EXISTS"
+
+    def test_a_table_with_virtual_columns_has_a_like_as_well(self, lake: Lake) -> None:
+        (lake.folder / "tree" / "ds=x").mkdir(parents=True)
+        lake.catalog.register_table(
+            "s.tree", location=f"{lake.folder}/tree", partition_columns={"ds": "STRING"}, schema="id INT"
+        )
+        lake.sql("CREATE TABLE lake.s.tree2 LIKE lake.s.tree", "INSERT INTO lake.s.tree2 (id, ds) VALUES (1, 'a')")
+        assert lake.rows("SELECT *, ds FROM lake.s.tree2") == [(1, "a")]
+        assert lake.spark.table("lake.s.tree2").columns == ["id"]
+
+
+SHOWN = {
+    "types": (
+        "(a BOOLEAN, b TINYINT, c SMALLINT, d INT NOT NULL, e BIGINT COMMENT 'it\\'s \\\\ big', f FLOAT, g DOUBLE, "
+        "h DECIMAL(9,4), i CHAR(10), j VARCHAR(11), k STRING DEFAULT 'it\\'s', l DATE, m TIMESTAMP, n TIMESTAMP_NTZ, "
+        "o BINARY, p ARRAY<INT>, q MAP<STRING, DOUBLE>, r STRUCT<x: INT, `y z`: STRING>, `odd name` INT, "
+        "`select` INT) USING parquet COMMENT 'all of them' TBLPROPERTIES ('compression' = 'zstd', 'x' = 'a\\'b')"
+    ),
+    "keys": "(id INT, region STRING DEFAULT 'eu', ds DATE COMMENT 'day') USING orc PARTITIONED BY (ds, region)",
+    "text": "(id INT) PARTITIONED BY (ds STRING) ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\t' STORED AS TEXTFILE",
+    "outside": "(id INT, ds STRING) USING json PARTITIONED BY (ds) LOCATION '{folder}/shown'",
+}
+
+
+class TestShow:
+    @pytest.mark.parametrize("name", SHOWN)
+    def test_create_table_runs_again_as_it_is(self, lake: Lake, name: str) -> None:
+        t = f"lake.s.shown_{name}"
+        lake.sql(f"CREATE TABLE {t} {SHOWN[name].format(folder=lake.folder)}")
+        before = lake.catalog.load_table(f"s.shown_{name}").definition
+        ((statement,),) = lake.rows(f"SHOW CREATE TABLE {t}")
+        described = lake.rows(f"DESCRIBE {t}")
+        lake.sql(f"DROP TABLE {t}", str(statement))
+        assert lake.catalog.load_table(f"s.shown_{name}").definition == before
+        assert lake.rows(f"DESCRIBE {t}") == described
+        assert lake.rows(f"SHOW CREATE TABLE {t}") == [(statement,)]
+
+    def test_create_table_of_a_registered_tree(self, lake: Lake) -> None:
+        (lake.folder / "shown tree" / "ds=x").mkdir(parents=True)
+        lake.catalog.register_table(
+            "s.shown_tree", location=f"{lake.folder}/shown tree", partition_columns={"ds": "STRING"},
+            schema="id INT COMMENT 'n'", format="csv", options={"sep": "\x01"},
+        )  # fmt: skip
+        before = lake.catalog.load_table("s.shown_tree").definition
+        ((statement,),) = lake.rows("SHOW CREATE TABLE lake.s.shown_tree")
+        lake.sql("DROP TABLE lake.s.shown_tree", str(statement))
+        after = lake.catalog.load_table("s.shown_tree").definition
+        assert (after.columns, after.partition_columns, after.options, after.location) == (
+            before.columns, before.partition_columns, before.options, before.location,
+        )  # fmt: skip
+        assert lake.spark.table("lake.s.shown_tree").columns == ["id"]
+        (lake.folder / "clash" / "ds=1").mkdir(parents=True)
+        lake.catalog.register_table(
+            "s.clash", location=f"{lake.folder}/clash", partition_columns={"ds": "STRING"}, schema="id INT, ds INT"
+        )
+        assert lake.refused("SHOW CREATE TABLE lake.s.clash")[0] == "CATALOG_EXT_NOT_SUPPORTED"
+
+    def test_create_table_in_the_words_of_hive(self, lake: Lake) -> None:
+        lake.sql(
+            "CREATE TABLE lake.s.serde (id INT, v STRING COMMENT 'x') PARTITIONED BY (ds STRING) "
+            "ROW FORMAT DELIMITED FIELDS TERMINATED BY '|' STORED AS TEXTFILE"
+        )
+        before = lake.catalog.load_table("s.serde").definition
+        ((statement,),) = lake.rows("SHOW CREATE TABLE lake.s.serde AS SERDE")
+        assert "PARTITIONED BY (ds STRING)" in str(statement)
+        lake.sql("DROP TABLE lake.s.serde", "USE lake")
+        try:
+            lake.sql(str(statement))
+        finally:
+            lake.sql("USE spark_catalog.default")
+        assert lake.catalog.load_table("s.serde").definition == before
+        lake.sql("CREATE TABLE lake.s.no_serde (id INT) USING csv")
+        assert lake.refused("SHOW CREATE TABLE lake.s.no_serde AS SERDE")[0] == "CATALOG_EXT_NOT_SUPPORTED"
+
+    def test_what_there_is(self, lake: Lake) -> None:
+        lake.sql(
+            "CREATE TABLE lake.s.listed_one (id INT, ds STRING) PARTITIONED BY (ds) TBLPROPERTIES ('a' = 'b')",
+            "CREATE TABLE lake.s.listed_two (id INT)",
+        )
+        assert lake.rows("SHOW TABLES IN lake.s LIKE 'listed*'") == [
+            ("s", "listed_one", False), ("s", "listed_two", False),
+        ]  # fmt: skip
+        assert lake.rows("SHOW COLUMNS IN lake.s.listed_one") == [("id",), ("ds",)]
+        assert lake.rows("SHOW TBLPROPERTIES lake.s.listed_one ('a')") == [("a", "b")]
+        described = lake.rows("DESCRIBE EXTENDED lake.s.listed_one")
+        assert ("# Partition Information", "", "") in described
+        assert ("Type", "MANAGED", "") in described
+        lake.sql("COMMENT ON TABLE lake.s.listed_one IS 'rides'")
+        assert ("Comment", "rides", "") in lake.rows("DESCRIBE EXTENDED lake.s.listed_one")
+
+
+class TestNamesAndPlaces:
+    def test_a_renamed_table_keeps_its_rows_and_frees_its_name(self, lake: Lake) -> None:
+        lake.sql(
+            "CREATE DATABASE lake.archive", "CREATE TABLE lake.s.day (id INT, ds STRING) PARTITIONED BY (ds)",
+            "INSERT INTO lake.s.day VALUES (1, 'a')",
+        )  # fmt: skip
+        loaded = lake.spark.table("lake.s.day")
+        lake.sql(
+            "ALTER TABLE lake.s.day RENAME TO yesterday", "ALTER TABLE lake.s.yesterday RENAME TO archive.old",
+            "CREATE TABLE lake.s.day (id INT, ds STRING) PARTITIONED BY (ds)", "INSERT INTO lake.s.day VALUES (2, 'a')",
+            "INSERT INTO lake.archive.old VALUES (3, 'a')",
+        )  # fmt: skip
+        assert lake.rows("SELECT id FROM lake.s.day") == [(2,)]
+        assert lake.rows("SELECT id FROM lake.archive.old ORDER BY id") == [(1,), (3,)]
+        assert [row.id for row in loaded.collect()] == [1]
+        assert lake.refused("SELECT * FROM lake.s.yesterday")[0] == "TABLE_OR_VIEW_NOT_FOUND"
+        lake.sql("DROP TABLE lake.archive.old")
+        assert lake.rows("SELECT id FROM lake.s.day") == [(2,)]
+        lake.sql("DROP TABLE lake.s.day", "DROP DATABASE lake.archive")
+        assert not list((lake.folder / "warehouse" / "s.db").glob("day*"))
+
+    def test_another_location_is_for_what_comes(self, lake: Lake) -> None:
+        first, second = lake.folder / "first", lake.folder / "second"
+        second.mkdir()
+        lake.sql(
+            f"CREATE TABLE lake.s.moved (id INT, ds STRING) PARTITIONED BY (ds) LOCATION '{first}'",
+            "INSERT INTO lake.s.moved VALUES (1, 'a')", f"ALTER TABLE lake.s.moved SET LOCATION '{second}'",
+            "INSERT INTO lake.s.moved VALUES (2, 'a'), (3, 'b')",
+        )  # fmt: skip
+        assert lake.rows("SELECT id, ds FROM lake.s.moved ORDER BY id") == [(1, "a"), (2, "a"), (3, "b")]
+        assert [path.name for path in second.iterdir() if path.name[0] != "_"] == ["ds=b"]
+        assert len([*(first / "ds=a").glob("*.parquet")]) == 2
+        lake.sql(
+            f"CREATE TABLE lake.s.whole (id INT) LOCATION '{lake.folder}/one'", "INSERT INTO lake.s.whole VALUES (1)",
+            f"CREATE TABLE lake.s.other (id INT) LOCATION '{lake.folder}/two'", "INSERT INTO lake.s.other VALUES (2)",
+            "DROP TABLE lake.s.other", f"ALTER TABLE lake.s.whole SET LOCATION '{lake.folder}/two'",
+        )  # fmt: skip
+        assert lake.rows("SELECT id FROM lake.s.whole") == [(2,)]
+        assert lake.refused("ALTER TABLE lake.s.moved SET LOCATION '/no/such/place'")[0] == (
+            "CATALOG_EXT_LOCATION_NOT_FOUND"
+        )
+
+    def test_dropping_takes_the_files_of_managed_tables_only(self, lake: Lake) -> None:
+        outside = lake.folder / "kept"
+        lake.sql(
+            f"CREATE TABLE lake.s.external (id INT) LOCATION '{outside}'", "INSERT INTO lake.s.external VALUES (1)",
+            "CREATE TABLE lake.s.managed (id INT)", "INSERT INTO lake.s.managed VALUES (1)",
+            "DROP TABLE lake.s.external PURGE", "DROP TABLE lake.s.managed PURGE",
+            "DROP TABLE IF EXISTS lake.s.managed",
+        )  # fmt: skip
+        assert len([*outside.glob("*.parquet")]) == 1
+        assert not (lake.folder / "warehouse" / "s.db" / "managed").exists()
+        assert lake.refused("DROP TABLE lake.s.managed")[0] == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+class TestDatabases:
+    def test_the_life_of_a_database(self, lake: Lake) -> None:
+        lake.sql(
+            f"CREATE DATABASE IF NOT EXISTS lake.life COMMENT 'it\\'s' LOCATION '{lake.folder}/life' "
+            "WITH DBPROPERTIES ('a' = 'b')",
+            "CREATE DATABASE IF NOT EXISTS lake.life",
+        )
+        ((name, statement),) = lake.rows("SHOW CREATE DATABASE lake.life")
+        assert name == "life"
+        described = lake.rows("DESCRIBE DATABASE EXTENDED lake.life")
+        lake.sql("DROP DATABASE lake.life RESTRICT", str(statement))
+        assert lake.rows("DESCRIBE DATABASE EXTENDED lake.life") == described
+        assert f"LOCATION 'file://{lake.folder}/life'" in str(statement)
+        lake.sql(
+            "ALTER DATABASE lake.life SET DBPROPERTIES ('c' = 'd')", "COMMENT ON DATABASE lake.life IS 'other'",
+            f"ALTER DATABASE lake.life SET LOCATION '{lake.folder}/life2'", "USE lake.life", "CREATE TABLE t (id INT)",
+        )  # fmt: skip
+        try:
+            assert lake.rows("SHOW TABLES") == [("life", "t", False)]
+            assert lake.rows("SHOW CREATE SCHEMA life") == [
+                ("life", f"CREATE DATABASE lake.life\nCOMMENT 'other'\nLOCATION 'file://{lake.folder}/life2'\n"
+                         "WITH DBPROPERTIES (\n  'a' = 'b',\n  'c' = 'd')"),
+            ]  # fmt: skip
+        finally:
+            lake.sql("USE spark_catalog.default")
+        assert lake.catalog.load_table("life.t").definition.location == f"file://{lake.folder}/life2/t"
+        assert lake.rows("SHOW DATABASES IN lake LIKE 'li*'") == [("life",)]
+        assert lake.refused("DROP DATABASE lake.life")[0] == "SCHEMA_NOT_EMPTY"
+        lake.sql("DROP DATABASE lake.life CASCADE", "DROP DATABASE IF EXISTS lake.life")
+        assert not (lake.folder / "life2" / "t").exists()
+
+    def test_what_is_refused(self, lake: Lake) -> None:
+        assert lake.refused("SHOW CREATE DATABASE lake.nowhere")[0] == "SCHEMA_NOT_FOUND"
+        assert lake.refused("SHOW CREATE DATABASE lake.s extra")[0] == "PARSE_SYNTAX_ERROR"
+        assert lake.refused("SHOW CREATE DATABASE spark_catalog.default")[0] == "PARSE_SYNTAX_ERROR"
+        assert lake.refused("CREATE DATABASE lake.s")[0] == "SCHEMA_ALREADY_EXISTS"
+        assert lake.refused("DROP DATABASE lake.nowhere")[0] == "SCHEMA_NOT_FOUND"

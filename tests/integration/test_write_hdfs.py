@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 from catalog_ext.session import active_catalog, configure
 from catalog_ext.session import stop as stop_catalog
 from metastore.storage.locations import Location
+from metastore.transactions.faults import armed
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.promotion_cases import files_below
 
@@ -51,6 +52,12 @@ def directories_of_files(catalog: Catalog, root: Location) -> list[str]:
     return [name.rpartition("/")[0] for name in files_below(catalog.storage, root)]
 
 
+@pytest.mark.requirement("Doris.Storage", statement="CREATE TABLE")
+@pytest.mark.requirement(
+    "Doris.HDFS.Partitioned",
+    statement="INSERT OVERWRITE",
+    differs="Files are renamed one by one; directories are not, so that a reader of the index never finds one gone.",
+)
 def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
     spark.sql("CREATE TABLE lake.sales.t (x BIGINT, ds STRING) PARTITIONED BY (ds)")
     table = catalog.load_table("sales.t")
@@ -79,6 +86,33 @@ def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
     with pytest.raises(PySparkException):
         spark.sql("INSERT INTO lake.sales.t SELECT CAST(raise_error('no') AS BIGINT), 'c' FROM range(3)")
     assert sorted(entry.location.name for entry in catalog.storage.list_directory(root)) == ["ds=a", "ds=x%3Ay%2Fz"]
+
+
+@pytest.mark.requirement(
+    "Doris.HDFS.Staging",
+    statement="INSERT INTO",
+    differs="Temporary files lie in a hidden folder of the table (`staging-dir`), so that renames are cheap.",
+)
+@pytest.mark.requirement(
+    "Doris.HDFS.Unpartitioned",
+    statement="INSERT OVERWRITE",
+    differs="Files are renamed one by one; the table's directory is not.",
+)
+def test_an_unpartitioned_table_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
+    spark.sql("CREATE TABLE lake.sales.whole (x BIGINT)")
+    root = Location.parse(catalog.load_table("sales.whole").definition.location)
+    seen: list[list[str]] = []
+    with armed("reserve.before", lambda _: seen.append(files_below(catalog.storage, root))):
+        spark.sql("INSERT INTO lake.sales.whole VALUES (1), (2)")
+    (staged,) = seen
+    assert {name.split("/")[0] for name in staged} == {"_catalog_ext_staging"}
+    first = files_below(catalog.storage, root)
+    assert first
+    spark.sql("INSERT INTO lake.sales.whole VALUES (3)")
+    assert set(first) < set(files_below(catalog.storage, root))
+    spark.sql("INSERT OVERWRITE lake.sales.whole VALUES (4)")
+    assert [tuple(row) for row in spark.sql("SELECT x FROM lake.sales.whole").collect()] == [(4,)]
+    assert len(files_below(catalog.storage, root)) == 1
 
 
 @pytest.mark.requirement(

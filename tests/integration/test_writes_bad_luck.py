@@ -224,6 +224,11 @@ def test_the_service_is_killed_while_tasks_write(service: Standing, lake: Lake, 
     lake.check_clean(table)
 
 
+@pytest.mark.requirement(
+    "Doris.Transaction",
+    statement="INSERT OVERWRITE",
+    differs="All or nothing also when a process dies: who asks next finishes the write or undoes it.",
+)
 @pytest.mark.parametrize("point", ["reserve.before", "promote.file", "commit.after"])
 def test_the_service_is_killed_while_it_commits(service: Standing, lake: Lake, point: str) -> None:
     table = new_table(lake)
@@ -273,6 +278,12 @@ def test_a_batch_is_written_once_by_sql(lake: Lake) -> None:
     lake.check_clean(table)
 
 
+@pytest.mark.requirement("Doris.Concurrent.Insert", statement="INSERT INTO lake.w.{table} SELECT")
+@pytest.mark.requirement(
+    "Doris.Concurrent.Overwrite",
+    statement="INSERT OVERWRITE",
+    differs="Nothing is lost: one overwrite commits, the other gets a retryable CATALOG_EXT_CONFLICT.",
+)
 def test_sessions_write_at_once(lake: Lake, tmp_path: Path) -> None:
     table = new_table(lake)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (-1, 1), (-1, 2)")

@@ -169,6 +169,16 @@ def test_failing_and_retried_tasks(lake: Lake) -> None:
     assert (newest, failed) == (("finished", "INSERT"), ("aborted", "INSERT"))
 
 
+@pytest.mark.requirement(
+    "Doris.Parameters.OpenPartitions",
+    statement="frame.writeTo",
+    differs="`write.max-open-writers`; without it rows are sorted, and a task keeps one file open.",
+)
+@pytest.mark.requirement(
+    "Doris.Parameters.Scaling",
+    statement="frame.writeTo",
+    differs="`write.distribution-mode` says whether a shuffle brings a partition to one task; Spark scales the tasks.",
+)
 @pytest.mark.parametrize(
     ("options", "files"),
     [
@@ -204,6 +214,7 @@ def test_keys_of_any_name(lake: Lake, mode: str) -> None:
     assert {str(Path(path).parent) for path in lake.on_disk(table)} == {"my key.1=2", "my key.1=4"}
 
 
+@pytest.mark.requirement("Doris.Parameters.FileSize", statement="TBLPROPERTIES (hive_sink_max_file_size")
 @pytest.mark.parametrize("fmt", ["parquet", "orc", "csv"])
 def test_a_file_has_a_greatest_size(lake: Lake, fmt: str) -> None:
     table = new_table(

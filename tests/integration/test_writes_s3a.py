@@ -77,6 +77,12 @@ def make(remote: Remote, table: str, columns: str = "x BIGINT, k STRING", keys: 
     remote.spark.sql(f"CREATE TABLE lake.w.{table} ({columns}) USING parquet {keys} LOCATION '{remote.place(table)}'")
 
 
+@pytest.mark.requirement("Doris.Storage", statement="INSERT OVERWRITE")
+@pytest.mark.requirement(
+    "Doris.Transaction.Isolation",
+    statement="INSERT INTO",
+    differs="Readers of the index see all partitions of a write at one instant; the metastore follows.",
+)
 def test_uploads_are_completed_by_the_commit(remote: Remote) -> None:
     make(remote, "t")
     seen: list[tuple[int, int]] = []
@@ -117,6 +123,7 @@ def test_a_large_file_goes_in_parts(remote: Remote) -> None:
     )  # fmt: skip
 
 
+@pytest.mark.requirement("Doris.Transaction.Rollback", statement="INSERT INTO lake.w.failing SELECT")
 def test_nothing_is_left_of_writes_that_fail(remote: Remote) -> None:
     make(remote, "failing")
     remote.spark.sql("INSERT INTO lake.w.failing VALUES (1, 'old')")

@@ -53,11 +53,14 @@ object HiveStorage {
       "CATALOG_EXT_UNSUPPORTED_FORMAT",
       s"Table $table cannot have LINES TERMINATED BY another character than '\\n', as in Hive itself.",
       Map("table" -> table))
+    if (settings.contains("escape.delim")) throw ConnectorErrors.analysis(
+      "CATALOG_EXT_UNSUPPORTED_FORMAT",
+      s"Table $table cannot have ESCAPED BY: Spark's reader of text knows escapes only inside of quotes. Leave it out, " +
+        "or use USING csv, whose values are quoted.", Map("table" -> table))
     Map(
       "sep" -> separator(settings.get("field.delim").orElse(settings.get("serialization.format"))),
       "quote" -> "",
-      "nullValue" -> settings.getOrElse("serialization.null.format", "\\N")) ++
-      settings.get("escape.delim").map("escape" -> _) ++ header(properties)
+      "nullValue" -> settings.getOrElse("serialization.null.format", "\\N")) ++ header(properties)
   }
 
   /** Hive's default, and its numbers for characters: '1' is the first control character. */

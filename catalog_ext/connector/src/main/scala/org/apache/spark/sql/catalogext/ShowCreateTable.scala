@@ -4,9 +4,10 @@ import java.util.Locale
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.analysis.ResolvedTable
+import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ShowCreateTable}
+import org.apache.spark.sql.connector.catalog.SupportsNamespaces
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
 import org.apache.spark.sql.types.StructField
@@ -17,6 +18,8 @@ class TableCommandStrategy(session: SparkSession) extends SparkStrategy {
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
     case ShowCreateTable(ResolvedTable(_, _, table: CatalogExtTable, _), asSerde, output) =>
       Seq(ShowStatementExec(output, TableStatement(table, asSerde)))
+    case ShowCreateDatabase(ResolvedNamespace(catalog: SupportsNamespaces, namespace, _), output) =>
+      Seq(ShowCreateDatabaseExec(output, catalog, namespace))
     case _ => Nil
   }
 }
@@ -73,7 +76,7 @@ object TableStatement {
         s"No CREATE TABLE statement makes table ${table.qualifiedName}: its data column '$key' hides the partition " +
           "column of that name. CALL system.register_table with the schema makes such a table."))
 
-  private def pairs(values: Map[String, String]): String =
+  def pairs(values: Map[String, String]): String =
     values.toSeq.sorted.map { case (key, value) => s"${literal(key)} = ${literal(value)}" }.mkString("(\n  ", ",\n  ", ")")
 
   def quotedIfNeeded(name: String): String =
@@ -96,10 +99,12 @@ private object SerdeClauses {
     case "parquet" | "orc" => s"STORED AS ${table.format.toUpperCase(Locale.ROOT)}"
     case "json" => "STORED AS JSONFILE"
     case "csv" if table.options.get("quote").contains("") =>
-      val escape = table.options.get("escape").fold("")(c => s" ESCAPED BY ${TableStatement.literal(c)}")
-      val separator = TableStatement.literal(table.options.getOrElse("sep", ","))
-      val nulls = TableStatement.literal(table.options.getOrElse("nullValue", ""))
-      s"ROW FORMAT DELIMITED FIELDS TERMINATED BY $separator$escape NULL DEFINED AS $nulls\nSTORED AS TEXTFILE"
+      // Not ROW FORMAT DELIMITED: Spark's parser passes over its NULL DEFINED AS.
+      val settings = Map(
+        "field.delim" -> table.options.getOrElse("sep", ","),
+        "serialization.null.format" -> table.options.getOrElse("nullValue", ""))
+      s"ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe'\nWITH SERDEPROPERTIES " +
+        s"${TableStatement.pairs(settings)}\nSTORED AS TEXTFILE"
     case other => throw ConnectorErrors.notSupported(
       s"SHOW CREATE TABLE ${table.qualifiedName} AS SERDE: Hive has no clause for the format $other with the table's " +
         "options. Leave out AS SERDE.")

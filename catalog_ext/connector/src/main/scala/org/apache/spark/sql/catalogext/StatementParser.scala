@@ -26,6 +26,7 @@ object StatementSyntax {
   val All: Seq[StatementSyntax] = Seq(
     AlterPartitions,
     ShowSomePartitions,
+    ShowCreateDatabaseSyntax,
   )
 }
 

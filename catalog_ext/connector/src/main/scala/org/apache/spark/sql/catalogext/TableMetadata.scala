@@ -4,7 +4,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
-import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
 /** What `tables/load` says of a table, at one version. */
 case class TableMetadata(
@@ -72,10 +72,22 @@ object TableMetadata {
     column.stringOption("existing_default").fold(defaulted)(defaulted.withExistenceDefaultValue)
   })
 
+  /** The type as the contract has it: Spark's own text leaves out marks around names, NOT NULL and comments. */
+  def typeText(dataType: DataType): String = dataType match {
+    case struct: StructType => struct.map { field =>
+      val notNull = if (field.nullable) "" else " not null"
+      val comment = field.getComment().fold("")(text => s" comment ${TableStatement.literal(text)}")
+      s"${TableStatement.quotedIfNeeded(field.name)}:${typeText(field.dataType)}$notNull$comment"
+    }.mkString("struct<", ",", ">")
+    case array: ArrayType => s"array<${typeText(array.elementType)}>"
+    case map: MapType => s"map<${typeText(map.keyType)},${typeText(map.valueType)}>"
+    case other => other.catalogString
+  }
+
   def columnJson(field: StructField): JsonNode = {
     val column = obj(
       "name" -> text(field.name),
-      "type" -> text(field.dataType.catalogString),
+      "type" -> text(typeText(field.dataType)),
       "nullable" -> bool(field.nullable),
       "comment" -> text(field.getComment()))
     field.getCurrentDefaultValue().foreach(column.put("default", _))

@@ -91,7 +91,7 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
     hadoop.setOutputKeyClass(classOf[Void])
     hadoop.setOutputValueClass(classOf[org.apache.spark.sql.catalyst.InternalRow])
     FileOutputFormat.setOutputPath(hadoop, new org.apache.hadoop.fs.Path(places.location))
-    val writers = format.prepareWrite(spark, hadoop, options, fileSchema)
+    val writers = UnquotedText.guard(format.prepareWrite(spark, hadoop, options, fileSchema), table, options)
     val own = if (settings.hiveCompatible) HiveFiles.settings(table.format, options) else Map.empty[String, String]
     own.foreach { case (key, value) => hadoop.getConfiguration.set(key, value) }
     limitGroups(hadoop.getConfiguration)
