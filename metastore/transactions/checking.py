@@ -274,6 +274,11 @@ class Checker:
 
     def visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
         """The visible files directly in each directory; none where there is no directory."""
+        found = self.contents(directories)
+        return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
+
+    def contents(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
+        """The files directly in each directory, hidden ones too; none where there is no directory."""
         names = sorted(directories)
         listed = in_parallel(partial(self._files_in, directories), names, self._threads)
         return dict(zip(names, listed, strict=True))
@@ -283,7 +288,7 @@ class Checker:
             entries = self._storage.list_directory(directories[name])
         except LocationNotFoundError:
             return []
-        return [e for e in entries if e.kind is EntryKind.FILE and not is_hidden(e.location.name)]
+        return [e for e in entries if e.kind is EntryKind.FILE]
 
 
 def _covered(plan: WritePlan, table: Table, names: set[str]) -> set[str]:

@@ -29,7 +29,7 @@ from metastore.index.applier import directory
 from metastore.index.bulk import chunks
 from metastore.index.keys import claim_hash, typed_values
 from metastore.model import TableType
-from metastore.names import escape_path_name, split_component
+from metastore.names import escape_path_name, is_hidden, split_component
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import bind
 from metastore.storage.locations import Location, shown
@@ -40,11 +40,11 @@ from metastore.transactions.places import below, transaction_id_in
 from metastore.transactions.relocations import replaced_by_relocations
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from metastore.index import Index
     from metastore.model import Table
-    from metastore.storage.store import Storage
+    from metastore.storage.store import Entry, Storage
     from metastore.transactions.checking import Checker
     from metastore.transactions.model import Transaction, WritePlan
 
@@ -112,29 +112,41 @@ class CommandChecker:
         )
 
     def _drop(self, transaction: Transaction, table: Table) -> WritePlan:
-        """Visible files that the index does not know go with the data that is deleted."""
+        """Files that the index does not know, such as success files, go with the data that is deleted."""
         plan = transaction.plan
         places = {
             row["name"]: Location.parse(place)
             for row in self._index.partitions_matching(table, self._predicate(plan, table))
             if deletes(plan, table, place := directory(table, row))
         }
-        found = self._checker.visible(places)
+        found = self._checker.contents(places)
         if not any(found.values()):
             return plan
         predicates = [self._predicate(plan, table)]
         table = self._index.load_table_by_id(table.table_id)
-        hidden = self._index.uncommitted_ids(table.table_id, table.version)
         known = self._checker.known(table, predicates)
         unknown = {
-            name: tuple(
-                entry.location.name
+            name: tuple(entry.location.name for entry in entries)
+            for name, entries in self._unknown(table, found, known).items()
+        }
+        return replace(plan, removes=unknown)
+
+    def _unknown(
+        self, table: Table, found: Mapping[str, Sequence[Entry]], known: Collection[str]
+    ) -> dict[str, list[Entry]]:
+        """The files that neither the index knows nor a write brings; checksums beside data files are not among them."""
+        hidden = self._index.uncommitted_ids(table.table_id, table.version)
+        unknown = {
+            name: [
+                entry
                 for entry in entries
-                if str(entry.location) not in known and transaction_id_in(entry.location.name) not in hidden
-            )
+                if str(entry.location) not in known
+                and transaction_id_in(entry.location.name) not in hidden
+                and not _is_checksum(entry.location.name)
+            ]
             for name, entries in found.items()
         }
-        return replace(plan, removes={name: paths for name, paths in unknown.items() if paths})
+        return {name: entries for name, entries in unknown.items() if entries}
 
     def _rename(self, transaction: Transaction, table: Table) -> WritePlan:
         plan, command = transaction.plan, transaction.plan.command
@@ -269,7 +281,11 @@ class CommandChecker:
             )
 
     def _moves(self, table: Table, rows: Iterable[tuple[Row, str]]) -> Iterable[StagedFile]:
-        """The files of partitions of a table, with the names of the partitions that they are moved to."""
+        """The files of partitions of a table, with the names of the partitions that they are moved to.
+
+        What else lies in their directories, such as success files, goes with them: otherwise the next repair would
+        find the old partitions again.
+        """
         taken: set[tuple[str, str]] = set()
         for chunk in chunks(list(enumerate(rows)), _PARTITIONS_AT_ONCE):
             by_id = {row["partition_id"]: (row, name, number) for number, (row, name) in chunk}
@@ -277,14 +293,32 @@ class CommandChecker:
             # Of directories that come together, the first one's files keep their names.
             for file in sorted(found, key=lambda file: by_id[file["partition_id"]][2]):
                 row, target, number = by_id[file["partition_id"]]
-                path = file["path"] if (target, file["path"]) not in taken else f"{number}-{file['path']}"
-                taken.add((target, path))
+                path = _free(taken, target, file["path"], number)
                 source = f"{directory(table, row)}/{file['path']}"
                 yield StagedFile(target, path, file["size"], file["n_rows"], source=source)
+            known = {f"{directory(table, by_id[file['partition_id']][0])}/{file['path']}" for file in found}
+            places = {str(number): Location.parse(directory(table, row)) for number, (row, _) in chunk}
+            targets = {str(number): name for number, (_, name) in chunk}
+            for key, entries in self._unknown(table, self._checker.contents(places), known).items():
+                for entry in entries:
+                    path = _free(taken, targets[key], entry.location.name, int(key))
+                    yield StagedFile(targets[key], path, entry.size, source=str(entry.location))
 
     def _record(self, transaction: Transaction, files: Iterable[StagedFile]) -> None:
         for chunk in chunks(list(files), _FILES_AT_ONCE):
             self._index.record_files(transaction.transaction_id, chunk)
+
+
+def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> str:
+    """The file's name in the partition that it is moved to, made another one where the name is taken; notes it."""
+    # What is hidden stays so.
+    free = path if (target, path) not in taken else f"{path[:1] if is_hidden(path) else ''}{number}-{path}"
+    taken.add((target, free))
+    return free
+
+
+def _is_checksum(name: str) -> bool:
+    return name.startswith(".") and name.endswith(".crc")
 
 
 def _respelled(name: str, table: Table) -> str:

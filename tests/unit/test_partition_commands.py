@@ -175,7 +175,7 @@ def test_a_location_of_others_is_a_warning_or_an_error(catalog: Catalog, tmp_pat
 def test_drop_deletes_the_data_of_managed_tables_only(catalog: Catalog, tmp_path: Path) -> None:
     root = managed(catalog)
     insert(catalog, "k=1", "k=2", "k=3")
-    write(root, "k=1/unknown.csv")
+    write(root, "k=1/unknown.csv", "k=1/_SUCCESS")
     outside = tmp_path / "outside"
     write(outside, "4/a.csv", "5/a.csv")
     catalog.partition_commands.add(

@@ -35,6 +35,7 @@ def test_rename_moves_the_files_of_a_managed_partition(catalog: Catalog) -> None
     rows = catalog.load_table("s.t").totals.rows
     (held,) = indexed(catalog)["k=1"]
     (root / "k=1" / f".{held}.crc").write_bytes(b"crc")
+    write(root, "k=1/_SUCCESS", "k=1/unknown.csv")
     outcome = catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
     assert (outcome.operation, outcome.partitions_changed, outcome.files_added) == ("RENAME PARTITION", 1, 0)
     assert sorted(indexed(catalog)) == ["k=2", "k=7"]
@@ -43,6 +44,8 @@ def test_rename_moves_the_files_of_a_managed_partition(catalog: Catalog) -> None
     assert catalog.load_table("s.t").totals.rows == rows, "counts are kept"
     added = catalog.index.changes(catalog.load_table("s.t").table_id, outcome.version - 1, outcome.version).read_all()
     assert added.num_rows == 0, "a reader of changes does not get the rows again"
+    assert sorted(p.name for p in (root / "k=7").iterdir()) == sorted(["_SUCCESS", held, "unknown.csv"])
+    (root / "k=7" / "unknown.csv").unlink()
     consistent(catalog)
     catalog.vacuum("s.t", retention=0)
     assert (root / "k=7" / held).exists()
