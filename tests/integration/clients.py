@@ -109,8 +109,9 @@ def conf_folder(service: StandingService, settings: Mapping[str, str] | None = N
 
 def environment(conf: Path | None) -> dict[str, str]:
     """The environment that a client is started in."""
-    # Not the variables of a Spark that runs in this process already.
-    kept = {key: value for key, value in os.environ.items() if not key.startswith(("SPARK_", "PYSPARK_"))}
+    # Neither the variables of a Spark that runs in this process already, nor the one by which a kernel knows pytest.
+    foreign = ("SPARK_", "PYSPARK_", "PYTEST_")
+    kept = {key: value for key, value in os.environ.items() if not key.startswith(foreign)}
     named = {} if conf is None else {"SPARK_CONF_DIR": str(conf)}
     return (
         kept

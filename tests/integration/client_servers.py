@@ -1,0 +1,69 @@
+"""Spark's two servers as users start them: the Thrift server and the Spark Connect server."""
+
+from __future__ import annotations
+
+import signal
+import socket
+from typing import TYPE_CHECKING
+
+from catalog_ext.demo.processes import ServerProcess, free_ports
+from tests.integration.clients import environment, program
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+_START_TIMEOUT_S = 120
+_MASTER = ("--master", "local[2]")
+
+
+class SparkServer:
+    """A server of Spark's with the configuration in ``conf``; ``wait`` for it before it is used.
+
+    Args:
+        name: What it is called in messages and in the name of its log.
+        command: Starts it in the foreground, on ``port`` of the loopback interface.
+    """
+
+    def __init__(self, name: str, command: list[str], port: int, conf: Path, folder: Path) -> None:
+        self.port = port
+        self._process = ServerProcess(
+            name,
+            command,
+            folder / f"{name.replace(' ', '-')}.log",
+            stop_signal=signal.SIGTERM,
+            environment=environment(conf) | {"SPARK_LOG_DIR": str(folder), "SPARK_PID_DIR": str(folder)},
+        )
+
+    def wait(self) -> None:
+        self._process.wait_until(self._missing, _START_TIMEOUT_S)
+
+    def stop(self) -> None:
+        self._process.stop()
+
+    def _missing(self) -> str | None:
+        try:
+            socket.create_connection(("127.0.0.1", self.port), timeout=5).close()
+        except OSError as error:
+            return str(error)
+        return None
+
+
+def thrift_server(conf: Path, folder: Path) -> SparkServer:
+    """The Thrift server. PySpark's package has no start-thriftserver.sh; this is what that script runs."""
+    (port,) = free_ports(1)
+    command = [
+        program("bin/spark-submit"), *_MASTER, "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+        "spark-internal",
+        "--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
+    ]  # fmt: skip
+    return SparkServer("Thrift server", command, port, conf, folder)
+
+
+def connect_server(conf: Path, folder: Path) -> SparkServer:
+    """The Spark Connect server."""
+    (port,) = free_ports(1)
+    command = [
+        program("sbin/start-connect-server.sh"), "--wait", *_MASTER,
+        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+    ]  # fmt: skip
+    return SparkServer("Connect server", command, port, conf, folder)

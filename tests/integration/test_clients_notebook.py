@@ -1,0 +1,128 @@
+"""A notebook's kernel, with the service inside it: what cells show, and an interrupted one."""
+
+from __future__ import annotations
+
+import queue
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from jupyter_client.manager import start_new_kernel
+
+from tests.integration.clients import environment
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from jupyter_client.blocking.client import BlockingKernelClient
+    from jupyter_client.manager import KernelManager
+
+pytestmark = pytest.mark.spark
+
+_TIMEOUT_S = 120
+_CONFIGURE = """
+import catalog_ext
+from pyspark.sql import SparkSession
+builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", False).config("spark.driver.memory", "1g")
+builder = builder.config("spark.sql.shuffle.partitions", 2)
+spark = catalog_ext.configure(builder, warehouse="warehouse", index="index.db", metastore=None).getOrCreate()
+"""
+
+
+class Notebook:
+    """Runs cells, and collects what they show."""
+
+    def __init__(self, manager: KernelManager, client: BlockingKernelClient) -> None:
+        self._manager = manager
+        self._client = client
+
+    def show(self, code: str, *, interrupt_at: str | None = None) -> dict[str, str]:
+        """What a cell shows, by its kind: a MIME type, ``stdout``, ``stderr`` or the name of an exception.
+
+        Args:
+            code: The cell.
+            interrupt_at: The kernel is interrupted when the cell has written this.
+        """
+        cell = self._client.execute(code, allow_stdin=False)
+        shown: dict[str, str] = {}
+        while True:
+            try:
+                message = self._client.get_iopub_msg(timeout=_TIMEOUT_S)
+            except queue.Empty:
+                pytest.fail(f"The cell {code!r} did not end; it has shown {shown}")
+            if message["parent_header"].get("msg_id") != cell:
+                continue
+            content: dict[str, Any] = message["content"]
+            match message["msg_type"]:
+                case "stream":
+                    shown[content["name"]] = shown.get(content["name"], "") + content["text"]
+                case "execute_result" | "display_data":
+                    shown |= content["data"]
+                case "error":
+                    shown[content["ename"]] = content["evalue"]
+                case "status" if content["execution_state"] == "idle":
+                    return shown
+            if interrupt_at is not None and interrupt_at in "".join(shown.values()):
+                self._manager.interrupt_kernel()
+                interrupt_at = None
+
+
+@pytest.fixture(scope="module")
+def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
+    folder = tmp_path_factory.mktemp("notebook")
+    home = {"IPYTHONDIR": str(folder), "JUPYTER_RUNTIME_DIR": str(folder)}
+    manager, client = start_new_kernel(kernel_name="python3", cwd=str(folder), env=environment(None) | home)
+    notebook = Notebook(manager, client)
+    try:
+        shown = notebook.show(_CONFIGURE)
+        assert set(shown) <= {"stderr"}, shown
+        yield notebook
+    finally:
+        notebook.show("spark.stop()")
+        client.stop_channels()
+        manager.shutdown_kernel()
+
+
+def test_cells_show_rows_and_reports(notebook: Notebook, tmp_path: Path) -> None:
+    notebook.show("spark.sql('CREATE NAMESPACE lake.s')")
+    notebook.show("spark.range(6).selectExpr('id', 'id % 3 AS k').writeTo('lake.s.t').partitionedBy('k').create()")
+    shown = notebook.show("spark.sql('SELECT k, sum(id) AS s FROM lake.s.t WHERE k > 1 GROUP BY k').show()")
+    assert shown["stdout"] == "+---+---+\n|  k|  s|\n+---+---+\n|  2|  7|\n+---+---+\n\n"
+    notebook.show("spark.conf.set('spark.sql.repl.eagerEval.enabled', True)")
+    assert (
+        "<tr><td>2</td><td>5</td></tr>"
+        in notebook.show("spark.sql('SELECT k, id FROM lake.s.t WHERE id = 5')")["text/html"]
+    )
+    notebook.show("import shutil; shutil.rmtree('warehouse/s.db/t/k=1')")
+    shown = notebook.show("catalog_ext.repair_partitions('lake.s.t')")
+    assert "dropped 1 partition" in shown["text/plain"]
+    assert "<table>" in shown["text/html"]
+    # No bar and no codes of a terminal beside it.
+    assert set(shown) == {"text/plain", "text/html"}
+    # A cell that is run again finds the session that is there.
+    assert notebook.show(_CONFIGURE + "\nspark.table('lake.s.t').count()")["text/plain"] == "4"
+
+
+def test_an_error_is_sparks(notebook: Notebook) -> None:
+    shown = notebook.show("spark.sql(\"CALL lake.system.repair_partitions('s.nope')\")")
+    assert shown["AnalysisException"].startswith("[CATALOG_EXT_TABLE_NOT_FOUND]")
+    assert "s.nope" in shown["AnalysisException"]
+
+
+def test_an_interrupted_write_leaves_nothing(notebook: Notebook) -> None:
+    notebook.show("spark.sql('CREATE TABLE lake.s.w (id BIGINT, k BIGINT) PARTITIONED BY (k)')")
+    forever = "spark.sql('INSERT INTO lake.s.w SELECT sum(id), 1 FROM range(100000000000) WHERE hash(id) = 0')"
+    # Spark's own bar says that it runs.
+    assert "KeyboardInterrupt" in notebook.show(forever, interrupt_at="[Stage")
+    # IPython's interrupt does not reach Spark: the job is cancelled by Spark's own call.
+    notebook.show("spark.sparkContext.cancelAllJobs()")
+    # The write's own end; a write that is under way would be listed as such.
+    shown = notebook.show(
+        "import time\n"
+        "deadline = time.monotonic() + 60\n"
+        "while (left := spark.table('lake.s.w.transactions').where(\"state <> 'aborted'\").collect()):\n"
+        "    assert time.monotonic() < deadline, left\n"
+        "    time.sleep(0.05)\n"
+        "print(spark.table('lake.s.w').count())"
+    )
+    assert shown["stdout"] == "0\n", shown
