@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import Catalog, Where
+from catalog_ext.running_jvm import add_to_running_jvm
 from catalog_ext.service.server import Service
 from catalog_ext.settings import UNSET, MetastoreArgument, Settings
 from catalog_ext.spark_storage import s3a_settings, spark_storage
@@ -82,6 +83,7 @@ def configure(
     from catalog_ext.connector.build import connector_jar
 
     jar = connector_jar()
+    add_to_running_jvm(jar)
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"
     conf = {

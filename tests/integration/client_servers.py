@@ -64,6 +64,6 @@ def connect_server(conf: Path, folder: Path) -> SparkServer:
     (port,) = free_ports(1)
     command = [
         program("sbin/start-connect-server.sh"), "--wait", *_MASTER,
-        "--conf", f"spark.connect.grpc.binding.port={port}", "--conf", "spark.connect.grpc.binding.address=127.0.0.1",
+        "--conf", f"spark.connect.grpc.binding.port={port}",
     ]  # fmt: skip
     return SparkServer("Connect server", command, port, conf, folder)

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 
 PROJECT = Path(__file__).resolve().parents[2]
 SPARK_HOME = Path(pyspark.__file__).parent
+_RUN_TIMEOUT_S = 240
 # What a machine that tests share wants, and docs/clients.md need not say.
 _SMALL = {
     "spark.ui.enabled": "false",
@@ -128,17 +129,24 @@ def environment(conf: Path | None) -> dict[str, str]:
 def run(
     command: Sequence[str], conf: Path | None, folder: Path, further: Mapping[str, str] | None = None
 ) -> subprocess.CompletedProcess[str]:
-    """A client's run to its end, of two minutes at most."""
-    return subprocess.run(
+    """A client's run to its end; after four minutes it is killed, with all that it has started."""
+    process = subprocess.Popen(
         command,
         env=environment(conf) | dict(further or {}),
         cwd=folder,
         stdin=subprocess.DEVNULL,
-        capture_output=True,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
         text=True,
-        timeout=120,
-        check=False,
+        start_new_session=True,
     )
+    try:
+        out, err = process.communicate(timeout=_RUN_TIMEOUT_S)
+    except BaseException:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+        raise
+    return subprocess.CompletedProcess(command, process.returncode, out, err)
 
 
 def program(name: str) -> str:

@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+from typing import TYPE_CHECKING
+
 import pytest
+from py4j.protocol import Py4JError
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import catalog_ext
-from metastore.errors import InvalidConfigurationError
+from catalog_ext.running_jvm import add_to_running_jvm
+from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 _SERVER = "sc://spark.example:15002"
 
@@ -23,3 +32,49 @@ def test_the_environment_names_a_connect_server_as_well(monkeypatch: pytest.Monk
     monkeypatch.setenv("SPARK_REMOTE", _SERVER)
     with pytest.raises(InvalidConfigurationError, match=_SERVER):
         catalog_ext.configure(SparkSession.Builder(), metastore=None)
+
+
+class _Jvm:
+    """A running JVM whose class loader keeps what it is given, or refuses it."""
+
+    def __init__(self, *, refuses: bool) -> None:
+        self.java = self.lang = self.net = self.Thread = self
+        self.urls: list[str] = []
+        self._refuses = refuses
+
+    def URL(self, text: str) -> str:
+        return text
+
+    def currentThread(self) -> _Jvm:
+        return self
+
+    def getContextClassLoader(self) -> _Jvm:
+        return self
+
+    def addURL(self, url: str) -> None:
+        if self._refuses:
+            raise Py4JError("addURL does not exist in the JVM")
+        self.urls.append(url)
+
+
+@pytest.fixture
+def running(monkeypatch: pytest.MonkeyPatch) -> Callable[[_Jvm], None]:
+    def run(jvm: _Jvm) -> None:
+        monkeypatch.setattr(SparkContext, "_gateway", object())
+        monkeypatch.setattr(SparkContext, "_jvm", jvm)
+        monkeypatch.setattr(SparkContext, "_ensure_initialized", lambda: None)
+
+    return run
+
+
+def test_a_jvm_that_runs_already_is_given_the_connector(running: Callable[[_Jvm], None]) -> None:
+    jvm = _Jvm(refuses=False)
+    running(jvm)
+    add_to_running_jvm(Path("/opt/connector.jar"))
+    assert jvm.urls == ["file:///opt/connector.jar"]
+
+
+def test_a_jvm_that_does_not_take_it_is_told_with_the_remedy(running: Callable[[_Jvm], None]) -> None:
+    running(_Jvm(refuses=True))
+    with pytest.raises(EnvironmentSetupError, match=r"spark-submit --jars /opt/connector\.jar"):
+        add_to_running_jvm(Path("/opt/connector.jar"))

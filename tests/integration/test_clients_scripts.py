@@ -1,0 +1,97 @@
+"""Plain Python scripts: on a cluster beside a standing service, and with the service inside them."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.integration.clients import conf_folder, program, run
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from pathlib import Path
+
+    from tests.integration.clients import StandingService
+
+pytestmark = pytest.mark.spark
+
+_ON_A_CLUSTER = """
+import json
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.appName("plain").getOrCreate()
+spark.sql("CREATE NAMESPACE lake.s")
+spark.sql("CREATE TABLE lake.s.t PARTITIONED BY (k) AS SELECT id, id % 3 AS k FROM range(0, 90, 1, 6)")
+spark.range(10).selectExpr("id", "7L AS k").writeTo("lake.s.t").append()
+spark.sql("ALTER TABLE lake.s.t DROP PARTITION (k < 1)")
+found = {
+    "sums": [list(row) for row in spark.sql("SELECT k, sum(id) FROM lake.s.t GROUP BY k ORDER BY k").collect()],
+    "executors": spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() - 1,
+}
+try:
+    spark.table("lake.s.nope")
+except PySparkException as error:
+    found["error"] = error.getCondition()
+print(json.dumps(found))
+spark.stop()
+"""
+
+_INSIDE = """
+import json, os, shutil
+import catalog_ext
+from pyspark.sql import SparkSession
+
+builder = SparkSession.builder
+if "CONNECT" in os.environ:
+    builder = builder.remote(os.environ["CONNECT"])
+settings = {"warehouse": "warehouse", "index": "index.db", "metastore": None}
+spark = catalog_ext.configure(builder, **settings).getOrCreate()
+spark.sql("CREATE NAMESPACE lake.s")
+spark.range(6).selectExpr("id", "id % 2 AS k").writeTo("lake.s.t").partitionedBy("k").create()
+shutil.rmtree("warehouse/s.db/t/k=0")
+report = catalog_ext.repair_partitions("lake.s.t")
+# As a cell of a notebook that is run twice.
+assert catalog_ext.configure(SparkSession.builder, **settings).getOrCreate() is spark
+with catalog_ext.connect(index="index.db", warehouse="warehouse", metastore=None) as catalog:
+    partitions = catalog.partitions("s.t")["partition"].to_pylist()
+rows = spark.sql("SELECT k, count(*) FROM lake.s.t GROUP BY k").collect()
+print(json.dumps([type(spark).__module__, len(report.dropped), partitions, [list(row) for row in rows]]))
+spark.stop()
+"""
+
+
+def _printed(
+    command: Sequence[str], script: str, conf: Path | None, folder: Path, further: dict[str, str] | None = None
+) -> Any:
+    """What the script has printed last, in JSON."""
+    file = folder / "script.py"
+    file.write_text(script)
+    done = run([*command, str(file)], conf, folder, further)
+    assert done.returncode == 0, done.stderr[-3000:]
+    # spark-submit puts what Python writes to standard error there as well.
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+@pytest.mark.slow
+def test_spark_submit_on_a_cluster_beside_a_standing_service(standing_service: StandingService, tmp_path: Path) -> None:
+    conf = conf_folder(standing_service, {"spark.master": "local-cluster[2,1,1024]"})
+    assert _printed([program("bin/spark-submit")], _ON_A_CLUSTER, conf, tmp_path) == {
+        "sums": [[1, 1335], [2, 1365], [7, 45]],
+        "executors": 2,
+        "error": "TABLE_OR_VIEW_NOT_FOUND",
+    }
+
+
+def test_spark_submit_with_the_service_inside(tmp_path: Path) -> None:
+    command = [program("bin/spark-submit"), "--master", "local[2]", "--conf", "spark.ui.enabled=false"]
+    expected = ["pyspark.sql.session", 1, ["k=1"], [[1, 3]]]
+    assert _printed(command, _INSIDE, None, tmp_path) == expected
+
+
+def test_a_spark_connect_server_of_ones_own_with_the_service_inside(tmp_path: Path) -> None:
+    expected = ["pyspark.sql.connect.session", 1, ["k=1"], [[1, 3]]]
+    assert _printed([sys.executable], _INSIDE, None, tmp_path, {"CONNECT": "local[2]"}) == expected
