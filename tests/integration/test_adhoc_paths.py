@@ -27,7 +27,6 @@ if TYPE_CHECKING:
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
-REQUIREMENT = "RQ.HivePartitioning"
 TREE = {f"year={y}/month={m:02d}/a.parquet": y * 100 + m for y in (2023, 2024) for m in (1, 2)}
 
 
@@ -175,7 +174,7 @@ def test_a_cached_path_is_used_by_an_equal_read(paths: Paths) -> None:
         cached.unpersist()
 
 
-@pytest.mark.requirement(f"{REQUIREMENT}.VirtualColumns.HiveDisabled")
+@pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.HiveDisabled")
 def test_without_hive_partitioning(paths: Paths) -> None:
     paths.rows("SET use_hive_partitioning = 0")
     try:
@@ -213,7 +212,7 @@ def test_without_hive_partitioning(paths: Paths) -> None:
         "CREATE TABLE lake.`{t}/new` AS SELECT 1 a",
     ],
 )
-@pytest.mark.requirement(f"{REQUIREMENT}.VirtualColumns.ReadOnly")
+@pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.ReadOnly")
 def test_a_path_is_read_only(paths: Paths, statement: str) -> None:
     condition, message = paths.refusal(statement)
     assert condition == "CATALOG_EXT_READ_ONLY_PATH"
@@ -272,7 +271,7 @@ def test_a_file_that_goes_while_it_is_read(paths: Paths) -> None:
     assert paths.rows(f"SELECT id FROM lake.`{paths.folder}/gone`") == [(1,)]
 
 
-@pytest.mark.requirement(f"{REQUIREMENT}.TableFunction.HDFS", statement="SELECT id, year FROM lake.`hdfs")
+@pytest.mark.requirement("RQ.HivePartitioning.TableFunction.HDFS", statement="SELECT id, year FROM lake.`hdfs")
 def test_on_hdfs(paths: Paths, hdfs_server: HdfsServer) -> None:
     root = Location.parse(f"{hdfs_server.uri}/adhoc-{secrets.token_hex(4)}")
     storage = sessions.active_catalog("lake").storage

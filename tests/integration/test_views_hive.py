@@ -59,7 +59,7 @@ def make(catalog: Catalog, name: str, text: str, *on: str, columns: str = "numbe
     catalog.views.create(request, or_replace=True)
 
 
-@pytest.mark.requirement("HivePV.Metastore", statement="ALTER VIEW … ADD PARTITION")
+@pytest.mark.requirement("HivePV.Metastore", statement="catalog.views.add_partitions(")
 def test_partitions_of_views_have_no_storage_descriptor(
     catalog: Catalog, hive_metastore: HiveMetastore, request: pytest.FixtureRequest
 ) -> None:
