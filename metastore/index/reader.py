@@ -236,8 +236,8 @@ def _text(value: str) -> sa.ColumnElement[Any]:
 def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
     """The error that says that a version is not whole any more."""
     return VersionExpiredError(
-        f"Version {version} of the table {table} was removed by vacuum; the oldest that is kept is {oldest}. Read a "
-        "newer version, or give vacuum a longer vacuum.retention.",
+        f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
+        f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
         {"table": table, "version": str(version), "oldest": str(oldest)},
     )
 

@@ -10,6 +10,7 @@ import pytest
 from metastore.index import Index
 from metastore.transactions.faults import POINTS
 from metastore.transactions.reports import RecoveryAction
+from tests.faults import commands
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.writer import Order, Server, run_all, stand
 from tests.promotion_cases import s3_options
@@ -102,3 +103,24 @@ def test_a_writer_killed_on_postgresql(tmp_path: Path, postgres_url: str) -> Non
         check(order, point)
         with Index.open(order.index) as index:
             index.drop_table(stand(index, order).table().identifier, deliver=False)
+
+
+@pytest.mark.parametrize("command", commands.MOVING)
+def test_a_move_of_partitions_killed_at_every_step(tmp_path: Path, command: str) -> None:
+    points = ("check.after", "reserve.after", "promote.file", "promote.after", "commit.after", "clean.removed")
+    orders = []
+    for number, point in enumerate(points):
+        path = tmp_path / f"{number}.db"
+        path.write_bytes(empty_index())
+        kill = ((point, "kill", 1),)
+        order = Order(f"sqlite:///{path}", f"file://{tmp_path}/{number}", command, kill)
+        with Index.open(order.index) as index:
+            commands.prepare(stand(index, order), order.location)
+        orders.append(order)
+    assert run_all(orders) == [KILLED] * len(orders)
+    for order, point in zip(orders, points, strict=True):
+        with Index.open(order.index) as index:
+            left = stand(index, order)
+            assert left.engine.recover(older_than_s=0).failed == ()
+            told = "success" if POINTS.index(point) >= RESERVED else "failure"
+            commands.check(left, commands.COMMANDS[command], told, point=point)

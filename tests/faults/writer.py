@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from metastore.index import Index
 from metastore.storage.store import Storage
 from metastore.transactions.faults import armed
+from tests.faults.commands import COMMANDS, attempt
 from tests.faults.scenarios import SCENARIOS
 from tests.promotion_cases import UploadStore
 from tests.write_cases import Stand
@@ -42,7 +43,7 @@ class Order:
     Attributes:
         index: The index's URL.
         location: The table's.
-        scenario: Name of the write.
+        scenario: Name of the write, or of the partition command.
         faults: Points that are armed, with action and count.
         server: The S3 server, where the table is on one.
     """
@@ -78,7 +79,10 @@ def run(order: Order) -> None:
         writer = stand(index, order)
         for point, action, nth in order.faults:
             faults.enter_context(armed(point, action, nth))
-        told = SCENARIOS[order.scenario].write(writer, order.location)
+        if order.scenario in COMMANDS:
+            told = attempt(writer, COMMANDS[order.scenario])
+        else:
+            told = SCENARIOS[order.scenario].write(writer, order.location)
     os._exit({"success": 0, "failure": 3, "unknown": 4}[told])
 
 

@@ -18,7 +18,7 @@ from metastore.index.file_statistics import KnownFile
 from metastore.model import Column, DataFile, TableDefinition, TableType
 from metastore.transactions.faults import armed
 from metastore.transactions.model import WriteKind
-from tests.faults.test_partition_command_steps import (
+from tests.faults.commands import (
     BEFORE,
     COMMANDS,
     OTHER,
