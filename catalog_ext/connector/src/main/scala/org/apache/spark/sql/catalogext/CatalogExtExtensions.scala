@@ -12,8 +12,10 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectHintResolutionRule(new MarkPartitionCommands(_))
+    extensions.injectHintResolutionRule(new ResolveViewPartitions(_))
     extensions.injectResolutionRule(_ => new ResolvePartitionCommands)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
+    extensions.injectPlannerStrategy(_ => ViewCommandStrategy)
     extensions.injectPlannerStrategy(new TableCommandStrategy(_))
   }
 }

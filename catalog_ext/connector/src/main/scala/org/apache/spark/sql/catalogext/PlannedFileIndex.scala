@@ -57,6 +57,9 @@ class PlannedFileIndex(
     (partitions.map(_.bytes).sum, if (rows.contains(None)) None else Some(rows.flatten.sum))
   }
 
+  /** The names of the partitions that the static filters leave. */
+  def partitionNames: Seq[String] = synchronized(static.map(_.name))
+
   /** Runs `plan` with `filters` added to the static ones, and says what they left. */
   def withRuntimeFilters[T](filters: Seq[Expression])(plan: => T): (T, ScanChoice) = synchronized {
     runtime = filters

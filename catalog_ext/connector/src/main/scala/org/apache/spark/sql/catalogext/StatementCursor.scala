@@ -135,6 +135,9 @@ class StatementCursor(
       parsed(position - 1, parser.parseExpression).eval().toString
     }
 
+  /** Where the current token begins and ends in the text, in code points. */
+  def place: (Int, Int) = (current.getStartIndex, current.getStopIndex)
+
   private def skipTo(ends: Seq[String]): Unit = {
     var depth = 0
     while (!atEnd && !(depth == 0 && ends.exists(end => current.getText.equalsIgnoreCase(end)))) {

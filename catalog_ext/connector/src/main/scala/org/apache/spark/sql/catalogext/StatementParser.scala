@@ -27,6 +27,8 @@ object StatementSyntax {
     AlterPartitions,
     ShowSomePartitions,
     ShowCreateDatabaseSyntax,
+    CreatePartitionedView,
+    AlterViewPartitions,
   )
 }
 

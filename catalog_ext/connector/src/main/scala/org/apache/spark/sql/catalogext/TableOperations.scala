@@ -2,13 +2,15 @@ package org.apache.spark.sql.catalogext
 
 import scala.jdk.CollectionConverters._
 
+import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.{Identifier, Table, TableChange, TableInfo, TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.{Identifier, Relation, Table, TableChange, TableInfo,
+  TableWritePrivilege}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
@@ -29,8 +31,17 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   /** The table, or one of its metadata tables: `sales.trips.history`, and `trips.history` after USE. */
-  def load(ident: Identifier): Table = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
-    try table(metadata(ident)) catch {
+  def load(ident: Identifier): Table = loadRelation(ident) match {
+    case table: Table => table
+    case _ => throw new NoSuchTableException(ident)
+  }
+
+  /** The same, or a view of the name, by the same request. */
+  def loadRelation(ident: Identifier): Relation = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
+    try {
+      val node = described(ident)
+      if (isView(node)) CatalogExtView.fromJson(catalogName, client, node) else table(TableMetadata.fromJson(node))
+    } catch {
       case e: NoSuchTableException =>
         MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone).getOrElse(throw e)
     }
@@ -89,9 +100,17 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   // Spark asks whether a table is there by loading it; a missing namespace then is a missing table.
-  private def metadata(ident: Identifier): TableMetadata = try {
+  private def metadata(ident: Identifier): TableMetadata = {
+    val node = described(ident)
+    if (isView(node)) throw new NoSuchTableException(ident)
+    TableMetadata.fromJson(node)
+  }
+
+  private def isView(node: JsonNode): Boolean = node.string("table_type") == "VIEW"
+
+  private def described(ident: Identifier): JsonNode = try {
     StreamingQueries.awaitEnds()
-    TableMetadata.fromJson(translating(ident)(client.call("tables/load", named(ident))))
+    translating(ident)(client.call("tables/load", named(ident)))
   } catch {
     case _: NoSuchNamespaceException => throw new NoSuchTableException(ident)
   }
