@@ -241,6 +241,10 @@ class FakeService:
         self._namespaces_load(namespace)
         return {"tables": sorted(name for space, name in self.tables if space == namespace)}
 
+    def _views_list(self, namespace: str) -> Any:
+        self._namespaces_load(namespace)
+        return {"views": []}
+
     def _tables_load(self, namespace: str, name: str) -> Any:
         if "/" in name:
             raise Refusal(400, "INVALID_IDENTIFIER", f"'{name}' is no table name: it has a slash")

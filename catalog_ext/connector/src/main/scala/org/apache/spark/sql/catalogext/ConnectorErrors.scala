@@ -94,6 +94,11 @@ object ConnectorErrors {
    * Remedy: Add such a predicate, or set `hive.strict.checks.no.partition.filter` to false.
    */
   val PartitionPredicateRequired: String = s"${Prefix}_PARTITION_PREDICATE_REQUIRED"
+  /**
+   * A statement does with a view's partitions what only those of tables can take: TOUCH, ARCHIVE, RENAME, SET LOCATION.
+   * Remedy: Add and drop partitions of a view; they have no files.
+   */
+  val ViewPartitionCommand: String = s"${Prefix}_VIEW_PARTITION_COMMAND"
   val PartitionNotFound: String = s"${Prefix}_PARTITION_NOT_FOUND"
   /**
    * A PARTITION clause names a column that is no partition column of the table.

@@ -7,7 +7,7 @@ object ViewErrors {
   private val Spec = "CATALOG_EXT_VIEW_PARTITION_SPEC"
 
   def notOfViews(view: CatalogExtView, command: String): AnalysisException = ConnectorErrors.analysis(
-    "CATALOG_EXT_VIEW_PARTITION_COMMAND",
+    ConnectorErrors.ViewPartitionCommand,
     s"ALTER VIEW ${view.name} $command: partitions of a view have no files, so that they can be added and dropped only.",
     Map("view" -> view.name, "command" -> command))
 
@@ -28,7 +28,7 @@ object ViewErrors {
       s"(${view.metadata.partitionColumns.fieldNames.mkString(", ")}).", Map("view" -> view.name))
 
   def noPartition(view: CatalogExtView, spec: Map[String, String]): AnalysisException = ConnectorErrors.analysis(
-    "CATALOG_EXT_PARTITION_NOT_FOUND",
+    ConnectorErrors.PartitionNotFound,
     s"The view ${view.name} has no partition ${spec.map { case (k, v) => s"$k=$v" }.mkString(", ")}; SHOW PARTITIONS " +
       "lists them.", Map("view" -> view.name))
 }
