@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import TransactionNotFoundError, TransactionStateError
+from metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
 from metastore.identifiers import TableIdentifier
 from metastore.index.bulk import chunks
 from metastore.index.clock import now_ms
@@ -73,15 +73,33 @@ class WaitingFiles:
 
 
 def begin(database: Database, transaction: Transaction) -> None:
-    """Writes the row of a new transaction; of one that replaces a table, also which table that is now."""
+    """Writes the row of a new transaction; of one that replaces a table, also which table that is now.
+
+    Raises:
+        ConflictError: The table's location has changed since it was loaded.
+    """
 
     def work(connection: sa.Connection) -> None:
         replaces = None
         if transaction.plan.definition is not None:
             replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
+        else:
+            _check_location(connection, transaction)
         connection.execute(sa.insert(transactions), {**_to_row(transaction), "replaces": replaces})
 
     database.write(work)
+
+
+def _check_location(connection: sa.Connection, transaction: Transaction) -> None:
+    # Locked, so that an alteration of the location comes before this, or sees the transaction and is refused.
+    statement = sa.select(tables.c.location).where(tables.c.table_id == transaction.table_id)
+    now = connection.execute(statement.with_for_update(read=True)).scalar()
+    if now is not None and now != transaction.plan.location:
+        raise ConflictError(
+            f"The location of table {transaction.table} has just changed from {transaction.plan.location} to {now}. "
+            "Nothing was written; run the statement again.",
+            {"table": transaction.table},
+        )
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:

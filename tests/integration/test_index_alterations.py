@@ -95,6 +95,8 @@ def test_partitions_stay_where_they_are_when_the_location_changes(index: Index) 
     assert index.load_table(table.identifier) == before
     index.move_transaction(transaction.transaction_id, [State.OPEN], State.ABORTED, error=None)
     after = index.alter_table(table.identifier, move, deliver=True)
+    with pytest.raises(ConflictError, match="has just changed"):
+        begin(index, before, plan(before))
     index.commit(table.table_id, [AddPartition(names[2], data_files(1))], operation="test", deliver=False)
     listed = index.list_partitions(index.load_table(table.identifier), None).read_all().to_pylist()
     places = {row["partition"]: row["location"] for row in listed}
