@@ -184,6 +184,16 @@ def test_frames_and_statements_through_spark_connect(spark: SparkSession, tables
     spark.sql("DROP TABLE lake.s.frames")
 
 
+@pytest.mark.requirement(
+    "Flink.TemporaryTables",
+    differs="Spark has no temporary tables: a temporary view reads partitioned tables and paths, and is not written",
+)
+def test_a_temporary_view_prunes(spark: SparkSession, tables: None) -> None:
+    spark.sql("CREATE TEMPORARY VIEW recent AS SELECT *, ds FROM lake.s.days WHERE ds >= 'b'")
+    assert spark.sql("SELECT id FROM recent WHERE ds = 'b'").collect() == [(2,)]
+    assert spark.sql("SELECT id FROM recent WHERE ds = 'a'").collect() == []
+
+
 def test_errors_reach_a_connect_client_with_their_class(spark: SparkSession, tables: None) -> None:
     with pytest.raises(PySparkException) as caught:
         spark.sql("CALL lake.system.repair_partitions(table => 's.days', mode => 'mend')").collect()

@@ -84,6 +84,7 @@ class TestNamespaces:
 
 
 class TestTables:
+    @pytest.mark.requirement("Flink.CreateDDL", statement="CREATE TABLE lake.sales.made")
     def test_create_declares_the_partition_columns(self, spark: SparkSession, service: FakeService) -> None:
         spark.sql(
             "CREATE TABLE lake.sales.made (id BIGINT COMMENT 'number', c CHAR(3), s STRUCT<A: INT, b: ARRAY<STRING>>, "
@@ -219,6 +220,7 @@ class TestTables:
 
 
 class TestPartitions:
+    @pytest.mark.requirement("Flink.ShowPartitions", statement="SHOW PARTITIONS")
     def test_show_prints_what_is_on_the_store_in_typed_order(self, spark: SparkSession, service: FakeService) -> None:
         assert [row[0] for row in rows(spark, "SHOW PARTITIONS lake.sales.trips")] == NAMES
         assert service.requests == {"tables/load": 1, "partitions/list": 1}

@@ -286,6 +286,7 @@ def test_bad_input_is_told_in_sparks_own_exceptions(flights: Lake, call: str, co
 
 
 @pytest.mark.parametrize("file_format", ["parquet", "orc"])
+@pytest.mark.requirement("Flink.InHive", statement="SELECT id, name, place, part")
 def test_hives_own_engine_reads_what_is_registered(
     flights: Lake, hive_cli: HiveCli, tmp_path: Path, file_format: str
 ) -> None:

@@ -144,6 +144,7 @@ class TestWrites:
         ]  # fmt: skip
         lake.check_clean(table)
 
+    @pytest.mark.requirement("Flink.ExactlyOnce", statement="run(source.stream().writeStream")
     def test_a_killed_query_is_started_again_at_once(self, lake: Lake, tmp_path: Path) -> None:
         table, source, checkpoint = lake.table(EVENTS, "ds, hour"), Source(lake, tmp_path), tmp_path / "checkpoint"
         for number in range(3):
@@ -231,6 +232,7 @@ class TestWrites:
 
 
 class TestPartitionCommit:
+    @pytest.mark.requirement("Flink.StreamingWrite", statement="writeStream")
     def test_partitions_become_visible_when_the_watermark_reaches_them(self, lake: Lake, tmp_path: Path) -> None:
         table, source, checkpoint = lake.table(EVENTS, "ds, hour", BY_TIME), Source(lake, tmp_path), tmp_path / "check"
         location = Path(

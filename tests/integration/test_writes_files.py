@@ -71,6 +71,7 @@ def new_table(lake: Lake, columns: str = COLUMNS + ", k INT", keys: str = "k", *
         ("json", "", ".json"),
     ],
 )
+@pytest.mark.requirement("Flink.FileSystemConnector", statement="INSERT INTO lake.w.{table}")
 def test_formats_round_trip(lake: Lake, fmt: str, option: str, suffix: str) -> None:
     clauses = f"OPTIONS (compression '{option}')" if option else ""
     table = new_table(lake, format=fmt, clauses=clauses)
@@ -100,6 +101,7 @@ def test_text_and_no_keys(lake: Lake) -> None:
     lake.check_clean(table)
 
 
+@pytest.mark.requirement("HiveDP.Issues.DirectoryName", statement="frame.writeTo(")
 def test_names_are_hives(lake: Lake) -> None:
     texts: list[str | None] = ["a/b", "50%", "x=y", "t:1", "été ", " ", "a+b", "#1?2", "\x01\x7f", "[{^}]", None, ""]
     table = new_table(lake, "x INT, s STRING, d DATE, t TIMESTAMP, b BOOLEAN, f DOUBLE", "s, d, t, b, f")
@@ -146,6 +148,7 @@ def test_values_that_no_directory_can_have(lake: Lake, value: str, clauses: str,
     lake.check_clean(table)
 
 
+@pytest.mark.requirement("HiveDP.Design.Move", statement="INSERT INTO lake.w.{table}")
 def test_failing_and_retried_tasks(lake: Lake) -> None:
     table = new_table(lake, "x BIGINT, k BIGINT")
 
@@ -322,6 +325,11 @@ def test_a_batch_is_written_once(lake: Lake) -> None:
     lake.check_clean(table)
 
 
+@pytest.mark.requirement(
+    "Flink.CatalogProperties",
+    statement="INSERT OVERWRITE lake.w.{table}",
+    differs="a partition has a location of its own; its format is the table's",
+)
 def test_partitions_at_their_own_location(lake: Lake) -> None:
     table = new_table(lake, "x BIGINT, k BIGINT", clauses="TBLPROPERTIES ('overwrite-mode' = 'relocate')")
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 1), (2, 2)")

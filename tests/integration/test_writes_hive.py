@@ -122,6 +122,7 @@ def written(spark: SparkSession) -> SparkSession:
     return spark
 
 
+@pytest.mark.requirement("HiveDP.Design.Metastore", statement="INSERT")
 def test_hive_sees_exactly_the_new_state(
     written: SparkSession, catalog: Catalog, hive_cli: HiveCli, hive_metastore: HiveMetastore
 ) -> None:

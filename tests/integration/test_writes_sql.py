@@ -107,6 +107,12 @@ def create(lake: Lake, name: str, columns: str, keys: str = "", properties: str 
 
 
 @pytest.mark.parametrize("kind", ["virtual", "declared"])
+@pytest.mark.requirement("HiveDP.Terminology", statement="INSERT INTO {table} PARTITION (ds = 'd', h)")
+@pytest.mark.requirement(
+    "Flink.InSpark",
+    statement="INSERT INTO {table} VALUES",
+    differs="SELECT * shows the columns of declared partition keys, not of virtual ones",
+)
 def test_every_form_of_insert_into(lake: Lake, kind: str) -> None:
     name = f"forms_{kind}"
     if kind == "virtual":
@@ -147,6 +153,8 @@ def test_every_form_of_insert_into(lake: Lake, kind: str) -> None:
     lake.check_files(f"s.{name}")
 
 
+@pytest.mark.requirement("HiveDP.Syntax.Mixed", statement="INSERT OVERWRITE {table} PARTITION (ds = 'a', h)")
+@pytest.mark.requirement("HiveDP.Design.Overwrite", statement="INSERT OVERWRITE {table} VALUES")
 def test_insert_overwrite_replaces_what_receives_rows(lake: Lake) -> None:
     table = create(lake, "dynamic", "id INT, ds STRING, h INT", "ds, h")
     everything = f"SELECT id, ds, h FROM {table} ORDER BY id"
@@ -266,6 +274,8 @@ def test_replacing_by_a_condition(lake: Lake) -> None:
     lake.check_files("s.conditions")
 
 
+@pytest.mark.requirement("HiveDP.Syntax.StaticBelowDynamic", statement="INSERT INTO {table} PARTITION (a, b = 1)")
+@pytest.mark.requirement("HiveDP.Issues.Order", statement="INSERT INTO {table} PARTITION (a, b = 1)")
 def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
     table = create(lake, "clauses", "id INT, a STRING, b INT", "a, b")
     late = lake.refusal(f"INSERT INTO {table} PARTITION (a, b = 1) SELECT 1, 'x'")
@@ -287,6 +297,9 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
     lake.check_files("s.clauses")
 
 
+@pytest.mark.requirement(
+    "HiveDP.Syntax.AllDynamic", statement="INSERT INTO {table} VALUES", differs="the mode is nonstrict unless it is set"
+)
 def test_hives_switches_for_dynamic_keys(lake: Lake) -> None:
     table = create(lake, "switches", "id INT, a STRING, b INT", "a, b")
     frame = lake.frame([(1, "x", 1)], "id INT, a STRING, b INT")
@@ -350,6 +363,17 @@ def test_a_key_that_a_data_column_hides_is_not_written(lake: Lake) -> None:
     assert "data column and a partition column of the name 'ds'" in str(error)
 
 
+@pytest.mark.requirement(
+    "HiveDP.Syntax.CTAS",
+    statement="CREATE TABLE lake.s.ctas USING orc",
+    differs="Spark takes the names of partition columns only; their types are the query's",
+)
+@pytest.mark.requirement("HiveDP.Issues.Type", statement="CREATE TABLE lake.s.ctas USING orc")
+@pytest.mark.requirement(
+    "HiveDP.Issues.PartitionFunction",
+    statement="CREATE TABLE lake.s.ctas USING orc",
+    differs="there is no function to plug in; an expression of the query makes the value",
+)
 def test_create_table_as_select(lake: Lake) -> None:
     lake.sql(
         "CREATE TABLE lake.s.ctas USING orc PARTITIONED BY (ds) COMMENT 'made' TBLPROPERTIES ('x' = 'y') "
@@ -388,6 +412,11 @@ def test_a_creation_that_fails_leaves_nothing(lake: Lake) -> None:
     assert [file.name for file in full.iterdir()] == ["somebodys.parquet"]
 
 
+@pytest.mark.requirement(
+    "HiveDP.Syntax.CTASConstant",
+    statement="CREATE OR REPLACE TABLE lake.s.replaced PARTITIONED BY",
+    differs="Spark takes the names of partition columns only; their types are the query's",
+)
 def test_replacing_a_table(lake: Lake) -> None:
     assert lake.refusal("REPLACE TABLE lake.s.replaced AS SELECT 1 AS a").getCondition() == "TABLE_OR_VIEW_NOT_FOUND"
     lake.sql("CREATE OR REPLACE TABLE lake.s.replaced PARTITIONED BY (ds) AS SELECT 1 AS a, 'x' AS ds")
@@ -481,6 +510,7 @@ def test_truncate_is_for_tables_that_own_their_files(lake: Lake) -> None:
     lake.check_files("s.foreign")
 
 
+@pytest.mark.requirement("HiveDP.Syntax.MultiTableInsert", statement="FROM (SELECT")
 def test_one_query_into_several_tables(lake: Lake) -> None:
     tables = [create(lake, f"multi_{n}", "id BIGINT, p BIGINT", "p") for n in range(2)]
     lake.sql(
