@@ -184,6 +184,15 @@ def test_frames_and_statements_through_spark_connect(spark: SparkSession, tables
     spark.sql("DROP TABLE lake.s.frames")
 
 
+def test_adhoc_paths_through_both_servers(
+    standing_service: StandingService, spark: SparkSession, thrift: HiveServer2Cursor
+) -> None:
+    pattern = f"{standing_service.folder}/warehouse/s.db/days/ds=*/*.parquet"
+    query = f"SELECT id, ds FROM lake.files('{pattern}') WHERE ds = 'b'"
+    assert spark.sql(query).collect() == rows(thrift, query) == [(2, "b")]
+    assert spark.table(f"lake.`{pattern}`").where("ds = 'b'").select("id").collect() == [(2,)]
+
+
 @pytest.mark.requirement(
     "Flink.TemporaryTables",
     differs="Spark has no temporary tables: a temporary view reads partitioned tables and paths, and is not written",

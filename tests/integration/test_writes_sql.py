@@ -390,6 +390,8 @@ def test_create_table_as_select(lake: Lake) -> None:
         lake.refusal("CREATE TABLE lake.s.ctas AS SELECT 1 AS other").getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
     )
     assert lake.refusal("CREATE TABLE lake.nowhere.t AS SELECT 1 AS a").getCondition() == "SCHEMA_NOT_FOUND"
+    nested = lake.refusal("CREATE TABLE lake.s.nested PARTITIONED BY (k) AS SELECT 1 AS id, array(1) AS k")
+    assert nested.getCondition() == "CATALOG_EXT_INVALID_TYPE"
     lake.frame([(1, "a")], "id INT, ds STRING").writeTo("lake.s.ctas_frame").partitionedBy(F.col("ds")).create()
     assert lake.partitions("s.ctas_frame") == ["ds=a"]
     for name in ("ctas", "ctas_empty", "ctas_frame"):
