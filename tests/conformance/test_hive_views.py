@@ -66,7 +66,8 @@ def test_a_renaming_layer_with_browsable_partitions(spark: SparkSession) -> None
     spark.sql("DROP VIEW renamed")
 
 
-@pytest.mark.requirement("HivePV.UseCase1", "HivePV.Approach.Inferred", statement="CREATE VIEW")
+@pytest.mark.requirement("HivePV.UseCase1", statement="CREATE VIEW")
+@pytest.mark.requirement("HivePV.Approach.Inferred", statement="CREATE VIEW")
 def test_a_renaming_layer_whose_partitions_come_by_themselves(spark: SparkSession) -> None:
     spark.sql("""
         CREATE VIEW followed (number, total, day) PARTITIONED ON (day)
@@ -108,7 +109,8 @@ def test_a_day_that_somebody_adds_when_its_hours_are_there(spark: SparkSession) 
     spark.sql("DROP TABLE hours")
 
 
-@pytest.mark.requirement("HivePV.UseCase2", "HivePV.Approach.Inferred", statement="CREATE VIEW")
+@pytest.mark.requirement("HivePV.UseCase2", statement="CREATE VIEW")
+@pytest.mark.requirement("HivePV.Approach.Inferred", statement="CREATE VIEW")
 def test_a_day_that_appears_when_its_hours_are_there(spark: SparkSession) -> None:
     spark.sql(f"CREATE TABLE hours {HOURS}")
     load_hours(spark, "hours", "d1", *range(24))
@@ -144,7 +146,8 @@ def drop_joined(spark: SparkSession) -> None:
         spark.sql(f"DROP TABLE {table}")
 
 
-@pytest.mark.requirement("HivePV.UseCase3", "HivePV.Hook", statement="CREATE VIEW sums")
+@pytest.mark.requirement("HivePV.UseCase3", statement="CREATE VIEW sums")
+@pytest.mark.requirement("HivePV.Hook", statement="CREATE VIEW sums")
 def test_a_join_whose_partitions_somebody_adds(spark: SparkSession) -> None:
     make_joined(spark)
     spark.sql("""
@@ -159,7 +162,8 @@ def test_a_join_whose_partitions_somebody_adds(spark: SparkSession) -> None:
     drop_joined(spark)
 
 
-@pytest.mark.requirement("HivePV.UseCase3", "HivePV.Approach.Inferred", statement="CREATE VIEW sums")
+@pytest.mark.requirement("HivePV.UseCase3", statement="CREATE VIEW sums")
+@pytest.mark.requirement("HivePV.Approach.Inferred", statement="CREATE VIEW sums")
 def test_a_join_whose_partitions_come_by_themselves(spark: SparkSession) -> None:
     make_joined(spark)
     spark.sql("""
@@ -174,7 +178,8 @@ def test_a_join_whose_partitions_come_by_themselves(spark: SparkSession) -> None
     drop_joined(spark)
 
 
-@pytest.mark.requirement("HivePV.Syntax.Create", "HivePV.Syntax.LastColumns", statement="CREATE")
+@pytest.mark.requirement("HivePV.Syntax.Create", statement="CREATE")
+@pytest.mark.requirement("HivePV.Syntax.LastColumns", statement="CREATE")
 def test_create_view_partitioned_on(spark: SparkSession) -> None:
     spark.sql("""
         CREATE OR REPLACE VIEW v (a COMMENT 'an id', `b c`, ds) COMMENT 'for people' PARTITIONED ON (`b c`, ds)
@@ -229,9 +234,9 @@ def test_parser_errors_point_at_the_place(spark: SparkSession) -> None:
     )  # fmt: skip
 
 
-@pytest.mark.requirement(
-    "HivePV.Syntax.AddPartition", "HivePV.Syntax.DropPartition", "HivePV.Syntax.NoLocation", statement="ALTER VIEW"
-)
+@pytest.mark.requirement("HivePV.Syntax.AddPartition", statement="ALTER VIEW")
+@pytest.mark.requirement("HivePV.Syntax.DropPartition", statement="ALTER VIEW")
+@pytest.mark.requirement("HivePV.Syntax.NoLocation", statement="ALTER VIEW")
 def test_alter_view_add_and_drop_partition(spark: SparkSession) -> None:
     spark.sql("CREATE VIEW v PARTITIONED ON (amount, ds) AS SELECT id, amount, ds FROM base")
     spark.sql("ALTER VIEW v ADD PARTITION (amount = 10, ds = 'd1') PARTITION (ds = 'd/2', amount = '020')")
