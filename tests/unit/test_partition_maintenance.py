@@ -8,8 +8,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.procedures import find_procedure
+from catalog_ext.service.server import Service
 from metastore import errors
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
+from tests.service_client import Client
 from tests.unit.test_partition_commands import external, managed, names, state
 from tests.writes import insert
 
@@ -164,3 +166,25 @@ def test_commands_that_need_no_parser_of_ours(catalog: Catalog, tmp_path: Path) 
         catalog, "set_partition_location", table="s.o", partition={"k": "01"}, location=f"file://{tmp_path}/elsewhere"
     )
     assert row["files_added"] == 2
+
+
+def test_a_statement_that_read_the_old_types_is_told_so(catalog: Catalog, tmp_path: Path) -> None:
+    root = external(catalog, tmp_path, keys={"k": "STRING"})
+    write(root, *(f"k={k}/1.csv" for k in ("9", "10")))
+    catalog.repair_partitions("s.t")
+    with Service(catalog) as service:
+        client = Client(service)
+        read = client.load()
+        pinned = {"table_id": read["table_id"], "version": read["version"]}
+        condition = {"op": "<", "column": "k", "value": "5"}
+        assert client.call("tables/plan", **pinned, predicate=condition).status == 200
+        call(catalog, "set_partition_columns", table="s.t", types={"k": "int"})
+        late = client.call("tables/plan", **pinned, predicate=condition)
+        assert (late.status, late.error["code"]) == (409, "CATALOG_EXT_VERSION_EXPIRED")
+        with Service(catalog) as other:
+            late = Client(other).call("tables/plan", **pinned, predicate=condition)
+        assert (late.status, late.error["code"]) == (409, "CATALOG_EXT_VERSION_EXPIRED"), "one that has not seen it"
+        now = client.load()
+        assert now["partition_columns"][0]["type"] == "int"
+        fresh = client.call("partitions/list", table_id=now["table_id"], version=now["version"], predicate=condition)
+        assert fresh.status == 200
