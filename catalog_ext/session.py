@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtCatalog"
+SESSION_CATALOG = "spark_catalog"
+"""The name of Spark's own catalog: a catalog of this name adds our tables to those of Spark."""
+SESSION_CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtSessionCatalog"
 EXTENSIONS_CLASS = "org.apache.spark.sql.catalogext.CatalogExtExtensions"
 _METASTORE_KEYS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
 
@@ -57,7 +60,7 @@ def configure(
 
     Args:
         builder: ``SparkSession.builder``, maybe with settings.
-        catalog: The catalog's name in SQL.
+        catalog: The catalog's name in SQL; ``spark_catalog`` adds its tables to Spark's own catalog.
         warehouse: Where managed tables go; by default ``spark-warehouse`` in the working directory.
         index: SQLAlchemy URL of the index; by default a SQLite file beside the warehouse.
         metastore: ``thrift://host:9083``, ``embedded`` or None; by default what Spark's configuration names
@@ -87,7 +90,7 @@ def configure(
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"
     conf = {
-        prefix: CATALOG_CLASS,
+        prefix: _catalog_class(catalog),
         f"{prefix}.uri": running.service.uri,
         f"{prefix}.token": running.service.token,
         "spark.sql.extensions": _appended(options.get("spark.sql.extensions"), EXTENSIONS_CLASS),
@@ -174,6 +177,10 @@ def _stop_all() -> None:
         stop(name)
 
 
+def _catalog_class(catalog: str) -> str:
+    return SESSION_CATALOG_CLASS if catalog == SESSION_CATALOG else CATALOG_CLASS
+
+
 def _appended(existing: str | None, addition: str) -> str:
     parts = [part for part in (existing or "").split(",") if part]
     return ",".join(parts if addition in parts else [*parts, addition])
@@ -196,7 +203,7 @@ def _active_session_has(catalog: str) -> bool:
     context = SparkContext._active_spark_context
     if context is None:
         return False
-    if context.getConf().get(f"spark.sql.catalog.{catalog}") == CATALOG_CLASS and catalog in _running:
+    if context.getConf().get(f"spark.sql.catalog.{catalog}") == _catalog_class(catalog) and catalog in _running:
         return True
     raise EnvironmentSetupError(
         f"A Spark session runs already without the catalog {catalog!r}, and cannot be given one: its jars and "

@@ -26,6 +26,12 @@ logger = logging.getLogger(__name__)
 
 SOURCES = Path(__file__).parent / "src"
 SUPPORTED_SPARK = ("4.3",)
+SERVICES = {
+    "META-INF/services/org.apache.spark.sql.sources.DataSourceRegister": (
+        "org.apache.spark.sql.catalogext.CatalogExtSource\n"
+    )
+}
+"""Entries of the jar by which Java finds classes that implement an interface: ``USING catalog_ext``."""
 _LOCK_TIMEOUT_SECONDS = 600
 _COMPILE_TIMEOUT_SECONDS = 600
 # A zip entry needs a time; one that never changes makes the jar a function of the sources and of Spark.
@@ -98,6 +104,7 @@ def _minor(version: str) -> str:
 
 def _digest(spark: str, sources: list[Path]) -> str:
     digest = hashlib.sha256(spark.encode())
+    digest.update(repr(SERVICES).encode())
     for file in sources:
         digest.update(file.relative_to(SOURCES).as_posix().encode())
         digest.update(hashlib.sha256(file.read_bytes()).digest())
@@ -152,6 +159,8 @@ def _pack(classes: Path, spark: str, target: Path) -> None:
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         _entry(archive, "META-INF/MANIFEST.MF", manifest.encode())
         _entry(archive, "META-INF/catalog-ext/spark-version", spark.encode())
+        for name, content in SERVICES.items():
+            _entry(archive, name, content.encode())
         for file in sorted(file for file in classes.rglob("*") if file.is_file()):
             _entry(archive, file.relative_to(classes).as_posix(), file.read_bytes())
 

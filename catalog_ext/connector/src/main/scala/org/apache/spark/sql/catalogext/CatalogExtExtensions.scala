@@ -9,6 +9,8 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(new MarkInserts(_))
     extensions.injectHintResolutionRule(new AdHocReads(_))
     extensions.injectResolutionRule(_ => new RefuseAdHocChanges)
+    extensions.injectHintResolutionRule(new SessionGuards(_))
+    extensions.injectResolutionRule(new SessionListings(_))
     extensions.injectResolutionRule(_ => new ResolveInserts)
     extensions.injectResolutionRule(_ => new ShowSignatures)
     extensions.injectHintResolutionRule(new MarkPartitionCommands(_))

@@ -138,6 +138,11 @@ class CatalogExtTable(
     true
   }
 
+  /** The same table with its keys as columns like others, unless its own property says what they are. */
+  def declaredUnlessSaid: CatalogExtTable =
+    if (metadata.declared || metadata.properties.contains(CatalogOptions.PartitionColumns)) this
+    else new CatalogExtTable(catalogName, metadata.copy(declared = true), client, virtualColumnsShown, target)
+
   // An equal table at an equal version reads the same: cached plans are found by this.
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtTable =>

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext
 import java.io.IOException
 import java.nio.file.{Files, InvalidPathException, Paths}
 import java.time.Duration
+import java.util.Locale
 
 import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -15,9 +16,18 @@ object CatalogOptions {
   val TokenVariable = "CATALOG_EXT_TOKEN"
   val RequestTimeout = "request-timeout"
   private val DefaultRequestTimeout = "60s"
+  val PartitionColumns = "partition-columns"
 
   def client(catalog: String, options: CaseInsensitiveStringMap): ServiceClient =
     new ServiceClient(uri(catalog, options), () => token(catalog, options), requestTimeout(catalog, options))
+
+  /** Whether SELECT * shows the keys of tables that do not say it themselves: the session catalog's default. */
+  def declaresKeys(catalog: String, options: CaseInsensitiveStringMap): Boolean =
+    options.getOrDefault(PartitionColumns, "declared").trim.toLowerCase(Locale.ROOT) match {
+      case "declared" => true
+      case "virtual" => false
+      case other => throw invalid(catalog, PartitionColumns, s"is '$other': give 'virtual' or 'declared'")
+    }
 
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(

@@ -11,8 +11,7 @@ import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
+import org.apache.spark.sql.connector.catalog.CatalogManager
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.internal.SQLConf.PartitionOverwriteMode
@@ -24,23 +23,17 @@ import org.apache.spark.unsafe.types.UTF8String
  * Notes which partition columns an INSERT gives one value, before Spark turns the statement into a command that no
  * longer tells. The note travels among the target's options.
  */
-class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
-  override protected lazy val catalogManager: CatalogManager =
-    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new OurNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
-        if !target.options.containsKey(WriteMarks.Specification) && isOurs(target.multipartIdentifier) =>
+        if !target.options.containsKey(WriteMarks.Specification) && names.areOurs(target.multipartIdentifier) =>
       val checked = spec.map { case (key, value) => key -> value.map(constant(key, _)) }
       val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
         WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")
       else Map(WriteMarks.Specification -> InsertMarks.write(checked))
       insert.copy(table = target.copy(options = InsertMarks.added(target.options, mark)), partitionSpec = checked)
-  }
-
-  private def isOurs(name: Seq[String]): Boolean = name match {
-    case CatalogAndIdentifier(_: CatalogExtCatalog, _) => true
-    case _ => false
   }
 
   /** As in Hive, the default partition's name stands for NULL, and no partition has an empty value. */
@@ -155,8 +148,9 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     val key = "partitionOverwriteMode"
     Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key)) match {
       case Some(value) => value.equalsIgnoreCase("static")
-      case None => conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key) &&
-        conf.partitionOverwriteMode == PartitionOverwriteMode.STATIC
+      // In the session catalog existing statements keep Spark's meaning, its default too.
+      case None => conf.partitionOverwriteMode == PartitionOverwriteMode.STATIC &&
+        (table.catalogName == CatalogManager.SESSION_CATALOG_NAME || conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key))
     }
   }
 

@@ -1,13 +1,13 @@
 package org.apache.spark.sql.catalogext
 
-import org.apache.spark.sql.{classic, SparkSession}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.analysis.{PartitionSpec, ResolvedTable, UnresolvedPartitionSpec, UnresolvedTable,
   UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Table}
+import org.apache.spark.sql.connector.catalog.Table
 
 /** What a statement does with partitions; specs are as Spark's parser gives them. */
 sealed trait PartitionAction {
@@ -55,18 +55,17 @@ case class ExchangePartitions(
 }
 
 /** Takes Spark's own partition statements before Spark resolves their specs, where they may be about a table of ours. */
-class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
-  override protected lazy val catalogManager: CatalogManager =
-    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new OurNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
-    case command: UnaryCommand if isOurs(command.child) =>
-      action(command).fold[LogicalPlan](command)(PartitionCommand(command.child, _, Right(command)))
+    case command: UnaryCommand => action(command).filter(_ => isOurs(command.child))
+      .fold[LogicalPlan](command)(PartitionCommand(command.child, _, Right(command)))
   }
 
   private def isOurs(child: LogicalPlan): Boolean = child match {
-    case UnresolvedTable(CatalogAndIdentifier(_: CatalogBase, _), _, _) => true
-    case UnresolvedTableOrView(CatalogAndIdentifier(_: CatalogBase, _), _, _, _) => true
+    case table: UnresolvedTable => names.areOurs(table.multipartIdentifier)
+    case table: UnresolvedTableOrView => names.areOurs(table.multipartIdentifier)
     case _ => false
   }
 

@@ -42,10 +42,11 @@ object TableStatement {
     val columns = shown.map(column(metadata, _)).mkString("(\n  ", ",\n  ", ")")
     val name = (Seq(table.catalogName).filterNot(_ => asSerde) ++ Seq(metadata.namespace, metadata.name))
       .map(quotedIfNeeded).mkString(".")
+    val options = metadata.options ++ CatalogExtSource.optionsIn(table.catalogName, metadata.format)
     val parts = Seq(
       Some(s"CREATE ${if (external && asSerde) "EXTERNAL " else ""}TABLE $name $columns"),
-      Option.unless(asSerde)(s"USING ${metadata.format}"),
-      Option.when(!asSerde && metadata.options.nonEmpty)(s"OPTIONS ${pairs(metadata.options)}"),
+      Option.unless(asSerde)(s"USING ${CatalogExtSource.providerIn(table.catalogName, metadata.format)}"),
+      Option.when(!asSerde && options.nonEmpty)(s"OPTIONS ${pairs(options)}"),
       metadata.comment.map(comment => s"COMMENT ${literal(comment)}"),
       Option.when(keys.nonEmpty)("PARTITIONED BY " + keys.map(key =>
         if (asSerde) column(metadata, key) else quotedIfNeeded(key.name)).mkString("(", ", ", ")")),

@@ -12,8 +12,14 @@ import org.apache.spark.sql.types.StringType
 class ShowSignatures extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case ShowProceduresCommand(ResolvedNamespace(catalog: CatalogBase, namespace, _), output) =>
-      val more = Seq("parameters", "description").map(AttributeReference(_, StringType, nullable = false)())
-      ShowSignaturesCommand(catalog, namespace, output ++ more)
+      signatures(catalog, namespace, output)
+    case ShowProceduresCommand(ResolvedNamespace(catalog: CatalogExtSessionCatalog, namespace, _), output) =>
+      signatures(catalog.indexed, namespace, output)
+  }
+
+  private def signatures(catalog: CatalogBase, namespace: Seq[String], output: Seq[Attribute]): LogicalPlan = {
+    val more = Seq("parameters", "description").map(AttributeReference(_, StringType, nullable = false)())
+    ShowSignaturesCommand(catalog, namespace, output ++ more)
   }
 }
 

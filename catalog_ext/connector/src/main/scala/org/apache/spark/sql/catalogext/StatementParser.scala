@@ -1,12 +1,11 @@
 package org.apache.spark.sql.catalogext
 
-import org.apache.spark.sql.{classic, SparkSession}
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParameterContext, ParameterContext,
   ParseException, ParserInterface, PositionalParameterContext, SqlStatementSplitResult, TemporalIdentifier}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
-import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog}
 import org.apache.spark.sql.execution.{CodegenMode, CostMode, ExplainMode, ExtendedMode, FormattedMode, SimpleMode}
 import org.apache.spark.sql.execution.command.ExplainCommand
 import org.apache.spark.sql.internal.VariableSubstitution
@@ -37,10 +36,9 @@ object StatementSyntax {
  * one of our statements. What is none of ours, or is about another catalog, keeps Spark's error.
  */
 class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes: Seq[StatementSyntax])
-  extends ParserInterface with LookupCatalog {
+  extends ParserInterface {
 
-  override protected lazy val catalogManager: CatalogManager =
-    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+  private lazy val names = new OurNames(session)
 
   override def parsePlan(text: String): LogicalPlan =
     try delegate.parsePlan(text) catch {
@@ -67,18 +65,13 @@ class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes
         mode.fold(plan)(ExplainCommand(plan, _))
       }
     } catch {
-      case _: ParseException if !cursor.name.exists(isOurs) => None
+      case _: ParseException if !cursor.name.exists(names.areOurs) => None
     }
-  }.filter(_ => cursor.name.forall(isOurs))
+  }.filter(_ => cursor.name.forall(names.areOurs))
 
   private def explained(cursor: StatementCursor): Option[ExplainMode] = Option.when(cursor.take("EXPLAIN")) {
     val modes = Seq(ExtendedMode, CodegenMode, CostMode, FormattedMode)
     modes.find(mode => cursor.take(mode.name)).getOrElse(SimpleMode)
-  }
-
-  private def isOurs(name: Seq[String]): Boolean = name match {
-    case CatalogAndIdentifier(_: CatalogBase, _) => true
-    case _ => false
   }
 
   override def parseExpression(text: String): Expression = delegate.parseExpression(text)

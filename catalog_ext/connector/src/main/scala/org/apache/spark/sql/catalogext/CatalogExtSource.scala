@@ -1,0 +1,70 @@
+package org.apache.spark.sql.catalogext
+
+import java.util
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, TableInfo, TableProvider}
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.sources.DataSourceRegister
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * `USING catalog_ext`: by this name a CREATE TABLE in the session catalog asks for a table of the index. The format of
+ * its files is the option or table property `format`.
+ *
+ * Spark lets a statement come to the session catalog only when the provider is one that has external metadata.
+ */
+class CatalogExtSource extends TableProvider with DataSourceRegister {
+  override def shortName(): String = CatalogExtSource.Name
+  override def supportsExternalMetadata(): Boolean = true
+  override def inferSchema(options: CaseInsensitiveStringMap): StructType = throw noTable
+  override def getTable(schema: StructType, keys: Array[Transform], options: util.Map[String, String]): Table =
+    throw noTable
+
+  private def noTable: Throwable = ConnectorErrors.notSupported(
+    s"The format ${CatalogExtSource.Name} reads and writes tables by their names: use spark.table(...), writeTo(...) or " +
+      "saveAsTable(...), not load(...) or save(...).")
+}
+
+object CatalogExtSource {
+  val Name = "catalog_ext"
+  val Format = "format"
+
+  def isProvider(provider: Option[String]): Boolean =
+    provider.exists(name => name.equalsIgnoreCase(Name) || name == classOf[CatalogExtSource].getName)
+
+  def isProviderOf(info: TableInfo): Boolean = isProvider(Option(info.properties().get(TableCatalog.PROP_PROVIDER)))
+
+  /** The provider that SHOW CREATE TABLE shows: one that makes the same table when it is run again. */
+  def providerIn(catalog: String, format: String): String = if (CatalogManager.SESSION_CATALOG_NAME == catalog) Name else format
+  def optionsIn(catalog: String, format: String): Map[String, String] =
+    if (CatalogManager.SESSION_CATALOG_NAME == catalog) Map(Format -> format) else Map.empty
+
+  /** The same table with its files' format as the provider, as every other catalog of ours is told of it. */
+  def withFormat(info: TableInfo, default: Option[String] = Some(SQLConf.get.defaultDataSourceName)): TableInfo = {
+    val properties = info.properties().asScala.toMap
+    val keys = Set(Format, s"${TableCatalog.OPTION_PREFIX}$Format")
+    val (formats, others) = properties.partition { case (key, _) => keys.contains(key.toLowerCase(Locale.ROOT)) }
+    val provider = formats.values.headOption.orElse(default).map(TableCatalog.PROP_PROVIDER -> _)
+    table(info.columns(), info.partitions(), others - TableCatalog.PROP_PROVIDER ++ provider)
+  }
+
+  /** What a table of Spark's own is to be that has the columns of one of ours, its keys among them. */
+  def withKeys(info: TableInfo, like: CatalogExtTable): TableInfo = {
+    val columns = CatalogV2Util.structTypeToV2Columns(like.metadata.writeSchema)
+    val keys = like.metadata.partitionColumns.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)): Transform)
+    table(columns, keys, info.properties().asScala.toMap)
+  }
+
+  def table(columns: Array[Column], keys: Array[Transform], properties: Map[String, String]): TableInfo = {
+    val builder = new TableInfo.Builder()
+    builder.withColumns(columns)
+    builder.withPartitions(keys)
+    builder.withProperties(properties.asJava)
+    builder.build()
+  }
+}
