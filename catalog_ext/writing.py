@@ -11,6 +11,7 @@ from catalog_ext.partition_strategy import check_reachable
 from catalog_ext.registration import warn_of_overlap
 from catalog_ext.repair.observe import storable
 from metastore.errors import InvalidInputError, TableNotFoundError
+from metastore.model import TableType
 from metastore.predicate_json import predicate_from_json
 from metastore.predicates import bind
 from metastore.transactions.engine import Transactions
@@ -203,7 +204,12 @@ class Writing:
     def table_at(self, table_id: int, version: int) -> Table:
         """The table as it is now, at the version that a statement has read."""
         # Loaded anew: what is written goes by the table's properties of today.
-        return replace(self._catalog.index.load_table_by_id(table_id), version=version)
+        table = self._catalog.index.load_table_by_id(table_id)
+        if table.definition.table_type is TableType.VIEW:
+            raise TableNotFoundError(
+                f"{table.identifier} is a view, which nobody writes.", {"table": str(table.identifier)}
+            )
+        return replace(table, version=version)
 
     def _settings(self, options: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
         # Spark's options have names without regard to case.

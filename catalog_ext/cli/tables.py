@@ -129,7 +129,7 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
 @json_option
 @click.pass_obj
 def tables(invocation: Invocation, namespaces: tuple[str, ...], as_json: bool) -> None:
-    """List the tables, of all namespaces or of those named."""
+    """List the tables and views, of all namespaces or of those named."""
     with invocation.catalog(follow=False) as catalog:
         found = list(_tables(catalog, namespaces))
     if as_json:
@@ -192,6 +192,8 @@ def _tables(catalog: Catalog, namespaces: tuple[str, ...]) -> Iterator[Table]:
     for namespace in namespaces or catalog.list_namespaces():
         for name in catalog.list_tables(namespace):
             yield catalog.load_table(str(TableIdentifier(namespace.lower(), name)))
+        for name in catalog.views.list_names(namespace):
+            yield catalog.views.load(str(TableIdentifier(namespace.lower(), name))).table
 
 
 def _show(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:

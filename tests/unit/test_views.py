@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.cli.main import main
 from catalog_ext.procedures import find_procedure
 from catalog_ext.view_automation import parse_requirements
 from catalog_ext.view_checks import ViewRequest
@@ -61,6 +63,18 @@ def test_the_life_of_a_view(catalog: Catalog) -> None:
             call("s.w")
     with pytest.raises(errors.NamespaceNotFoundError):
         catalog.views.create(ViewRequest(TableIdentifier.of("nowhere", "v"), ViewQuery("SELECT 1"), COLUMNS))
+
+
+def test_the_command_line_lists_views_and_nobody_writes_them(
+    catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    view = catalog.views.create(request("seen", "ds", "region"))
+    options = ["--index", str(tmp_path / "index.db"), "--metastore", "none", "--warehouse", str(tmp_path)]
+    assert main([*options, "tables", "--json"]) == 0
+    (listed,) = json.loads(capsys.readouterr().out)["tables"]
+    assert (listed["name"], listed["table_type"]) == ("seen", "VIEW")
+    with pytest.raises(errors.TableNotFoundError, match="is a view, which nobody writes"):
+        catalog.writes.delete(view.table.table_id, 0, None, truncate=True)
 
 
 def test_tables_and_views_share_their_names(catalog: Catalog, tmp_path: Path) -> None:
