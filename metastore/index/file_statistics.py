@@ -23,16 +23,16 @@ from metastore.index.outbox import (
 )
 from metastore.index.schema import ALIVE, file_statistics, files, partitions, tables
 from metastore.index.serialization import name_hash, table_from_row, to_json
-from metastore.predicates import TRUE
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from metastore.index.engine import Database
     from metastore.model import Table
     from metastore.predicates import Predicate
 
 _AT_ONCE = 500
+_TOLD_AT_ONCE = 10_000
 Row = dict[str, Any]
 
 
@@ -84,9 +84,25 @@ def tell(database: Database, table: Table, predicate: Predicate | None) -> int:
 
     def work(connection: sa.Connection) -> int:
         locked = table_from_row(reservations.lock_table(connection, table.table_id, str(table.identifier)))
-        return _enqueue(connection, locked, reservations.matching(connection, locked, predicate or TRUE))
+        if predicate is not None:
+            return _enqueue(connection, locked, reservations.matching(connection, locked, predicate))
+        return sum(_enqueue(connection, locked, page) for page in _pages(connection, locked))
 
     return database.write(work)
+
+
+def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
+    """The rows of all living partitions, some at a time."""
+    p = partitions.c
+    statement = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE)
+    after = -1
+    while True:
+        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_TOLD_AT_ONCE)
+        page = [dict(row) for row in connection.execute(ordered).mappings()]
+        if not page:
+            return
+        yield page
+        after = page[-1]["partition_id"]
 
 
 class _Putting:

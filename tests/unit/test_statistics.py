@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.service.server import Service
+from metastore.index import file_statistics
 from tests.repair_cases import local_catalog, register, write
 from tests.service_client import Client
 
@@ -104,3 +105,20 @@ def test_what_is_no_statistics_is_refused(client: Client, columns: object) -> No
 
 def test_too_many_files_are_refused(catalog: Catalog, client: Client) -> None:
     assert put(client, counted(catalog)[:1] * 1001).status == 400
+
+
+def test_without_files_or_columns_the_metastore_is_told_what_is_known(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = catalog.load_table("s.t")
+    monkeypatch.setattr(file_statistics, "_TOLD_AT_ONCE", 1)
+    assert catalog.index.tell_statistics(table, None) == 2
+    assert catalog.index.tell_statistics(table, catalog.predicate(table, "region = 'eu'")) == 1
+    told = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.pending_deliveries()]
+    assert told == [[EU], [US], [EU]]
+    register(catalog, tmp_path / "flat", {}, table="s.flat")
+    write(tmp_path / "flat", "a.csv")
+    catalog.repair_partitions("s.flat")
+    assert catalog.index.tell_statistics(catalog.load_table("s.flat"), None) == 1
+    (last,) = catalog.index.pending_deliveries()[3:]
+    assert (last.operation, last.payload["parameters"]["numFiles"]) == ("alter_table_statistics", "1")
