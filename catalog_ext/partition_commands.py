@@ -15,9 +15,11 @@ from metastore.predicates import bind
 from metastore.storage.locations import Location, shown
 from metastore.transactions.command_rules import not_found
 from metastore.transactions.model import WriteKind
+from metastore.transactions.places import below
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
 
     from catalog_ext.catalog import Catalog
     from metastore.model import Column, Table
@@ -59,9 +61,17 @@ class PartitionCommands:
         if doubled is not None or not named:
             what = "No partition was given" if doubled is None else f"The partition {shown(doubled)} is given twice"
             raise InvalidPartitionSpecError(f"{what} to be added to table {target.identifier}.")
-        placed = [
-            (name, None if location is None else str(self._place(target, name, location))) for name, location in named
-        ]
+        own = self._located(target)
+        comes = {name for name, location in named if location is None}
+        placed: list[tuple[str, str | None]] = []
+        for name, location in named:
+            place = below(Location.parse(target.definition.location), name)
+            if location is not None:
+                place = self._place(target, name, location)
+            self._look_for_others(target, name, place, own, comes, chosen=location is not None)
+            if location is not None:
+                own[name] = place
+            placed.append((name, None if location is None else str(place)))
         command = {"partitions": placed, "if_not_exists": if_not_exists}
         return self._run(target, WriteKind.ADD_PARTITIONS, "ADD PARTITION", command)
 
@@ -118,7 +128,9 @@ class PartitionCommands:
         """
         target = self._table(table)
         name = partition_name(target, spec)
-        command = {"name": name, "location": str(self._place(target, name, location))}
+        place = self._place(target, name, location)
+        self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
+        command = {"name": name, "location": str(place)}
         return self._run(target, WriteKind.RELOCATE_PARTITION, "SET LOCATION", command)
 
     def exchange(self, table: str | Table, source: str | Table, specs: Sequence[Spec]) -> WriteOutcome:
@@ -193,23 +205,37 @@ class PartitionCommands:
                 "unfinished writes. Give another directory.",
                 parameters,
             )
-        self._look_for_others(table, name, place, about, parameters)
         return place
 
+    def _located(self, table: Table) -> dict[str, Location]:
+        """The places of the partitions that are not at their default ones."""
+        return {name: Location.parse(at) for name, at in self._catalog.index.located_partitions(table).items()}
+
     def _look_for_others(
-        self, table: Table, name: str, place: Location, about: str, parameters: dict[str, str]
-    ) -> None:
-        """Warn that others have the same files; refuse it for a managed table, whose data is deleted with it."""
+        self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
+        chosen: bool,
+    ) -> None:  # fmt: skip
+        """Warn that others have the same files; refuse it for a managed table, whose data is deleted with it.
+
+        Args:
+            table: The table.
+            name: The partition.
+            place: Where it is to lie.
+            own: Places of partitions that are not at their default ones.
+            comes: Partitions that come to their default places by the same statement.
+            chosen: Whether the statement says the place; otherwise it is the default one.
+        """
         index, root = self._catalog.index, Location.parse(table.definition.location)
-        others = [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]
-        own = index.located_partitions(table)
-        others += [f"partition {n}" for n, at in own.items() if n != name and place.overlaps(Location.parse(at))]
-        if root.contains(place):
-            inside = place.relative_to(root)
-            if inside != name and inside not in own and index.partition_exists(table, [inside]):
+        others = [f"partition {n}" for n, at in own.items() if n != name and place.overlaps(at)]
+        if chosen:
+            others += [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]
+            inside = place.relative_to(root) if root.contains(place) else name
+            if inside != name and inside not in own and (inside in comes or index.partition_exists(table, [inside])):
                 others.append(f"partition {inside}")
         if not others:
             return
+        parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
+        about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
         listed = ", ".join(sorted(others)[:5])
         if table.definition.table_type is TableType.MANAGED:
             raise InvalidInputError(f"{about} is that of, in or around {listed}. Give another directory.", parameters)

@@ -264,3 +264,20 @@ def test_an_append_and_an_add_of_one_partition_both_commit(catalog: Catalog) -> 
     with pytest.raises(errors.ConflictError, match="another location"):
         catalog.writes.engine.commit(begun.transaction_id, [stage(begun, "k=2")])
     consistent(catalog)
+
+
+def test_partitions_of_a_managed_table_share_no_directory(catalog: Catalog) -> None:
+    root = managed(catalog)
+    commands = catalog.partition_commands
+    commands.add("s.t", [({"k": "5"}, "k=1")])
+    for partitions in (
+        [({"k": "1"}, None)],
+        [({"k": "2"}, "k=1")],
+        [({"k": "3"}, "x"), ({"k": "4"}, "x")],
+        [({"k": "3"}, None), ({"k": "4"}, "k=3")],
+        [({"k": "4"}, "k=3"), ({"k": "3"}, None)],
+    ):
+        with pytest.raises(errors.InvalidInputError, match="is that of, in or around partition k="):
+            commands.add("s.t", partitions)
+    assert names(catalog) == ["k=5"]
+    assert sorted(p.name for p in root.iterdir() if "=" in p.name) == ["k=1"]
