@@ -37,7 +37,7 @@ class AdHocFileIndex(
 
   override def isRegistered: Boolean = false
 
-  override def description: Map[String, String] = synchronized {
+  override def description(planned: Option[ScanChoice]): Map[String, String] = synchronized {
     val chosen = if (mayList) {
       val files = allFiles()
       s"${files.length} files, ${files.iterator.map(_.getLen).sum} bytes"

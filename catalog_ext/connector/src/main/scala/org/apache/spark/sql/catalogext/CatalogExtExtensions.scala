@@ -16,6 +16,8 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(new MarkPartitionCommands(_))
     extensions.injectHintResolutionRule(new ResolveViewPartitions(_))
     extensions.injectResolutionRule(_ => new ResolvePartitionCommands)
+    extensions.injectHintResolutionRule(_ => MarkJoinSides)
+    extensions.injectResolutionRule(_ => ShowJoinColumns)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)
     extensions.injectPlannerStrategy(new TableCommandStrategy(_))

@@ -17,9 +17,17 @@ import org.apache.spark.sql.types.{StructField, StructType}
 /**
  * One scan of a table: Spark's file scan, with the files from the index, statistics from the index, filters that a
  * join finds while running, and the `_metadata` column.
+ *
+ * @param strict the setting that asks for a predicate on a partition column
  */
-class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileMetadata: Option[StructType])
+class CatalogExtScan(
+    val inner: FileScan,
+    val index: PlannedFileIndex,
+    val fileMetadata: Option[StructType],
+    strict: Option[String])
   extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering with SupportsMetadata {
+
+  private def tableName = s"${index.catalogName}.${index.table.qualifiedName}"
 
   // Spark calls filter and then toBatch on one thread. A plan may hold this scan twice with only one of the two
   // filtered, so that the filter goes to the next toBatch of that thread and to no other.
@@ -37,7 +45,15 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
   override def toBatch: Batch = {
     val filters = Option(pending.get()).getOrElse(Nil)
     pending.remove()
+    strict.foreach(StrictMode.check(tableName, strictKeys, inner.partitionFilters, _))
     new CatalogExtBatch(this, filters)
+  }
+
+  /** The partition columns that a query of this session can name. */
+  private def strictKeys: Seq[String] = {
+    val conf = inner.sparkSession.sessionState.conf
+    val named = index.table.declared || ReadOptions.virtualColumnsShown(conf)
+    if (named) PartitionColumns.visible(index.table, conf.resolver).map(_.name) else Nil
   }
 
   override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream =
@@ -55,7 +71,7 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
 
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = index.totals
-    val whole = math.max(inner.dataSchema.defaultSize + index.partitionSchema.defaultSize, 1)
+    val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
     val read = readSchema().defaultSize
     val factor = inner.sparkSession.sessionState.conf.fileCompressionFactor
     new Statistics {
@@ -70,8 +86,13 @@ class CatalogExtScan(val inner: FileScan, val index: PlannedFileIndex, val fileM
   override def supportedCustomMetrics(): Array[CustomMetric] = ScanChoice.supported
   override def reportDriverMetrics(): Array[CustomTaskMetric] = choice.fold(Array.empty[CustomTaskMetric])(_.metrics)
 
-  override def description(): String = s"${index.catalogName}.${index.table.qualifiedName} ${inner.description()}"
-  override def getMetaData(): Map[String, String] = inner.getMetaData() ++ index.description
+  override def description(): String = {
+    val chosen = index.description(choice).toSeq.sorted.map { case (name, value) => s"$name: $value" }
+    s"$tableName ${inner.description()} ${chosen.mkString(", ")}"
+  }
+
+  override def getMetaData(): Map[String, String] =
+    inner.getMetaData() ++ index.description(choice)
 
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtScan => inner == that.inner && fileMetadata == that.fileMetadata

@@ -72,8 +72,10 @@ class CatalogExtScanBuilder(
 
   override def build(): Scan = {
     val scan = inner.build().asInstanceOf[FileScan]
-    index.push(scan.partitionFilters)
-    new CatalogExtScan(scan, index, fileMetadata)
+    index.push(scan.partitionFilters, scan.readPartitionSchema)
+    val strict =
+      if (index.isRegistered) StrictMode.setting(catalogName, table, readOptions, spark.sessionState.conf) else None
+    new CatalogExtScan(scan, index, fileMetadata, strict)
   }
 
   private def isFileMetadata(name: String): Boolean =

@@ -30,7 +30,7 @@ class CatalogExtTable(
     val metadata: TableMetadata,
     val client: ServiceClient,
     virtualColumnsShown: Boolean,
-    target: Option[StructType] = None)
+    private val target: Option[StructType] = None)
   extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns
   with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
 
@@ -52,7 +52,8 @@ class CatalogExtTable(
   override def metadataColumns(): Array[MetadataColumn] = {
     val keys = if (keysAreColumns || !virtualColumnsShown) Nil else visibleKeys.toSeq
     (keys.map(key => VirtualColumn(
-      key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) :+
+      key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) ++
+      FileColumns.metadataColumns(metadata, SQLConf.get.resolver) :+
       VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
   }
 
@@ -143,18 +144,28 @@ class CatalogExtTable(
     if (metadata.declared || metadata.properties.contains(CatalogOptions.PartitionColumns)) this
     else new CatalogExtTable(catalogName, metadata.copy(declared = true), client, virtualColumnsShown, target)
 
-  // An equal table at an equal version reads the same: cached plans are found by this.
+  // An equal table at an equal version reads the same: cached plans are found by this. A target is never read.
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtTable =>
-      catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema()
+      catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema() &&
+        target.isDefined == that.target.isDefined
     case _ => false
   }
 
   override def hashCode(): Int = (catalogName, metadata.tableId, metadata.version).hashCode()
 }
 
-private case class VirtualColumn(name: String, dataType: DataType, override val comment: String)
+/** A column that `SELECT *` leaves out. */
+private[catalogext] case class VirtualColumn(name: String, dataType: DataType, override val comment: String)
   extends MetadataColumn {
 
   override def isNullable: Boolean = name != FileFormat.METADATA_NAME
+
+  // Joins by name tell partition columns from the others by it.
+  override def metadataInJSON(): String =
+    if (name == FileFormat.METADATA_NAME || FileColumns.isOne(name)) null else s"""{"${VirtualColumn.KeyMark}":true}"""
+}
+
+private[catalogext] object VirtualColumn {
+  val KeyMark = "__catalog_ext_partition_column"
 }

@@ -30,15 +30,15 @@ class MetadataTable(val catalogName: String, val of: TableMetadata, val client: 
 
   /** The partition columns, as readers see them. */
   val keys: StructType =
-    StructType(of.partitionColumns.map(key => key.copy(dataType = PartitionColumns.plain(key.dataType), nullable = true)))
+    StructType(of.partitionColumns.map(key => StructField(key.name, PartitionColumns.plain(key.dataType))))
 
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
   override val schema: StructType = {
     val columns = MetadataTable.Schemas(what)
-    if (byPartition && keys.nonEmpty) StructType(columns.head +: StructField(MetadataTable.Values, keys) +: columns.tail)
-    else columns
+    val values = Option.when(byPartition && keys.nonEmpty)(StructField(MetadataTable.Values, keys))
+    StructType(columns.take(1) ++ values ++ columns.drop(1))
   }
 
   /** The partition columns that no column of this table hides. */
@@ -46,7 +46,7 @@ class MetadataTable(val catalogName: String, val of: TableMetadata, val client: 
     if (byPartition) keys.filterNot(key => schema.fieldNames.exists(SQLConf.get.resolver(_, key.name))) else Nil
 
   override def metadataColumns(): Array[MetadataColumn] =
-    keyColumns.map(key => VirtualColumn(key.name, key.dataType, key.getComment().orNull): MetadataColumn).toArray
+    keyColumns.map(key => VirtualColumn(key.name, key.dataType, null)).toArray[MetadataColumn]
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
     if (byPartition) new MetadataScanBuilder(this, ZoneId.of(SQLConf.get.sessionLocalTimeZone)) else () => wholeScan

@@ -19,26 +19,39 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * Spark drops partition filters after it has pushed them, so this class evaluates them exactly; what it sends to the
  * service only saves transport. It belongs to one scan and stays on the driver.
  *
- * @param partitionSchema the partition columns as Spark's readers see them: a key that a data column hides is renamed
+ * @param keys the partition columns as Spark's readers see them: a key that a data column hides is renamed
  */
 class PlannedFileIndex(
     spark: SparkSession,
     val client: ServiceClient,
     val catalogName: String,
     val table: TableMetadata,
-    override val partitionSchema: StructType,
+    val keys: StructType,
     val options: CaseInsensitiveStringMap)
   extends PartitioningAwareFileIndex(spark, ImmutableMap.empty, None) {
 
+  private val fileColumns = FileColumns.visible(table, spark.sessionState.conf.resolver)
+  override val partitionSchema: StructType = StructType(keys ++ fileColumns)
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
+  private var showsFiles = false
   protected var pushed: Seq[Expression] = Nil
   private var listed: Option[Seq[PlannedPartition]] = None
   private var runtime: Seq[Expression] = Nil
   private var ofBatch: Option[Seq[PlannedPartition]] = None
   private var chosen = ScanChoice(0, 0, 0)
 
-  /** The partition filters of the scan, before anything is listed. */
-  def push(filters: Seq[Expression]): Unit = synchronized { pushed = filters }
+  /** The partition filters and the partition columns of the scan, before anything is listed. */
+  def push(filters: Seq[Expression], columns: StructType): Unit = synchronized {
+    pushed = filters
+    showsFiles = columns.fieldNames.exists(fileColumns.fieldNames.contains)
+  }
+
+  // Known without a query of its own, as for `totals`.
+  private def choice: ScanChoice = synchronized {
+    if (listed.isEmpty && pushed.forall(_.isInstanceOf[IsNotNull]))
+      ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
+    else ScanChoice.of(static)
+  }
 
   /**
    * Size in bytes and row count of what the static filters leave. Lists only when a filter was pushed that can leave
@@ -79,9 +92,14 @@ class PlannedFileIndex(
         if (runtime.isEmpty) static
         else listed.fold(fetch(pushed ++ runtime))(keep(_, runtime))
       }
-      chosen = ScanChoice(partitions.size, partitions.iterator.map(_.files.size.toLong).sum, partitions.iterator.map(_.bytes).sum)
-      partitions.map(_.directory)
+      chosen = ScanChoice.of(partitions)
+      partitions.flatMap(directories)
     }
+
+  private def directories(partition: PlannedPartition): Seq[PartitionDirectory] =
+    if (showsFiles) partition.files.map { file =>
+      partition.copy(values = FileColumns.values(fileColumns, partition, file), files = Seq(file)).directory
+    } else Seq(partition.directory)
 
   private def static: Seq[PlannedPartition] = {
     if (listed.isEmpty) listed = Some(fetch(pushed))
@@ -91,23 +109,31 @@ class PlannedFileIndex(
   /** Whether the files are those of a registered table. */
   def isRegistered: Boolean = true
 
-  /** What EXPLAIN says of the files. */
-  def description: Map[String, String] = Map("Version" -> table.version.toString)
+  /** What EXPLAIN says of the files; `planned` is what the scan has planned, if it has. */
+  def description(planned: Option[ScanChoice]): Map[String, String] =
+    planned.getOrElse(choice).shown(table.totals) + ("Version" -> table.version.toString)
 
   protected def isListed: Boolean = listed.isDefined
 
-  private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] = keep(planned(filters), filters)
+  private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] =
+    keep(planned(filters ++ FileColumns.ofKeys(keys, zone, filters)), filters)
 
   /** What the service gives for filters: at least what they leave. */
   protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val columns = partitionSchema.fieldNames.zip(table.partitionColumns.fieldNames).toMap
+    val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).toMap
     val predicate = new PredicateTranslator(columns, ZoneId.of(zone)).translate(filters)
-    PlannedFiles.fetch(client, table, new PartitionValues(partitionSchema, zone), predicate)
+    PlannedFiles.fetch(client, table, new PartitionValues(keys, zone), predicate)
   }
 
   private def keep(partitions: Seq[PlannedPartition], filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val filter = new PartitionFilter(partitionSchema, filters)
-    partitions.filter(partition => filter.matches(partition.values))
+    val (ofFiles, ofKeys) = filters.partition(FileColumns.mentioned(fileColumns, _))
+    val filter = new PartitionFilter(keys, ofKeys)
+    val kept = partitions.filter(partition => filter.matches(partition.values))
+    if (ofFiles.isEmpty) kept else {
+      val fileFilter = new PartitionFilter(partitionSchema, ofFiles)
+      kept.map(p => p.filtered(file => fileFilter.matches(FileColumns.values(fileColumns, p, file))))
+        .filter(_.files.nonEmpty)
+    }
   }
 
   override def partitionSpec(): PartitionSpec = PartitionSpec(partitionSchema, Nil)

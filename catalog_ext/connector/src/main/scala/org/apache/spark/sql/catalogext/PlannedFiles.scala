@@ -14,6 +14,12 @@ import org.apache.spark.sql.execution.datasources.{FileStatusWithMetadata, Parti
 case class PlannedPartition(name: String, values: InternalRow, files: Seq[FileStatus], rows: Option[Long]) {
   def bytes: Long = files.iterator.map(_.getLen).sum
 
+  /** With those files only; how many rows some of the files have nobody knows. */
+  def filtered(keep: FileStatus => Boolean): PlannedPartition = {
+    val kept = files.filter(keep)
+    if (kept.size == files.size) this else copy(files = kept, rows = None)
+  }
+
   /** Every file carries its partition's name, so that a task can say where a missing file belonged. */
   def directory: PartitionDirectory =
     PartitionDirectory(values, files.map(FileStatusWithMetadata(_, Map(PlannedFiles.PartitionNameKey -> name))))

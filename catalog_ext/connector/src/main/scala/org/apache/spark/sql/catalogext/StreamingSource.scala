@@ -27,19 +27,20 @@ class CatalogExtMicroBatchStream(
 
   private val table = index.table
   private val settings = new StreamingReadOptions(s"${index.catalogName}.${table.qualifiedName}", index.options)
-  private val values = new PartitionValues(index.partitionSchema, spark.sessionState.conf.sessionLocalTimeZone)
+  private val values = new PartitionValues(index.keys, spark.sessionState.conf.sessionLocalTimeZone)
   private val files = new StreamingFiles(client, index.catalogName, table, values, settings.skipChanges)
   private val scan = wholeRows
   private var lastVersion: Option[Long] = None
 
   /**
    * Spark prunes no columns of a stream, and takes them by position: the data columns, then the partition columns that
-   * can be seen, then `_metadata`. It overlooks those at the end that the query has not.
+   * can be seen, those of files, and `_metadata`. It overlooks those at the end that the query has not.
    */
   private def wholeRows: CatalogExtScan = {
     val builder = new CatalogExtScanBuilder(spark, client, index.catalogName, table, index.options)
-    val keys = PartitionColumns.visible(table, spark.sessionState.conf.resolver)
-    val columns = CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType(table.columns ++ keys))
+    val resolver = spark.sessionState.conf.resolver
+    val constants = PartitionColumns.visible(table, resolver) ++ FileColumns.visible(table, resolver)
+    val columns = CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType(table.columns ++ constants))
     builder.pruneColumns(columns.add(
       StructField(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), nullable = false)))
     builder.build().asInstanceOf[CatalogExtScan]

@@ -1,0 +1,455 @@
+"""What Spark offers on top of any table, on tables of ours: the same answers as on Spark's own partitioned tables.
+
+`lake.w.hidden` has virtual keys, `lake.w.shown` declared ones, `own` is a table of the session's own catalog; all three
+have the same rows: ids 0 to 11, days 1 to 3, the regions `eu` and NULL.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from pyspark.errors import AnalysisException
+
+from tests.integration.sql_lake import external, sql_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from tests.integration.written import Lake
+
+pytestmark = pytest.mark.spark
+
+ROWS = (
+    "SELECT CAST(id AS INT) AS id, 'v' || id AS v, make_date(2025, 1, CAST(1 + id % 3 AS INT)) AS ds, "
+    "if(id % 2 = 0, 'eu', NULL) AS region FROM range(0, 12, 1, 1)"
+)
+OURS = ("lake.w.hidden", "lake.w.shown")
+
+
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    folder = tmp_path_factory.mktemp("behaviours")
+    with sql_lake(folder, {"spark.sql.warehouse.dir": str(folder / "own")}) as lake:
+        external(lake, folder, "hidden", {"ds": "date", "region": "string"})
+        lake.sql("CREATE TABLE lake.w.shown (id INT, v STRING, ds DATE, region STRING) PARTITIONED BY (ds, region)")
+        lake.sql(
+            "CREATE TABLE own (id INT, v STRING, ds DATE, region STRING) USING parquet PARTITIONED BY (ds, region)"
+        )
+        for table in (*OURS, "own"):
+            lake.sql(f"INSERT INTO {table} (id, v, ds, region) {ROWS}")
+        lake.sql("CREATE TABLE small AS SELECT date'2025-01-02' AS ds, 'x' AS note")
+        yield lake
+
+
+@pytest.fixture
+def spark(lake: Lake) -> SparkSession:
+    return lake.spark
+
+
+def rows(lake: Lake, query: str) -> list[tuple[Any, ...]]:
+    return sorted(lake.rows(query), key=str)
+
+
+def alike(lake: Lake, query: str) -> list[tuple[Any, ...]]:
+    """The rows of a query over `{t}`, which are the same for each of the three tables."""
+    own = rows(lake, query.format(t="own"))
+    for table in OURS:
+        assert rows(lake, query.format(t=table)) == own, table
+    return own
+
+
+QUERIES = {
+    "CTE":
+        "WITH x AS (SELECT ds, count(*) AS n FROM {t} GROUP BY ds), y AS (SELECT * FROM "
+        "x) SELECT * FROM y WHERE n > 1",
+    "scalar subquery": "SELECT id FROM {t} WHERE ds = (SELECT max(ds) FROM {t})",
+    "IN subquery": "SELECT id FROM {t} WHERE ds IN (SELECT ds FROM small)",
+    "NOT IN subquery": "SELECT id FROM {t} WHERE ds NOT IN (SELECT ds FROM small)",
+    "EXISTS": "SELECT id FROM {t} a WHERE EXISTS (SELECT 1 FROM {t} b WHERE b.ds = a.ds AND b.id > a.id)",
+    "correlated": "SELECT id, (SELECT max(b.id) FROM {t} b WHERE b.ds = a.ds AND b.region <=> a.region) FROM {t} a",
+    "join": "SELECT a.id, b.note, a.ds FROM {t} a JOIN small b ON a.ds = b.ds",
+    "self join":
+        "SELECT a.id, b.id FROM {t} a JOIN {t} b ON a.ds = b.ds AND a.region = b.region "
+        "WHERE a.ds > '2025-01-01'",
+    "left anti join": "SELECT id FROM {t} a LEFT ANTI JOIN small b ON a.ds = b.ds",
+    "UNION": "SELECT id, ds FROM {t} WHERE region = 'eu' UNION SELECT id, ds FROM {t} WHERE ds = '2025-01-01'",
+    "EXCEPT": "SELECT ds FROM {t} EXCEPT SELECT ds FROM small",
+    "window": "SELECT id, row_number() OVER (PARTITION BY ds ORDER BY id DESC) AS n, ds FROM {t}",
+    "PIVOT": "SELECT * FROM (SELECT id, ds, region FROM {t}) PIVOT (count(id) FOR region IN ('eu'))",
+    "LATERAL":
+        "SELECT a.id, x.twice FROM {t} a, LATERAL (SELECT a.id * 2 AS twice, a.ds AS d) "
+        "x WHERE x.d = '2025-01-01'",
+    "LATERAL VIEW": "SELECT id, part, ds FROM {t} LATERAL VIEW explode(split(v, '1')) AS part",
+    "rollup": "SELECT ds, region, count(*) FROM {t} GROUP BY ROLLUP (ds, region)",
+    "min and max of keys": "SELECT min(ds), max(ds), count(*), count(region), count(DISTINCT ds) FROM {t}",
+    "pipes": "FROM {t} |> WHERE ds = '2025-01-02' |> AGGREGATE count(*) AS n GROUP BY region |> ORDER BY n",
+    "TABLESAMPLE": "SELECT count(*) FROM {t} TABLESAMPLE (100 PERCENT)",
+    "ORDER BY and LIMIT": "SELECT id FROM {t} ORDER BY ds DESC, region NULLS FIRST, id LIMIT 3",
+    "CASE over keys": "SELECT CASE WHEN region IS NULL THEN 'none' ELSE region END AS r, sum(id) FROM {t} GROUP BY 1",
+    "functions of keys":
+        "SELECT id FROM {t} WHERE month(ds) = 1 AND upper(region) LIKE 'E%' AND ds "
+        "BETWEEN '2025-01-02' AND '2025-01-09'",
+    "string and date": "SELECT count(*) FROM {t} WHERE ds > '2025-01-01' AND ds < timestamp'2025-01-03 12:00:00'",
+    "inline table": "SELECT a.id, c FROM {t} a JOIN VALUES (date'2025-01-03', 'c') AS x(ds, c) ON a.ds = x.ds",
+    "lambda":
+        "SELECT transform(collect_set(CAST(ds AS STRING)), x -> substr(x, 6))[0] IS NOT "
+        "NULL FROM {t} GROUP BY region",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("query", QUERIES.values(), ids=QUERIES)
+def test_queries_answer_as_on_sparks_own_tables(lake: Lake, query: str) -> None:
+    assert alike(lake, query)
+
+
+@pytest.mark.requirement("Flink.RegularRead", statement="SELECT * FROM lake.w.shown")
+@pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.Appearance", statement="SELECT * FROM lake.w.hidden")
+def test_star_shows_declared_keys_and_hides_virtual_ones(lake: Lake) -> None:
+    assert lake.sql("SELECT * FROM lake.w.shown").columns == ["id", "v", "ds", "region"]
+    assert lake.sql("SELECT * FROM lake.w.hidden").columns == ["id", "v"]
+    assert rows(lake, "SELECT *, ds, region FROM lake.w.hidden") == rows(lake, "SELECT * FROM own")
+
+
+@pytest.mark.requirement("Flink.Pruning", statement="EXPLAIN SELECT id FROM lake.w.shown WHERE ds = '2025-01-02'")
+@pytest.mark.requirement("Flink.NoPruning", statement="EXPLAIN SELECT id FROM lake.w.shown")
+def test_explain_shows_partitions_chosen_of_partitions_in_all(lake: Lake) -> None:
+    (simple,) = lake.rows("EXPLAIN SELECT id FROM lake.w.shown WHERE ds = '2025-01-02'")[0]
+    assert "Files: 2 of 6" in str(simple)
+    assert "Partitions: 2 of 6" in str(simple)
+    (formatted,) = lake.rows("EXPLAIN FORMATTED SELECT id FROM lake.w.hidden WHERE region = 'eu' AND id > 3")[0]
+    assert "Partitions: 3 of 6" in str(formatted)
+    assert "FileSize: " in str(formatted)
+    (whole,) = lake.rows("EXPLAIN SELECT id FROM lake.w.shown")[0]
+    assert "Partitions: 6 of 6" in str(whole)
+    frame = lake.sql("SELECT id FROM lake.w.shown a JOIN small b ON a.ds = b.ds WHERE b.note = 'x'")
+    frame.collect()
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert "Partitions: 2 of 6" in plan, "what the join found while it ran"
+
+
+class TestFileColumns:
+    @pytest.mark.parametrize("form", ["parquet", "orc", "csv", "json"])
+    @pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.Accessibility")
+    def test_values_and_pruning(self, lake: Lake, form: str) -> None:
+        table = f"lake.w.of_{form}"
+        lake.sql(f"CREATE TABLE {table} (id INT, k INT) USING {form} PARTITIONED BY (k)")
+        lake.sql(f"INSERT INTO {table} SELECT CAST(id AS INT), CAST(id % 2 AS INT) FROM range(0, 4, 1, 1)")
+        query = (
+            f"SELECT DISTINCT `$path` = _metadata.file_path, `$file_size` = _metadata.file_size, "
+            f"`$file_modified_time` = _metadata.file_modification_time, `$partition` = 'k=' || k FROM {table}"
+        )
+        assert lake.rows(query) == [(True, True, True, True)]
+        assert lake.sql(f"SELECT * FROM {table}").columns == ["id", "k"]
+        (path,) = lake.rows(f"SELECT DISTINCT `$path` FROM {table} WHERE k = 1")[0]
+        chosen = f"SELECT id, k FROM {table} WHERE `$path` = '{path}' ORDER BY id"
+        assert lake.rows(chosen) == [(1, 1), (3, 1)]
+        assert "Files: 1 of 2" in str(lake.rows(f"EXPLAIN {chosen}")[0][0])
+        assert lake.rows(f"SELECT sum(id), max(`$partition`) FROM {table} WHERE `$partition` = 'k=0'") == [(2, "k=0")]
+        assert lake.rows(f"SELECT count(*) FROM {table} WHERE `$file_size` > 1000000") == [(0,)]
+        joined = f"SELECT count(*) FROM {table} t JOIN {table}.files f ON t.`$path` = f.path AND f.values.k = 1"
+        assert lake.rows(joined) == [(2,)]
+        assert lake.rows(f"SELECT count(DISTINCT f) FROM (SELECT input_file_name() AS f FROM {table})") == [(2,)]
+
+    def test_with_virtual_keys_and_beside_metadata(self, lake: Lake) -> None:
+        query = "SELECT *, ds, `$partition`, _metadata.file_name FROM lake.w.hidden WHERE id = 3"
+        (row,) = lake.rows(query)
+        assert row[:2] == (3, "v3")
+        assert row[3] == f"ds={row[2]}/region=__HIVE_DEFAULT_PARTITION__"
+        grouped = "SELECT `$partition`, count(*) FROM lake.w.hidden GROUP BY `$partition`"
+        assert len(lake.rows(grouped)) == 6
+
+    def test_a_column_of_the_table_wins(self, lake: Lake) -> None:
+        lake.sql("CREATE TABLE lake.w.taken (`$path` STRING, k INT) PARTITIONED BY (k)")
+        lake.sql("INSERT INTO lake.w.taken VALUES ('mine', 1)")
+        assert lake.rows("SELECT `$path`, `$partition` FROM lake.w.taken") == [("mine", "k=1")]
+
+
+class TestJoinsByName:
+    """USING and NATURAL join by virtual columns as they do by visible ones."""
+
+    def test_using(self, lake: Lake) -> None:
+        query = "SELECT ds, a.id, b.id FROM {t} a JOIN {t} b USING (ds, region) WHERE a.id < b.id"
+        assert alike(lake, query)
+        assert lake.sql("SELECT * FROM lake.w.hidden a JOIN small USING (ds)").columns == ["ds", "id", "v", "note"]
+        assert lake.sql("SELECT * FROM small JOIN lake.w.hidden USING (ds)").columns == ["ds", "note", "id", "v"]
+        mixed = "SELECT ds, region, a.id FROM lake.w.hidden a JOIN lake.w.shown b USING (ds, region, id)"
+        assert len(lake.rows(mixed)) == 6
+
+    @pytest.mark.parametrize("kind", ["LEFT", "RIGHT", "FULL", "LEFT SEMI", "LEFT ANTI"])
+    def test_using_of_every_kind(self, lake: Lake, kind: str) -> None:
+        assert alike(lake, f"SELECT ds, id FROM {{t}} {kind} JOIN small USING (ds)")
+
+    def test_natural(self, lake: Lake) -> None:
+        assert alike(lake, "SELECT id, note, ds FROM {t} NATURAL JOIN small")
+        assert alike(lake, "SELECT a.id, ds FROM {t} a NATURAL JOIN {t} b")
+
+    def test_in_the_dataframe_api(self, lake: Lake, spark: SparkSession) -> None:
+        hidden, small = spark.table("lake.w.hidden"), spark.table("small")
+        expected = [tuple(row) for row in spark.table("own").join(small, "ds").select("id", "ds").sort("id").collect()]
+        assert [tuple(row) for row in hidden.join(small, "ds").select("id", "ds").sort("id").collect()] == expected
+        assert hidden.join(small, ["ds"], "left").count() == 12
+
+    def test_below_other_operators(self, lake: Lake) -> None:
+        assert alike(
+            lake, "WITH x AS (SELECT id, ds FROM {t} WHERE region = 'eu') SELECT id, note FROM x JOIN small USING (ds)"
+        )
+        assert alike(lake, "SELECT n, note FROM (SELECT ds, count(*) AS n FROM {t} GROUP BY ds) JOIN small USING (ds)")
+        filtered = "SELECT id, note FROM (SELECT * FROM lake.w.hidden WHERE id > 3) h JOIN small USING (ds)"
+        assert len(lake.rows(filtered)) == 3
+
+    def test_a_column_that_neither_has(self, lake: Lake) -> None:
+        with pytest.raises(AnalysisException) as caught:
+            lake.rows("SELECT * FROM lake.w.hidden JOIN small USING (nothing)")
+        assert caught.value.getCondition() == "UNRESOLVED_USING_COLUMN_FOR_JOIN"
+
+
+class TestCaches:
+    @pytest.fixture(autouse=True)
+    def empty_afterwards(self, spark: SparkSession) -> Iterator[None]:
+        yield
+        spark.catalog.clearCache()
+
+    @staticmethod
+    def cached(lake: Lake, query: str) -> bool:
+        frame = lake.sql(query)
+        frame.collect()
+        return "InMemoryRelation" in frame._jdf.queryExecution().withCachedData().toString()
+
+    def test_a_table_with_declared_keys(self, lake: Lake, spark: SparkSession) -> None:
+        lake.sql("CACHE TABLE lake.w.shown")
+        assert spark.catalog.isCached("lake.w.shown")
+        assert self.cached(lake, "SELECT sum(id), max(ds) FROM lake.w.shown WHERE region = 'eu' AND ds > '2025-01-01'")
+        assert alike(lake, "SELECT id, ds, region FROM {t}")
+        lake.sql("INSERT INTO lake.w.shown VALUES (100, 'new', date'2025-01-09', 'eu')")
+        assert lake.rows("SELECT region FROM lake.w.shown WHERE ds = '2025-01-09'") == [("eu",)]
+        lake.sql("DELETE FROM lake.w.shown WHERE ds = '2025-01-09'")
+        assert alike(lake, "SELECT id, ds, region FROM {t}")
+        assert self.cached(lake, "SELECT ds FROM lake.w.shown")
+        lake.sql("REFRESH TABLE lake.w.shown")
+        lake.sql("UNCACHE TABLE lake.w.shown")
+        assert not spark.catalog.isCached("lake.w.shown")
+        assert not self.cached(lake, "SELECT ds FROM lake.w.shown")
+
+    def test_a_table_with_virtual_keys(self, lake: Lake) -> None:
+        """To Spark a query that names a virtual column reads another relation than what was cached."""
+        lake.sql("CACHE TABLE lake.w.hidden")
+        assert self.cached(lake, "SELECT sum(id) FROM lake.w.hidden")
+        assert not self.cached(lake, "SELECT ds FROM lake.w.hidden")
+        assert alike(lake, "SELECT id, ds, region FROM {t}")
+        lake.sql("UNCACHE TABLE lake.w.hidden")
+        lake.sql(
+            "CACHE LAZY TABLE with_keys OPTIONS ('storageLevel' 'DISK_ONLY') AS SELECT *, ds, region FROM lake.w.hidden"
+        )
+        assert self.cached(lake, "SELECT sum(id), max(ds) FROM with_keys WHERE region = 'eu'")
+        lake.sql("CLEAR CACHE")
+        assert not self.cached(lake, "SELECT ds FROM with_keys")
+
+    def test_a_query_and_a_frame(self, lake: Lake, spark: SparkSession) -> None:
+        lake.sql("CACHE TABLE chosen AS SELECT id, ds FROM lake.w.hidden WHERE region = 'eu'")
+        assert self.cached(lake, "SELECT count(*) FROM chosen WHERE ds > '2025-01-01'")
+        lake.sql("UNCACHE TABLE chosen")
+        frame = spark.table("lake.w.hidden").select("id", "ds").cache()
+        assert frame.count() == 12
+        assert self.cached(lake, "SELECT id, ds FROM lake.w.hidden")
+        assert lake.sql("SELECT * FROM lake.w.hidden").columns == ["id", "v"]
+        frame.unpersist()
+
+
+def test_views_over_our_tables(lake: Lake, spark: SparkSession) -> None:
+    for table in OURS:
+        lake.sql(f"CREATE OR REPLACE TEMPORARY VIEW tv AS SELECT id, ds FROM {table} WHERE region = 'eu'")
+        assert len(lake.rows("SELECT * FROM tv WHERE ds = '2025-01-01'")) == 2
+        lake.sql(f"CREATE OR REPLACE VIEW pv AS SELECT ds, count(*) AS n FROM {table} GROUP BY ds")
+        assert "Partitions: 2 of 6" in str(lake.rows("EXPLAIN SELECT * FROM pv WHERE ds = '2025-01-03'")[0][0])
+        spark.table(table).where("ds = '2025-01-01'").createOrReplaceTempView("dv")
+        assert lake.rows("SELECT count(*) FROM dv") == [(4,)]
+        lake.sql(f"CREATE OR REPLACE GLOBAL TEMPORARY VIEW gv AS SELECT * FROM {table}")
+        assert lake.rows("SELECT count(*) FROM global_temp.gv") == [(12,)]
+    lake.sql("DROP VIEW pv")
+
+
+def test_insert_select_star(lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.w.copied (id INT, v STRING, ds DATE, region STRING) PARTITIONED BY (ds, region)")
+    lake.sql("INSERT INTO lake.w.copied SELECT * FROM lake.w.shown")
+    lake.sql("INSERT OVERWRITE lake.w.copied SELECT *, ds, region FROM lake.w.hidden")
+    assert rows(lake, "SELECT * FROM lake.w.copied") == rows(lake, "SELECT * FROM own")
+    lake.sql("INSERT OVERWRITE lake.w.copied SELECT * FROM lake.w.copied WHERE ds > '2025-01-01'")
+    assert lake.rows("SELECT count(*) FROM lake.w.copied") == [(12,)]
+
+
+@pytest.mark.parametrize("table", [*OURS, "own"])
+def test_parameters_variables_and_identifiers(lake: Lake, spark: SparkSession, table: str) -> None:
+    expected = [(1,), (4,), (7,), (10,)]
+
+    def asked(query: str, args: Any = None) -> list[tuple[Any, ...]]:
+        return [tuple(row) for row in spark.sql(query, args=args).collect()]
+
+    query = f"SELECT id FROM {table} WHERE ds = CAST({{}} AS DATE) ORDER BY id"
+    assert asked(query.format(":day"), {"day": "2025-01-02"}) == expected
+    assert asked(query.format("?"), ["2025-01-02"]) == expected
+    assert asked(f"EXECUTE IMMEDIATE \"{query.format('?')}\" USING '2025-01-02'") == expected
+    lake.sql("DECLARE OR REPLACE VARIABLE day DATE = date'2025-01-02'")
+    assert asked(query.format("day")) == expected
+    assert "Partitions: 2 of 6" in str(asked(f"EXPLAIN {query.format('day')}")) or table == "own"
+    assert asked("SELECT count(*) FROM IDENTIFIER(:t) WHERE ds = '2025-01-02'", {"t": table}) == [(4,)]
+    # A frame given by name becomes a view, and views show no virtual columns.
+    shown = spark.table(table).select("id", "region")
+    assert spark.sql("SELECT count(*) FROM {t} WHERE region = 'eu'", t=shown).collect()[0][0] == 6
+
+
+def test_case_sensitivity(lake: Lake, spark: SparkSession) -> None:
+    try:
+        for table in OURS:
+            spark.conf.set("spark.sql.caseSensitive", "false")
+            assert lake.rows(f"SELECT count(DS) FROM {table} WHERE REGION = 'eu' AND Ds = '2025-01-01'") == [(2,)]
+            spark.conf.set("spark.sql.caseSensitive", "true")
+            assert lake.rows(f"SELECT count(ds) FROM {table} WHERE region = 'eu'") == [(6,)]
+            with pytest.raises(AnalysisException) as caught:
+                lake.rows(f"SELECT DS FROM {table}")
+            assert caught.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_timestamp_keys_hold_local_time(lake: Lake, spark: SparkSession) -> None:
+    """Written in one zone, read in another: the directory's text is taken in the zone of the reader, as Spark does."""
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    try:
+        spark.conf.set(zone, "Europe/Berlin")
+        for table, kind in (("lake.w.timed", ""), ("own_timed", "USING parquet")):
+            lake.sql(f"CREATE TABLE {table} (id INT, at TIMESTAMP) {kind} PARTITIONED BY (at)")
+            lake.sql(
+                f"INSERT INTO {table} VALUES (1, timestamp'2025-06-01 12:00:00'), (2, timestamp'2025-01-01 00:30:00')"
+            )
+        for reader in ("Europe/Berlin", "Asia/Tokyo", "America/New_York"):
+            spark.conf.set(zone, reader)
+            for query in (
+                "SELECT id, CAST(at AS STRING), unix_timestamp(at) FROM {t}",
+                "SELECT id FROM {t} WHERE at = timestamp'2025-06-01 12:00:00'",
+                "SELECT id FROM {t} WHERE at < timestamp'2025-06-01 12:00:00'",
+            ):
+                ours = rows(lake, query.format(t="lake.w.timed"))
+                assert ours == rows(lake, query.format(t="own_timed")), (reader, query)
+                assert ours
+    finally:
+        spark.conf.set(zone, before)
+
+
+@pytest.mark.parametrize("ansi", ["true", "false"])
+def test_ansi_mode_on_and_off(lake: Lake, spark: SparkSession, ansi: str) -> None:
+    lake.sql("CREATE TABLE IF NOT EXISTS lake.w.texts (id INT, k STRING) PARTITIONED BY (k)")
+    lake.sql("CREATE TABLE IF NOT EXISTS own_texts (id INT, k STRING) USING parquet PARTITIONED BY (k)")
+    for table in ("lake.w.texts", "own_texts"):
+        lake.sql(f"INSERT OVERWRITE {table} VALUES (1, '1'), (2, '02'), (3, 'abc'), (4, '99999999999')")
+    queries = (
+        "SELECT id FROM {t} WHERE k = '1'",
+        "SELECT id FROM {t} WHERE k = 1",
+        "SELECT id FROM {t} WHERE k > 1",
+        "SELECT id FROM {t} WHERE CAST(k AS INT) = 2",
+        "SELECT id FROM {t} WHERE try_cast(k AS INT) = 2",
+        "SELECT id FROM {t} WHERE k IN (1, 2)",
+        "SELECT id FROM {t} WHERE k = date'2025-01-01'",
+        "SELECT id / 0 FROM {t} WHERE k = '1'",
+    )
+    try:
+        spark.conf.set("spark.sql.ansi.enabled", ansi)
+        for query in queries:
+            assert self_or_error(lake, query, "lake.w.texts") == self_or_error(lake, query, "own_texts"), query
+        for query in ("SELECT id FROM {t} WHERE ds = 'no date'", "SELECT id FROM {t} WHERE ds > '2025-13-01'"):
+            assert len({str(self_or_error(lake, query, table)) for table in (*OURS, "own")}) == 1, query
+    finally:
+        spark.conf.unset("spark.sql.ansi.enabled")
+
+
+def self_or_error(lake: Lake, query: str, table: str) -> Any:
+    """The rows, or the condition of the error."""
+    from pyspark.errors import PySparkException
+
+    try:
+        return rows(lake, query.format(t=table))
+    except PySparkException as error:
+        return error.getCondition()
+
+
+def test_the_catalogs_methods(lake: Lake, spark: SparkSession) -> None:
+    catalog = spark.catalog
+    assert catalog.tableExists("lake.w.hidden")
+    assert not catalog.tableExists("lake.w.nothing")
+    found = catalog.getTable("lake.w.shown")
+    assert (found.name, found.catalog, found.namespace, found.isTemporary) == ("shown", "lake", ["w"], False)
+    assert {"hidden", "shown"} <= {table.name for table in catalog.listTables("lake.w")}
+    assert [(c.name, c.isPartition) for c in catalog.listColumns("lake.w.shown")] == [
+        ("id", False), ("v", False), ("ds", True), ("region", True),
+    ]  # fmt: skip
+    assert [c.name for c in catalog.listColumns("lake.w.hidden")] == ["id", "v"]
+    assert catalog.databaseExists("lake.w")
+    assert "lake" in {c.name for c in catalog.listCatalogs()}
+    try:
+        catalog.setCurrentCatalog("lake")
+        catalog.setCurrentDatabase("w")
+        assert (catalog.currentCatalog(), catalog.currentDatabase()) == ("lake", "w")
+        assert "w" in {d.name for d in catalog.listDatabases()}
+        assert catalog.tableExists("shown")
+        assert spark.table("hidden").select("ds").distinct().count() == 3
+        catalog.cacheTable("shown")
+        assert catalog.isCached("shown")
+        catalog.uncacheTable("shown")
+        catalog.refreshTable("shown")
+    finally:
+        catalog.setCurrentCatalog("spark_catalog")
+
+
+def test_comments_and_describe(lake: Lake) -> None:
+    lake.sql(
+        "CREATE TABLE lake.w.noted (id INT COMMENT 'the id', k INT COMMENT 'the key') PARTITIONED BY (k) COMMENT 'all'"
+    )
+    described = {(row[0], row[2]) for row in lake.rows("DESCRIBE lake.w.noted")}
+    assert {("id", "the id"), ("k", "the key")} <= described
+    assert ("Comment", "all") in {(row[0], row[1]) for row in lake.rows("DESCRIBE EXTENDED lake.w.noted")}
+    with pytest.raises(AnalysisException) as caught:
+        lake.sql("DESCRIBE EXTENDED lake.w.noted AS JSON")
+    assert caught.value.getCondition() == "NOT_SUPPORTED_COMMAND_FOR_V2_TABLE", "Spark has it for its own tables only"
+
+
+@pytest.mark.parametrize(
+    "conf",
+    [
+        {"spark.sql.adaptive.enabled": "false"},
+        {"spark.sql.optimizer.dynamicPartitionPruning.enabled": "false"},
+        {
+            "spark.sql.sources.v2.bucketing.enabled": "true",
+            "spark.sql.sources.v2.bucketing.pushPartValues.enabled": "true",
+        },
+        {"spark.sql.autoBroadcastJoinThreshold": "-1"},
+        {"spark.sql.codegen.wholeStage": "false"},
+        {"spark.sql.parquet.enableVectorizedReader": "false"},
+    ],
+    ids=lambda conf: next(iter(conf)),
+)
+def test_other_ways_of_execution(lake: Lake, spark: SparkSession, conf: dict[str, str]) -> None:
+    try:
+        for key, value in conf.items():
+            spark.conf.set(key, value)
+        assert alike(lake, "SELECT a.id, b.note, a.region FROM {t} a JOIN small b ON a.ds = b.ds")
+        assert alike(lake, "SELECT ds, count(*), max(v) FROM {t} GROUP BY ds")
+        assert len(lake.rows("SELECT id, `$partition` FROM lake.w.hidden JOIN small USING (ds)")) == 4
+    finally:
+        for key in conf:
+            spark.conf.unset(key)
+
+
+@pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.HiveDisabled", statement="SET use_hive_partitioning")
+def test_use_hive_partitioning(lake: Lake, spark: SparkSession) -> None:
+    lake.sql("SET use_hive_partitioning = 0")
+    try:
+        with pytest.raises(AnalysisException) as caught:
+            lake.rows("SELECT ds FROM lake.w.hidden")
+        assert caught.value.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+        assert lake.rows("SELECT count(*) FROM lake.w.hidden") == [(12,)]
+        assert lake.rows("SELECT count(ds) FROM lake.w.shown") == [(12,)]
+    finally:
+        spark.conf.unset("use_hive_partitioning")
