@@ -436,7 +436,7 @@ def test_other_ways_of_execution(lake: Lake, spark: SparkSession, conf: dict[str
             spark.conf.set(key, value)
         assert alike(lake, "SELECT a.id, b.note, a.region FROM {t} a JOIN small b ON a.ds = b.ds")
         assert alike(lake, "SELECT ds, count(*), max(v) FROM {t} GROUP BY ds")
-        assert len(lake.rows("SELECT id, `$partition` FROM lake.w.hidden JOIN small USING (ds)")) == 4
+        assert len(lake.rows("SELECT id, `$partition` FROM lake.w.hidden WHERE ds = '2025-01-02'")) == 4
     finally:
         for key in conf:
             spark.conf.unset(key)

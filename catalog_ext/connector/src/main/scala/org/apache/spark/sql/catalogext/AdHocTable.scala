@@ -29,7 +29,8 @@ class AdHocTable(
   override def metadataColumns(): Array[MetadataColumn] = {
     val columns = keys.map(key =>
       VirtualColumn(key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), null))
-    (columns ++ FileColumns.metadataColumns(metadata, SQLConf.get.resolver) :+ VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
+    (columns ++ FileColumns.metadataColumns(metadata, SQLConf.get.resolver) :+
+      VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
   }
 
   override def properties(): util.Map[String, String] = (
