@@ -98,6 +98,24 @@ STATEMENTS = {
         "INSERT INTO flat_overwritten VALUES (1, 'a'), (2, 'b')",
         "INSERT OVERWRITE flat_overwritten VALUES (3, 'c')",
     ),
+    "evolved_parquet": (
+        "CREATE TABLE evolving_parquet (id INT, old STRING, ds STRING) USING parquet PARTITIONED BY (ds)",
+        "INSERT INTO evolving_parquet VALUES (1, 'a', 'x')",
+        "ALTER TABLE evolving_parquet ADD COLUMN name STRING",
+        "ALTER TABLE evolving_parquet DROP COLUMN old",
+        "ALTER TABLE evolving_parquet ALTER COLUMN id TYPE BIGINT",
+        "ALTER TABLE evolving_parquet RENAME TO evolved_parquet",
+        "INSERT INTO evolved_parquet VALUES (2, 'b', 'x'), (3, NULL, 'y')",
+    ),
+    "evolved_orc": (
+        "CREATE TABLE evolving_orc (id INT, old STRING, ds STRING) USING orc PARTITIONED BY (ds)",
+        "INSERT INTO evolving_orc VALUES (1, 'a', 'x')",
+        "ALTER TABLE evolving_orc ADD COLUMN name STRING",
+        "ALTER TABLE evolving_orc DROP COLUMN old",
+        "ALTER TABLE evolving_orc ALTER COLUMN id TYPE BIGINT",
+        "ALTER TABLE evolving_orc RENAME TO evolved_orc",
+        "INSERT INTO evolved_orc VALUES (2, 'b', 'x'), (3, NULL, 'y')",
+    ),
 }  # fmt: skip
 ALL = [(1, "a", "x"), (2, "b", "y/z"), (3, "c", "x"), (4, None, "x"), (5, "e", None)]
 EXPECTED: dict[str, list[tuple[object, ...]]] = {
@@ -108,6 +126,8 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "truncated": [],
     "selected": ALL,
     "replaced": ALL,
+    "evolved_parquet": [(1, None, "x"), (2, "b", "x"), (3, None, "y")],
+    "evolved_orc": [(1, None, "x"), (2, "b", "x"), (3, None, "y")],
     "flat": [(1, "a"), (2, "b"), (3, None)],
     "flat_overwritten": [(3, "c")],
 }
