@@ -55,8 +55,8 @@ object HiveStorage {
       Map("table" -> table))
     if (settings.contains("escape.delim")) throw ConnectorErrors.analysis(
       "CATALOG_EXT_UNSUPPORTED_FORMAT",
-      s"Table $table cannot have ESCAPED BY: Spark's reader of text knows escapes only inside of quotes. Leave it out, " +
-        "or use USING csv, whose values are quoted.", Map("table" -> table))
+      s"Table $table cannot have ESCAPED BY: Spark's reader of text knows escapes only inside of quotes. Leave it " +
+        "out, or use USING csv, whose values are quoted.", Map("table" -> table))
     Map(
       "sep" -> separator(settings.get("field.delim").orElse(settings.get("serialization.format"))),
       "quote" -> "",

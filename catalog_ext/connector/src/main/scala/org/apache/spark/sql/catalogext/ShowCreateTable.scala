@@ -78,7 +78,8 @@ object TableStatement {
           "column of that name. CALL system.register_table with the schema makes such a table."))
 
   def pairs(values: Map[String, String]): String =
-    values.toSeq.sorted.map { case (key, value) => s"${literal(key)} = ${literal(value)}" }.mkString("(\n  ", ",\n  ", ")")
+    values.toSeq.sorted.map { case (key, value) => s"${literal(key)} = ${literal(value)}" }
+      .mkString("(\n  ", ",\n  ", ")")
 
   def quotedIfNeeded(name: String): String =
     if (name.matches("[a-zA-Z_][a-zA-Z0-9_]*")) name else PartitionColumns.quoted(name)

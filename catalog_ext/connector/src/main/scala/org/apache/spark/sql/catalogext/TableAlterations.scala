@@ -54,7 +54,8 @@ object TableAlterations {
       positioned(node, add.position())
     case change: TableChange.RenameColumn => of("rename", change).put("name", change.newName())
     case change: TableChange.DeleteColumn => of("drop", change).put("if_exists", change.ifExists().booleanValue())
-    case change: TableChange.UpdateColumnType => of("type", change).put("type", TableMetadata.typeText(change.newDataType()))
+    case change: TableChange.UpdateColumnType =>
+      of("type", change).put("type", TableMetadata.typeText(change.newDataType()))
     case change: TableChange.UpdateColumnNullability => of("nullable", change).put("nullable", change.nullable())
     case change: TableChange.UpdateColumnComment => of("comment", change).put("comment", change.newComment())
     case change: TableChange.UpdateColumnPosition => positioned(of("move", change), change.position())

@@ -36,7 +36,8 @@ class TableDefinitions(catalogName: String) {
           field.copy(nullable = !table.notNull.contains(field.name))))
         request(ident, schema, Nil, properties ++ mode, Some(table.partitionColumns.fieldNames.toSeq))
       case other =>
-        request(ident, CatalogV2Util.v2ColumnsToStructType(other.columns()), other.partitioning().toSeq, properties, None)
+        val schema = CatalogV2Util.v2ColumnsToStructType(other.columns())
+        request(ident, schema, other.partitioning().toSeq, properties, None)
     }
   }
 
@@ -77,7 +78,8 @@ class TableDefinitions(catalogName: String) {
     val options = prefixed.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }
     // Spark gives every option twice, once without the prefix.
     val plain = others.filterNot { case (key, value) =>
-      TableDefinitions.Reserved.contains(key) || HiveStorage.Properties.contains(key) || options.get(key).contains(value)
+      TableDefinitions.Reserved.contains(key) || HiveStorage.Properties.contains(key) ||
+        options.get(key).contains(value)
     }
     val (formatNames, properties) = plain.partition(_._1.equalsIgnoreCase(TableDefinitions.FileFormat))
     val provider = given.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase("hive"))

@@ -44,9 +44,9 @@ private class UnquotedTextFactory(
     private def check(column: Int, value: String): Unit =
       if (nullText.contains(value) || refused.exists(value.contains(_))) throw ConnectorErrors.runtime(
         ConnectorErrors.InvalidValue,
-        s"The value '${value.take(80)}' of column '${name(column)}' of table $table cannot be written: its text has no " +
-          "quotes, and the value is the word for NULL or holds the separator or the end of a line. Store the table as " +
-          "PARQUET or ORC, or choose another separator.",
+        s"The value '${value.take(80)}' of column '${name(column)}' of table $table cannot be written: its text has " +
+          "no quotes, and the value is the word for NULL or holds the separator or the end of a line. Store the " +
+          "table as PARQUET or ORC, or choose another separator.",
         Map("table" -> table, "column" -> name(column)))
   }
 }
