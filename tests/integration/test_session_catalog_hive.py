@@ -1,0 +1,153 @@
+"""The session catalog with our tables in it, on a Hive Metastore that Spark and the index share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+import pytest
+from pyspark.errors import PySparkException
+
+import catalog_ext
+from catalog_ext import session as sessions
+from tests.integration.session_commands import HIVE, differences, plain_session
+from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.thrift_proxy import ThriftProxy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import SparkSession
+
+    from catalog_ext.catalog import Catalog
+    from tests.servers.hive import HiveMetastore
+
+pytestmark = pytest.mark.spark
+
+
+@dataclass(frozen=True)
+class Session:
+    """A session with our session catalog, one without, and the way of Spark's own calls to the metastore."""
+
+    spark: SparkSession
+    plain: SparkSession
+    catalog: Catalog
+    metastore: ThriftProxy
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        return [tuple(row) for row in self.spark.sql(query).collect()]
+
+    def sparks(self, query: str) -> list[tuple[object, ...]]:
+        """The rows as Spark has them without us."""
+        return [tuple(row) for row in self.plain.sql(query).collect()]
+
+    def files_listed(self) -> int:
+        """Files that Spark has found by listing, since the start."""
+        metrics = self.spark._jvm.org.apache.spark.metrics.source.HiveCatalogMetrics  # type: ignore[union-attr]
+        return int(metrics.METRIC_FILES_DISCOVERED().getCount())
+
+
+@pytest.fixture(scope="module")
+def session(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+    folder = tmp_path_factory.mktemp("session-hive")
+    address = urlsplit(hive_metastore.uri)
+    assert address.hostname is not None
+    assert address.port is not None
+    with ThriftProxy(address.hostname, address.port) as proxy:
+        builder = small_builder().enableHiveSupport().config("spark.hadoop.hive.metastore.uris", proxy.uri)
+        builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
+        builder = catalog_ext.configure(
+            builder, catalog="spark_catalog", warehouse=str(folder / "warehouse"), index=str(folder / "index.db"),
+            metastore=hive_metastore.uri,
+        )  # fmt: skip
+        with fresh_session(builder) as spark:
+            spark.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
+            plain = plain_session(spark)
+            plain.sql("CREATE DATABASE hived")
+            yield Session(spark, plain, sessions.active_catalog("spark_catalog"), proxy)
+            spark.sql("DROP DATABASE IF EXISTS hived CASCADE")
+        sessions.stop("spark_catalog")
+
+
+@pytest.fixture
+def trips(session: Session) -> Iterator[Session]:
+    """``hived.trips``, a managed Hive table of six partitions that Spark wrote, imported into the index."""
+    session.plain.sql(
+        "CREATE TABLE hived.trips (id INT, fare DOUBLE) PARTITIONED BY (ds STRING, k INT) STORED AS PARQUET"
+    )
+    session.plain.sql(
+        "INSERT INTO hived.trips PARTITION (ds, k) SELECT id, id * 1.5, concat('d', id % 3), id % 2 FROM range(12)"
+    )
+    session.rows("CALL spark_catalog.system.import_table('hived.trips')")
+    yield session
+    session.rows("DROP TABLE IF EXISTS hived.trips")
+
+
+def test_spark_is_untouched(session: Session) -> None:
+    assert differences(session.spark, session.plain, HIVE) == []
+
+
+def test_existing_queries_get_the_same_rows_without_partition_calls(trips: Session) -> None:
+    query = "SELECT * FROM hived.trips WHERE ds = 'd1' AND k = 1 ORDER BY id"
+    trips.plain.sql("REFRESH TABLE hived.trips")
+    before, listed = trips.metastore.calls.copy(), trips.files_listed()
+    expected = trips.sparks(query)
+    partition_calls = {name for name in trips.metastore.calls - before if "partition" in name}
+    # The meters work: Spark asks for partitions and lists their files.
+    assert partition_calls != set()
+    assert trips.files_listed() > listed
+
+    before, listed = trips.metastore.calls.copy(), trips.files_listed()
+    frame = trips.spark.sql(query)
+    assert [tuple(row) for row in frame.collect()] == expected
+    assert frame.columns == trips.plain.sql(query).columns
+    assert [name for name in trips.metastore.calls - before if "partition" in name] == []
+    assert trips.files_listed() == listed
+    assert "BatchScan spark_catalog.hived.trips" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+def test_a_table_that_both_have_is_listed_once_and_is_ours(trips: Session) -> None:
+    assert trips.rows("SHOW TABLES IN hived") == [("hived", "trips", False)]
+    assert len(trips.rows("SHOW TABLE EXTENDED IN hived LIKE '*'")) == 1
+    trips.rows("INSERT INTO hived.trips VALUES (99, 1.0, 'd9', 9)")
+    # Spark without us sees it through the metastore, which follows.
+    trips.plain.sql("REFRESH TABLE hived.trips")
+    assert trips.sparks("SELECT id FROM hived.trips WHERE ds = 'd9'") == [(99,)]
+    assert trips.rows("SELECT id FROM hived.trips WHERE ds = 'd9'") == [(99,)]
+    assert trips.rows("SHOW PARTITIONS hived.trips PARTITION (ds = 'd9')") == [("ds=d9/k=9",)]
+
+
+def test_save_as_table_never_drops_the_metastores_table_behind_us(trips: Session) -> None:
+    frame = trips.spark.createDataFrame([(1, 2.0, "x", 0)], "id INT, fare DOUBLE, ds STRING, k INT")
+    frame.write.mode("append").saveAsTable("hived.trips")
+    assert trips.rows("SELECT count(*) FROM hived.trips") == [(13,)]
+    failing = trips.spark.sql("SELECT raise_error('no') AS id, 1D AS fare, 'x' AS ds, 0 AS k")
+    with pytest.raises(PySparkException):
+        failing.write.mode("overwrite").partitionBy("ds", "k").saveAsTable("hived.trips")
+    assert trips.rows("SELECT count(*) FROM hived.trips") == [(13,)]
+    trips.plain.sql("REFRESH TABLE hived.trips")
+    assert trips.sparks("SELECT count(*) FROM hived.trips") == [(13,)]
+
+
+def test_leaving_and_dropping(trips: Session) -> None:
+    trips.rows("CALL spark_catalog.system.unregister_table('hived.trips')")
+    assert trips.rows("SELECT count(*) FROM hived.trips") == [(12,)]
+    assert trips.catalog.list_tables("hived") == []
+    trips.rows("CALL spark_catalog.system.import_table('hived.trips')")
+    trips.rows("DROP TABLE hived.trips")
+    assert trips.rows("SHOW TABLES IN hived") == []
+    assert trips.sparks("SHOW TABLES IN hived") == []
+
+
+def test_a_database_with_tables_of_both(session: Session) -> None:
+    session.rows("CREATE DATABASE both")
+    session.rows("CREATE TABLE both.ours USING catalog_ext AS SELECT 1 AS x")
+    session.rows("CREATE TABLE both.theirs STORED AS ORC AS SELECT 1 AS x")
+    assert session.sparks("SELECT * FROM both.ours") == [(1,)]
+    with pytest.raises(PySparkException) as caught:
+        session.rows("DROP DATABASE both")
+    assert caught.value.getCondition() == "SCHEMA_NOT_EMPTY"
+    session.rows("DROP DATABASE both CASCADE")
+    assert ("both",) not in session.sparks("SHOW DATABASES")
+    assert "both" not in session.catalog.list_namespaces()

@@ -1,0 +1,61 @@
+"""A proxy before a metastore that counts the calls that pass, by the methods' names in Thrift's messages."""
+
+from __future__ import annotations
+
+import re
+import socket
+import threading
+from collections import Counter
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+# A call of the strict binary protocol: version 1, type 1, the length of the name in four bytes, the name.
+_CALL = re.compile(rb"\x80\x01\x00\x01\x00\x00\x00.([a-z_]{3,60})", re.DOTALL)
+
+
+class ThriftProxy:
+    """Passes connections on to ``host:port``; ``calls`` counts by method."""
+
+    def __init__(self, host: str, port: int) -> None:
+        self._target = (host, port)
+        self._listener = socket.create_server(("127.0.0.1", 0))
+        self.uri = f"thrift://127.0.0.1:{self._listener.getsockname()[1]}"
+        self.calls: Counter[str] = Counter()
+        self._sockets: list[socket.socket] = []
+        self._threads = [threading.Thread(target=self._accept, daemon=True)]
+
+    def __enter__(self) -> Self:
+        self._threads[0].start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._listener.shutdown(socket.SHUT_RDWR)
+        self._listener.close()
+        for one in self._sockets:
+            one.close()
+
+    def _accept(self) -> None:
+        while True:
+            try:
+                client, _ = self._listener.accept()
+            except OSError:
+                return
+            server = socket.create_connection(self._target)
+            self._sockets += [client, server]
+            for source, target, counted in ((client, server, True), (server, client, False)):
+                threading.Thread(target=self._pass_on, args=(source, target, counted), daemon=True).start()
+
+    def _pass_on(self, source: socket.socket, target: socket.socket, counted: bool) -> None:
+        try:
+            while data := source.recv(65536):
+                if counted:
+                    self.calls.update(match.group(1).decode() for match in _CALL.finditer(data))
+                target.sendall(data)
+            target.shutdown(socket.SHUT_WR)
+        except OSError:
+            # Either side has gone; the other notices by itself.
+            return
