@@ -120,6 +120,8 @@ def environment(conf: Path | None) -> dict[str, str]:
         | {
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
+            # A JVM that lives for seconds is done before its second compiler would have been worth its while.
+            "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(PROJECT),
         }
