@@ -8,7 +8,7 @@ from pathlib import Path
 from catalog_ext import conf
 from catalog_ext.cli.main import cli
 from catalog_ext.conf import SETTINGS
-from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS
+from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
 from catalog_ext.setting import Scope
 from catalog_ext.spark_storage import s3a_packages
 from metastore.hive.conf import configured_uris, read_site
@@ -38,7 +38,7 @@ def test_the_catalog_and_its_extensions_are_the_connectors() -> None:
     assert settings[_CATALOG] == CATALOG_CLASS
     assert settings["spark.sql.extensions"] == EXTENSIONS_CLASS
     folder = PROJECT / "catalog_ext/connector/src/main/scala"
-    for name in (CATALOG_CLASS, EXTENSIONS_CLASS):
+    for name in (CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG_CLASS):
         path = folder / f"{name.replace('.', '/')}.scala"
         assert re.search(rf"\bclass {path.stem}\b", path.read_text())
 
@@ -53,6 +53,15 @@ def test_the_catalogs_options_are_settings_with_good_values() -> None:
         assert in_session[key].value_of(value) is not None
     assert options["request-timeout"] == conf.REQUEST_TIMEOUT.default
     assert options["missing-files"] == conf.MISSING_FILES.default
+
+
+def test_the_session_catalog_is_off_and_reaches_the_same_service() -> None:
+    session = f"spark.sql.catalog.{SESSION_CATALOG}"
+    settings, switched_off = _lines(commented=False), _lines(commented=True)
+    assert not [key for key in settings if key.startswith(session)]
+    assert switched_off[session] == SESSION_CATALOG_CLASS
+    for option in ("uri", "token-file"):
+        assert switched_off[f"{session}.{option}"] == settings[f"{_CATALOG}.{option}"]
 
 
 def test_the_uri_is_where_serve_listens_by_default() -> None:
