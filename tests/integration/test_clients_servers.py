@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect import functions as F
 from pyspark.sql.connect.session import SparkSession
 
+from catalog_ext.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
 from tests.integration.client_servers import connect_server, thrift_server
 from tests.integration.clients import conf_folder, program, run
 from tests.integration.waiting import until
@@ -37,7 +38,13 @@ _FOREVER = "SELECT id, ds FROM lake.s.days CROSS JOIN (SELECT count(*) FROM rang
 def servers(
     standing_service: StandingService, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[SparkServer, SparkServer]]:
-    conf, folder = conf_folder(standing_service), tmp_path_factory.mktemp("servers")
+    session = f"spark.sql.catalog.{SESSION_CATALOG}"
+    both = {
+        session: SESSION_CATALOG_CLASS,
+        f"{session}.uri": standing_service.uri,
+        f"{session}.token-file": str(standing_service.token_file),
+    }
+    conf, folder = conf_folder(standing_service, both), tmp_path_factory.mktemp("servers")
     # Both start at once.
     thrift, connected = thrift_server(conf, folder), connect_server(conf, folder)
     try:
@@ -149,6 +156,15 @@ def test_metadata_calls_answer_for_sparks_own_catalog(thrift: HiveServer2Cursor)
     assert thrift.fetchall() == []
     assert rows(thrift, "SHOW TABLES IN lake.s") == [("s", "days", False)]
     assert rows(thrift, "SHOW COLUMNS IN lake.s.days") == [("id",)]
+
+
+def test_sparks_own_catalog_has_the_tables_as_well(thrift: HiveServer2Cursor, spark: SparkSession) -> None:
+    assert rows(thrift, "SELECT id, ds FROM s.days WHERE ds = 'b'") == [(2, "b")]
+    assert rows(thrift, "SHOW TABLES IN s") == [("s", "days", False)]
+    thrift.execute("CREATE TABLE plain USING parquet AS SELECT 1 AS id")
+    assert rows(thrift, "SELECT p.id, ds FROM plain p JOIN s.days d ON p.id = d.id") == [(1, "a")]
+    thrift.execute("DROP TABLE plain")
+    assert spark.table("s.days").where("ds = 'a'").select("id").collect() == [(1,)]
 
 
 def test_beeline(servers: tuple[SparkServer, SparkServer], tables: None, tmp_path: Path) -> None:
