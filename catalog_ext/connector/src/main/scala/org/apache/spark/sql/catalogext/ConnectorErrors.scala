@@ -71,11 +71,19 @@ object ConnectorErrors {
    */
   val FileMissing: String = s"${Prefix}_FILE_MISSING"
   /**
+   * An ad-hoc path is read; nothing writes to it.
+   * Remedy: Register a table at the path, or create one, and write to that.
+   */
+  val ReadOnlyPath: String = s"${Prefix}_READ_ONLY_PATH"
+  /**
+   * A table function has arguments that it does not take.
+   * Remedy: Give the arguments that the message names.
+   */
+  val InvalidArguments: String = s"${Prefix}_INVALID_ARGUMENTS"
+  /**
    * A stream's table changed in a way that its checkpoint cannot follow.
    * Remedy: Start the query with a new checkpoint, or set the option that the message names.
    */
-  val ReadOnlyPath: String = s"${Prefix}_READ_ONLY_PATH"
-  val InvalidArguments: String = s"${Prefix}_INVALID_ARGUMENTS"
   val StreamChanged: String = s"${Prefix}_STREAM_CHANGED"
 
   /**
