@@ -235,6 +235,7 @@ class TestPartitions:
             ("k = 77", []),
         ],
     )
+    @pytest.mark.requirement("Flink.ShowPartitionsOf", statement="SHOW PARTITIONS lake.sales.trips PARTITION")
     def test_show_some(self, spark: SparkSession, service: FakeService, spec: str, names: list[str]) -> None:
         for prune in (True, False):
             service.prune = prune

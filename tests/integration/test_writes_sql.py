@@ -113,6 +113,10 @@ def create(lake: Lake, name: str, columns: str, keys: str = "", properties: str 
     statement="INSERT INTO {table} VALUES",
     differs="SELECT * shows the columns of declared partition keys, not of virtual ones",
 )
+@pytest.mark.requirement("Flink.StaticInsert", statement="INSERT INTO {table} PARTITION (ds = 'c', h = 3)")
+@pytest.mark.requirement("Flink.DynamicInsert", statement="INSERT INTO {table} VALUES")
+@pytest.mark.requirement("Flink.PartialInsert", statement="INSERT INTO {table} PARTITION (ds = 'g')")
+@pytest.mark.requirement("Flink.CreatedAutomatically", statement="INSERT INTO {table} VALUES")
 def test_every_form_of_insert_into(lake: Lake, kind: str) -> None:
     name = f"forms_{kind}"
     if kind == "virtual":
@@ -155,6 +159,8 @@ def test_every_form_of_insert_into(lake: Lake, kind: str) -> None:
 
 @pytest.mark.requirement("HiveDP.Syntax.Mixed", statement="INSERT OVERWRITE {table} PARTITION (ds = 'a', h)")
 @pytest.mark.requirement("HiveDP.Design.Overwrite", statement="INSERT OVERWRITE {table} VALUES")
+@pytest.mark.requirement("Flink.DynamicOverwrite", statement="INSERT OVERWRITE {table} VALUES")
+@pytest.mark.requirement("Flink.StaticWrite", statement="INSERT OVERWRITE {table} PARTITION (ds = 'a', h = 1)")
 def test_insert_overwrite_replaces_what_receives_rows(lake: Lake) -> None:
     table = create(lake, "dynamic", "id INT, ds STRING, h INT", "ds, h")
     everything = f"SELECT id, ds, h FROM {table} ORDER BY id"
