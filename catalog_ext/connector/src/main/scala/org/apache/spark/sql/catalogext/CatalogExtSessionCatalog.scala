@@ -53,7 +53,8 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
 
   override def listTables(namespace: Array[String]): Array[Identifier] = {
     val listed = indexedIn(namespace)
-    val others = if (listed.isEmpty || own.namespaceExists(namespace)) own.listTables(namespace) else Array.empty[Identifier]
+    val others =
+      if (listed.isEmpty || own.namespaceExists(namespace)) own.listTables(namespace) else Array.empty[Identifier]
     val (persistent, temporary) = others.partition(_.namespace().sameElements(namespace))
     val missing = listed.filterNot(table => persistent.exists(_.name().equalsIgnoreCase(table.name())))
     (persistent ++ missing).sortBy(_.name()) ++ temporary
@@ -112,7 +113,8 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
   override def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table =
     source match {
       // Like Spark's own tables, one of ours is copied as what it is where nothing else is said.
-      case like: CatalogExtTable if CatalogExtSource.isProviderOf(info) || !info.properties().containsKey(TableCatalog.PROP_PROVIDER) =>
+      case _: CatalogExtTable
+          if CatalogExtSource.isProviderOf(info) || !info.properties().containsKey(TableCatalog.PROP_PROVIDER) =>
         prepare(ident)
         ours.createTableLike(ident, CatalogExtSource.withFormat(info, default = None), source)
       case like: CatalogExtTable => own.createTable(ident, CatalogExtSource.withKeys(info, like))
@@ -183,7 +185,8 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
     if (!indexKnows(ident.namespace()) && own.namespaceExists(ident.namespace())) {
       val metadata = own.loadNamespaceMetadata(ident.namespace()).asScala
       val told = Seq(SupportsNamespaces.PROP_LOCATION, SupportsNamespaces.PROP_COMMENT)
-      ours.createNamespace(ident.namespace(), metadata.filter { case (key, value) => told.contains(key) && value.nonEmpty }.asJava)
+        .flatMap(key => metadata.get(key).filter(_.nonEmpty).map(key -> _)).toMap
+      ours.createNamespace(ident.namespace(), told.asJava)
     }
   }
 

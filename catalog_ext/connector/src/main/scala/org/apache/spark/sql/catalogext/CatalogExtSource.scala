@@ -5,7 +5,8 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, TableInfo, TableProvider}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, TableInfo,
+  TableProvider}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.sources.DataSourceRegister
@@ -40,7 +41,8 @@ object CatalogExtSource {
   def isProviderOf(info: TableInfo): Boolean = isProvider(Option(info.properties().get(TableCatalog.PROP_PROVIDER)))
 
   /** The provider that SHOW CREATE TABLE shows: one that makes the same table when it is run again. */
-  def providerIn(catalog: String, format: String): String = if (CatalogManager.SESSION_CATALOG_NAME == catalog) Name else format
+  def providerIn(catalog: String, format: String): String =
+    if (CatalogManager.SESSION_CATALOG_NAME == catalog) Name else format
   def optionsIn(catalog: String, format: String): Map[String, String] =
     if (CatalogManager.SESSION_CATALOG_NAME == catalog) Map(Format -> format) else Map.empty
 
@@ -56,7 +58,8 @@ object CatalogExtSource {
   /** What a table of Spark's own is to be that has the columns of one of ours, its keys among them. */
   def withKeys(info: TableInfo, like: CatalogExtTable): TableInfo = {
     val columns = CatalogV2Util.structTypeToV2Columns(like.metadata.writeSchema)
-    val keys = like.metadata.partitionColumns.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)): Transform)
+    val keys = like.metadata.partitionColumns.fieldNames
+      .map(key => Expressions.identity(PartitionColumns.quoted(key)): Transform)
     table(columns, keys, info.properties().asScala.toMap)
   }
 

@@ -150,7 +150,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
       case Some(value) => value.equalsIgnoreCase("static")
       // In the session catalog existing statements keep Spark's meaning, its default too.
       case None => conf.partitionOverwriteMode == PartitionOverwriteMode.STATIC &&
-        (table.catalogName == CatalogManager.SESSION_CATALOG_NAME || conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key))
+        (table.catalogName == CatalogManager.SESSION_CATALOG_NAME ||
+          conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key))
     }
   }
 
