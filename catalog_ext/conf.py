@@ -61,6 +61,14 @@ LISTING_TARGET_PREFIXES: Setting[int] = Setting(
     count,
     _PROCESS,
 )
+DISTRIBUTED_LISTING: Setting[int] = Setting(
+    "adhoc.distributed-listing-threshold",
+    "1000",
+    "Directories on one level of an ad-hoc path that the service lists; more are listed by a Spark job.",
+    NUMBER,
+    count,
+    (Scope.READ, Scope.SESSION),
+)
 BATCH_PARTITIONS: Setting[int] = Setting(
     "repair.batch-partitions",
     "1000",
@@ -185,6 +193,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     USE_HIVE_PARTITIONING,
     LISTING_THREADS,
     LISTING_TARGET_PREFIXES,
+    DISTRIBUTED_LISTING,
     BATCH_PARTITIONS,
     METASTORE_TIMEOUT,
     METASTORE_CONNECT_TIMEOUT,

@@ -6,7 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.paths.keys import Verdict
+from catalog_ext.paths.keys import Verdict, keys_of
 from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below, step
 from metastore.errors import LocationNotFoundError, PathNotFoundError
 from metastore.names import is_hidden
@@ -182,7 +182,7 @@ class Walk:
 
     def _tree(self, place: Location, states: list[State], *, few: bool) -> list[tuple[list[int], FoundFile]]:
         """What the states match below their common directory, with the numbers of their alternatives."""
-        depth = max(1, self._keys, max(len(state.rest) for state in states) - 1) if few else 1
+        depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
             self._storage, place, descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),
             depth_hint=depth,

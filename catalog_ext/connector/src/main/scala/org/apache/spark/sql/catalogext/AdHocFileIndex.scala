@@ -5,10 +5,13 @@ import java.time.ZoneId
 import scala.collection.mutable.ArrayBuffer
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -23,6 +26,8 @@ class AdHocFileIndex(
     partitioning: Boolean)
   extends PlannedFileIndex(spark, client, catalogName, table, partitionSchema, options) {
 
+  private val keys = table.partitionColumns.fieldNames.toSeq
+  private var executors = Set.empty[String]
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
 
   /**
@@ -42,24 +47,69 @@ class AdHocFileIndex(
       val files = allFiles()
       s"${files.length} files, ${files.iterator.map(_.getLen).sum} bytes"
     } else "left to a join"
-    Map("Path" -> table.name, "FilesChosen" -> chosen)
+    val listedBy = if (executors.isEmpty) "service" else s"executors ${executors.toSeq.sorted.mkString(", ")}"
+    Map("Path" -> table.name, "FilesChosen" -> chosen, "ListedBy" -> listedBy)
   }
 
   override protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val casts = new KeyCasts(partitionSchema.fieldNames.zip(table.partitionColumns.fieldNames).toMap)
+    val values = new PartitionValues(partitionSchema, zone)
+    val rows = new PlannedFileRows(table.location, values)
+    val left = ArrayBuffer.empty[LeftDirectory]
+    ServiceException.translating {
+      client.stream("paths/plan", request(filters), limited = false)(input => ArrowRows.foreachBatch(input) { batch =>
+        val expressions = batch.getVector("expression")
+        val files = (0 until batch.getRowCount).takeWhile(expressions.isNull).length
+        rows.add(batch, files)
+        left ++= LeftDirectory.read(batch, files)
+      })
+    }
+    if (left.isEmpty) rows.result() else withListed(rows.result(), left.toSeq, filters, values)
+  }
+
+  private def request(filters: Seq[Expression]): ObjectNode = {
+    val casts = new KeyCasts(partitionSchema.fieldNames.zip(keys).toMap)
     val predicate = casts.translate(filters, ZoneId.of(zone))
-    val request = obj(
+    obj(
       "path" -> text(table.name),
       "partitioning" -> bool(partitioning),
-      "keys" -> arr(table.partitionColumns.fieldNames.map(text(_: String))),
+      "keys" -> arr(keys.map(text(_: String))),
       "casts" -> arr(casts.used),
-      "predicate" -> predicate.getOrElse(Null))
-    val rows = new PlannedFileRows(table.location, new PartitionValues(partitionSchema, zone))
-    ServiceException.translating {
-      client.stream("paths/plan", request, limited = false)(input => ArrowRows.foreachBatch(input)(rows.add))
-    }
-    rows.result()
+      "predicate" -> predicate.getOrElse(Null),
+      "limit" -> long(AdHocFileIndex.threshold(catalogName, options, spark.sessionState.conf)))
   }
+
+  /** The service's files, and those that the executors find in the directories that it has left. */
+  private def withListed(
+      known: Seq[PlannedPartition],
+      left: Seq[LeftDirectory],
+      filters: Seq[Expression],
+      values: PartitionValues): Seq[PlannedPartition] = {
+    val listed = new AdHocListing(spark, table.name, DirectoryPruner(keys, partitionSchema, filters)).list(left)
+    executors = listed.map(_.executor).toSet
+    val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory)
+    if (partitioning) {
+      AdHocKeys.checkAgreement(byDirectory.keys ++ known.map(_.files.head.getPath.getParent.toString))
+    }
+    known ++ byDirectory.toSeq.sortBy(_._1).map { case (directory, files) =>
+      val name = if (partitioning) AdHocKeys.partitionName(directory, keys) else ""
+      val statuses = files.sortBy(_.name).map(file => new FileStatus(
+        file.size, false, 1, 0, file.modifiedMs, new Path(s"${directory.stripSuffix("/")}/${file.name}")))
+      PlannedPartition(name, values.parse(name), statuses, None)
+    }
+  }
+}
+
+private object AdHocFileIndex {
+  val Threshold = "adhoc.distributed-listing-threshold"
+  private val DefaultThreshold = 1000L
+
+  /** How many directories of one level the service lists itself: option of the read > session conf > default. */
+  def threshold(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): Long =
+    Option(options.get(Threshold))
+      .orElse(Option(conf.getConfString(s"spark.sql.catalog.$catalog.$Threshold", null)))
+      .fold(DefaultThreshold)(value => value.toLongOption.filter(_ > 0).getOrElse(
+        throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+          s"'$value' is no value of '$Threshold': give a number above 0.", Map("value" -> value))))
 }
 
 /**

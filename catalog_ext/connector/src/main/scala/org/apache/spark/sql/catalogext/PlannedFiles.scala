@@ -55,9 +55,12 @@ private class PlannedFileRows(tableLocation: String, values: PartitionValues) {
   private var directory: String = _
   private var rowCount: Option[Long] = Some(0L)
 
-  def add(batch: VectorSchemaRoot): Unit = {
+  def add(batch: VectorSchemaRoot): Unit = add(batch, batch.getRowCount)
+
+  /** The first `count` rows of a batch. */
+  def add(batch: VectorSchemaRoot, count: Int): Unit = {
     val rows = new PlannedRows(tableLocation, batch)
-    for (i <- 0 until batch.getRowCount) {
+    for (i <- 0 until count) {
       if (name == null || rows.partitionId(i) != currentId) {
         finish()
         currentId = rows.partitionId(i)
