@@ -15,8 +15,6 @@ from metastore.storage.store import Storage
 from tests.integration.test_storage_s3 import Bucket
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from tests.servers.stores import S3Server
 
 pytestmark = pytest.mark.slow
@@ -45,7 +43,7 @@ class Tree:
 
 
 @pytest.fixture(scope="module", params=["s3_server", "moto_server"])
-def tree(request: pytest.FixtureRequest) -> Iterator[Tree]:
+def tree(request: pytest.FixtureRequest) -> Tree:
     server: S3Server = request.getfixturevalue(request.param)
     bucket = Bucket(server, server.make_bucket(f"adhoc-{secrets.token_hex(4)}"))
     bucket.put(f"data/year={y}/month={m:02d}/day={d}/x.txt" for y in YEARS for m in MONTHS for d in DAYS)

@@ -7,7 +7,7 @@ import java.util.regex.Pattern
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.arrow.vector.{VarCharVector, VectorSchemaRoot}
-import org.apache.hadoop.fs.Path
+import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.SparkSession
@@ -89,7 +89,7 @@ class DirectoryLister(conf: SerializableConfiguration, pruner: DirectoryPruner) 
     def walk(at: Path, relative: String): Unit = {
       val found = try store.listStatus(at) catch {
         // Removed since its parent was listed.
-        case _: FileNotFoundException => Array.empty
+        case _: FileNotFoundException => Array.empty[FileStatus]
       }
       for (status <- found; name = status.getPath.getName if !hidden(name)) {
         val path = join(relative, name)

@@ -28,6 +28,7 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
     BuiltFor.check()
+    SubmittedJars.share()
     catalogName = name
     val client = CatalogOptions.client(name, options)
     namespaceOperations = new NamespaceOperations(client)
