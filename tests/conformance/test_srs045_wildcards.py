@@ -35,10 +35,6 @@ FILES = {
 }
 
 
-def requirement(name: str) -> pytest.MarkDecorator:
-    return pytest.mark.requirement(f"RQ.HivePartitioning.{name}")
-
-
 @dataclass(frozen=True)
 class Bucket:
     """A session and a bucket, which the statements of the tests call ``bucket``."""
@@ -85,8 +81,8 @@ def bucket(s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -
     sessions.stop("lake")
 
 
-@requirement("Wildcards")
-@requirement("Wildcards.SingleStar")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.SingleStar")
 def test_a_star_stays_in_its_component(bucket: Bucket) -> None:
     found = bucket.sql("SELECT id, year FROM lake.`s3a://bucket/months/year=*/month=*/`")
     assert found == [(n, str(n // 100)) for n in (202301, 202302, 202310, 202401, 202402, 202410)]
@@ -94,26 +90,26 @@ def test_a_star_stays_in_its_component(bucket: Bucket) -> None:
     assert bucket.refusal("SELECT id FROM lake.`s3a://bucket/months/*.parquet`")[0] == "CATALOG_EXT_PATH_NOT_FOUND"
 
 
-@requirement("Wildcards.DoubleStar")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.DoubleStar")
 def test_two_stars_cross_components(bucket: Bucket) -> None:
     found = bucket.sql("SELECT id, month FROM lake.`s3a://bucket/months/**/x.parquet` WHERE year = '2024'")
     assert found == [(202401, "01"), (202402, "02"), (202410, "10")]
     assert len(bucket.sql("SELECT id FROM lake.`s3a://bucket/data/**`")) == 6
 
 
-@requirement("Wildcards.QuestionMark")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.QuestionMark")
 def test_a_question_mark_is_one_character(bucket: Bucket) -> None:
     assert bucket.sql("SELECT id FROM lake.`s3a://bucket/months/year=202?/month=1?`") == [(202310,), (202410,)]
     assert bucket.refusal("SELECT id FROM lake.`s3a://bucket/months/year=20?`")[0] == "CATALOG_EXT_PATH_NOT_FOUND"
 
 
-@requirement("Wildcards.List")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.List")
 def test_a_list(bucket: Bucket) -> None:
     found = bucket.sql("SELECT id FROM lake.`s3a://bucket/months/year=2024/month={01,02}/`")
     assert found == [(202401,), (202402,)]
 
 
-@requirement("Wildcards.WrongList")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.WrongList")
 def test_a_list_with_paths_that_do_not_exist(bucket: Bucket) -> None:
     condition, message = bucket.refusal("SELECT id FROM lake.`s3a://bucket/months/year=2024/month={01,03,04}/`")
     assert condition == "CATALOG_EXT_PATH_NOT_FOUND"
@@ -122,13 +118,13 @@ def test_a_list_with_paths_that_do_not_exist(bucket: Bucket) -> None:
     assert "month=01," not in message.partition("names:")[2]
 
 
-@requirement("Wildcards.Range")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.Range")
 def test_a_range(bucket: Bucket) -> None:
     found = bucket.sql("SELECT id, year FROM lake.`s3a://bucket/months/year={2023..2024}/month={01..02}`")
     assert [number for number, _ in found] == [202301, 202302, 202401, 202402]
 
 
-@requirement("Wildcards.WrongRange")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.WrongRange")
 def test_wrong_ranges(bucket: Bucket) -> None:
     condition, message = bucket.refusal("SELECT id FROM lake.`s3a://bucket/months/year={2023..2025}/month=01`")
     assert condition == "CATALOG_EXT_PATH_NOT_FOUND"
@@ -139,14 +135,14 @@ def test_wrong_ranges(bucket: Bucket) -> None:
         assert "at character" in message
 
 
-@requirement("Wildcards.Escaping")
+@pytest.mark.requirement("RQ.HivePartitioning.Wildcards.Escaping")
 def test_escapes(bucket: Bucket) -> None:
     # A string of SQL takes a backslash for itself, a name in backquotes does not.
     assert bucket.sql(r"SELECT id, k FROM lake.`s3a://bucket/odd/\{special\}/k=\*/x.parquet`") == [(1, "*")]
     assert bucket.sql(r"SELECT id FROM lake.files(r's3a://bucket/odd/\{special\}')") == [(1,)]
 
 
-@requirement("VirtualColumns.InvalidPath")
+@pytest.mark.requirement("RQ.HivePartitioning.VirtualColumns.InvalidPath")
 def test_invalid_paths(bucket: Bucket) -> None:
     for path in ("nothing/here.parquet", "data/day=*/", "data/date=2022-01-01/region=ASIA"):
         condition, message = bucket.refusal(f"SELECT * FROM lake.files('s3a://bucket/{path}')")
@@ -155,7 +151,7 @@ def test_invalid_paths(bucket: Bucket) -> None:
     assert "bucket" in bucket.refusal("SELECT * FROM lake.`s3a://bucket-of-nobody/x`")[1]
 
 
-@requirement("TableFunction.S3")
+@pytest.mark.requirement("RQ.HivePartitioning.TableFunction.S3")
 def test_the_function_on_s3(bucket: Bucket) -> None:
     before = bucket.server.list_requests()
     found = bucket.sql(
@@ -167,15 +163,17 @@ def test_the_function_on_s3(bucket: Bucket) -> None:
     assert bucket.server.list_requests() - before <= 3 + 1 + 2 + 2
 
 
-@requirement("TableFunction.S3Cluster")
+@pytest.mark.requirement("RQ.HivePartitioning.TableFunction.S3Cluster")
 def test_the_function_across_a_cluster(bucket: Bucket) -> None:
     # Above one directory on a level the executors list, with the filters.
+    found = bucket.sql(
+        "SELECT id, date, region FROM lake.files('s3a://bucket/data/date=*/region=*/*.parquet', "
+        "options => map('adhoc.distributed-listing-threshold', '1')) WHERE region = 'EU' AND date >= DATE'2022-01-01'"
+    )
+    assert found == [(10, "2022-01-01", "EU"), (20, "2022-02-01", "EU")]
     options = "options => map('adhoc.distributed-listing-threshold', '1')"
     function = f"lake.files('s3a://bucket/data/date=*/region=*/*.parquet', 'parquet', {options})"
     where = "WHERE region = 'EU' AND date >= DATE'2022-01-01'"
-    assert bucket.sql(f"SELECT id, date, region FROM {function} {where}") == [
-        (10, "2022-01-01", "EU"), (20, "2022-02-01", "EU"),
-    ]  # fmt: skip
     before = bucket.server.list_requests()
     ((plan,),) = bucket.sql(f"EXPLAIN FORMATTED SELECT id FROM {function} {where}")
     assert "FilesChosen: 2 files" in str(plan)
