@@ -26,7 +26,7 @@ class AdHocFileIndex(
     partitioning: Boolean)
   extends PlannedFileIndex(spark, client, catalogName, table, partitionSchema, options) {
 
-  private val keys = table.partitionColumns.fieldNames.toSeq
+  private val names = table.partitionColumns.fieldNames.toSeq
   private var executors = Set.empty[String]
   private val zone = spark.sessionState.conf.sessionLocalTimeZone
 
@@ -67,12 +67,12 @@ class AdHocFileIndex(
   }
 
   private def request(filters: Seq[Expression]): ObjectNode = {
-    val casts = new KeyCasts(partitionSchema.fieldNames.zip(keys).toMap)
+    val casts = new KeyCasts(partitionSchema.fieldNames.zip(names).toMap)
     val predicate = casts.translate(filters, ZoneId.of(zone))
     obj(
       "path" -> text(table.name),
       "partitioning" -> bool(partitioning),
-      "keys" -> arr(keys.map(text(_: String))),
+      "keys" -> arr(names.map(text(_: String))),
       "casts" -> arr(casts.used),
       "predicate" -> predicate.getOrElse(Null),
       "limit" -> long(AdHocFileIndex.threshold(catalogName, options, spark.sessionState.conf)))
@@ -84,14 +84,14 @@ class AdHocFileIndex(
       left: Seq[LeftDirectory],
       filters: Seq[Expression],
       values: PartitionValues): Seq[PlannedPartition] = {
-    val listed = new AdHocListing(spark, table.name, DirectoryPruner(keys, partitionSchema, filters)).list(left)
+    val listed = new AdHocListing(spark, table.name, DirectoryPruner(names, partitionSchema, filters)).list(left)
     executors = listed.map(_.executor).toSet
     val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory)
     if (partitioning) {
       AdHocKeys.checkAgreement(byDirectory.keys ++ known.map(_.files.head.getPath.getParent.toString))
     }
     known ++ byDirectory.toSeq.sortBy(_._1).map { case (directory, files) =>
-      val name = if (partitioning) AdHocKeys.partitionName(directory, keys) else ""
+      val name = if (partitioning) AdHocKeys.partitionName(directory, names) else ""
       val statuses = files.sortBy(_.name).map(file => new FileStatus(
         file.size, false, 1, 0, file.modifiedMs, new Path(s"${directory.stripSuffix("/")}/${file.name}")))
       PlannedPartition(name, values.parse(name), statuses, None)

@@ -75,11 +75,14 @@ class DirectoryPruner(keys: Seq[String], filters: Seq[(Set[Int], Expression)]) e
 object DirectoryPruner extends PredicateHelper {
   /** @param schema the keys under Spark's names, in the order of `keys` */
   def apply(keys: Seq[String], schema: StructType, filters: Seq[Expression]): DirectoryPruner = {
+    val resolver = SQLConf.get.resolver
+    // A filter on a column of the file itself, like $path, is the driver's.
     val parts = filters.flatMap(splitConjunctivePredicates).filterNot(part => !part.deterministic ||
-      part.references.isEmpty || part.exists(e => e.isInstanceOf[PlanExpression[_]] || e.isInstanceOf[PythonUDF]))
+      part.references.isEmpty || part.references.exists(a => !schema.fieldNames.exists(resolver(_, a.name))) ||
+      part.exists(e => e.isInstanceOf[PlanExpression[_]] || e.isInstanceOf[PythonUDF]))
     new DirectoryPruner(keys, parts.map { part =>
       val bound = part.transform { case a: Attribute =>
-        val index = schema.indexWhere(field => SQLConf.get.resolver(field.name, a.name))
+        val index = schema.indexWhere(field => resolver(field.name, a.name))
         BoundReference(index, schema(index).dataType, nullable = true)
       }
       bound.collect { case reference: BoundReference => reference.ordinal }.toSet -> bound
