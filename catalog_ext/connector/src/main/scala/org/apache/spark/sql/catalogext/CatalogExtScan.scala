@@ -69,6 +69,9 @@ class CatalogExtScan(
     new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, index.isRegistered)
   }
 
+  private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
+  private lazy val columnStatistics: Columns = ColumnStatistics.of(index.table)
+
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = index.totals
     val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
@@ -77,6 +80,7 @@ class CatalogExtScan(
     new Statistics {
       override def sizeInBytes(): OptionalLong = OptionalLong.of((factor * bytes / whole * read).toLong)
       override def numRows(): OptionalLong = rows.fold(OptionalLong.empty())(OptionalLong.of)
+      override def columnStats(): Columns = columnStatistics
     }
   }
 

@@ -65,7 +65,7 @@ class CatalogExtTable(
       metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
       Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
     val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
-    (metadata.properties ++ options ++ reserved).asJava
+    (metadata.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } ++ options ++ reserved).asJava
   }
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(

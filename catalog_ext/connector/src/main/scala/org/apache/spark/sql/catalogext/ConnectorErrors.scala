@@ -129,6 +129,12 @@ object ConnectorErrors {
    */
   val NotPartitioned: String = s"${Prefix}_NOT_PARTITIONED"
 
+  /**
+   * A statement names a column that the table does not have.
+   * Remedy: Name one of those that the message lists.
+   */
+  val ColumnNotFound: String = s"${Prefix}_COLUMN_NOT_FOUND"
+
   def analysis(
       code: String,
       text: String,

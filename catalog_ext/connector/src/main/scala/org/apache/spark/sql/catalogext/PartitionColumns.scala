@@ -28,6 +28,8 @@ object PartitionColumns {
 
   def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
 
+  def plainSchema(schema: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)
+
   private def hidden(table: TableMetadata, key: String, resolver: Resolver): Boolean =
     table.columns.fieldNames.exists(resolver(_, key))
 

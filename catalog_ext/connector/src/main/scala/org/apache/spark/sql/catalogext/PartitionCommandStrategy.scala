@@ -2,9 +2,10 @@ package org.apache.spark.sql.catalogext
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.analysis.ResolvedTable
+import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{DeleteFromTable, LogicalPlan, RecoverPartitions, RepairTable}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, AnalyzeTables, DeleteFromTable,
+  DescribeColumn, LogicalPlan, RecoverPartitions, RepairTable}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
 
@@ -20,6 +21,14 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
       Seq(RepairPartitionsExec(table, RepairPartitionsExec.mode(add, drop)))
     case RecoverPartitions(ResolvedTable(_, _, table: CatalogExtTable, _)) =>
       Seq(RepairPartitionsExec(table, "add"))
+    case AnalyzeTable(ResolvedTable(_, _, table: CatalogExtTable, _), spec, noScan) =>
+      Seq(AnalyzeTableExec(table, spec, noScan))
+    case AnalyzeTables(ResolvedNamespace(catalog: CatalogBase, namespace, _), noScan) =>
+      Seq(AnalyzeTablesExec(catalog, namespace, noScan))
+    case AnalyzeColumn(ResolvedTable(_, _, table: CatalogExtTable, _), names, _) =>
+      Seq(AnalyzeColumnsExec(table, names))
+    case DescribeColumn(ResolvedTable(_, _, table: CatalogExtTable, _), column: Attribute, true, output) =>
+      Seq(DescribeColumnExec(output, table, column))
     // Spark's own refusal does not say what can be done.
     case DeleteFromTable(DataSourceV2ScanRelation(relation, _, _, _, _, _, _), condition) =>
       relation.table match {

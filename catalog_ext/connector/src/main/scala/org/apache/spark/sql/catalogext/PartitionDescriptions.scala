@@ -52,18 +52,23 @@ object PartitionDescriptions {
   private def one(
       table: CatalogExtTable, specs: PartitionSpecs, spec: ResolvedPartitionSpec): Seq[(String, String)] = {
     val found = table.partitionsOf(spec.names, spec.ident)
-    val values = specs.texts(spec).map { case (key, value) => s"$key=$value" }.mkString("[", ", ", "]")
-    if (found.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.PartitionNotFound,
-      s"Table ${table.name()} has no partition $values; SHOW PARTITIONS lists them.",
-      Map("table" -> table.name(), "partition" -> values))
+    if (found.isEmpty) throw notFound(table, specs, spec)
     val rows = found.map(_.rows)
     val counted = if (rows.contains(None)) "" else s", ${rows.flatten.sum} rows"
     Seq(
-      "Partition Values" -> values,
+      "Partition Values" -> shown(specs, spec),
       "Location" -> found.map(p => p.location.getOrElse(s"${table.metadata.location}/${p.name}")).mkString(", "),
       "Partition Name" -> found.map(_.name).mkString(", "),
       "Created Time" -> Instant.ofEpochMilli(found.map(_.createdMillis).min).toString,
       "Files" -> found.map(_.files).sum.toString,
       "Partition Statistics" -> s"${found.map(_.bytes).sum} bytes$counted")
   }
+
+  def notFound(table: CatalogExtTable, specs: PartitionSpecs, spec: ResolvedPartitionSpec): Throwable =
+    ConnectorErrors.analysis(ConnectorErrors.PartitionNotFound,
+      s"Table ${table.name()} has no partition ${shown(specs, spec)}; SHOW PARTITIONS lists them.",
+      Map("table" -> table.name(), "partition" -> shown(specs, spec)))
+
+  private def shown(specs: PartitionSpecs, spec: ResolvedPartitionSpec): String =
+    specs.texts(spec).map { case (key, value) => s"$key=$value" }.mkString("[", ", ", "]")
 }

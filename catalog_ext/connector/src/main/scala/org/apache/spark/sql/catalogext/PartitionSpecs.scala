@@ -25,6 +25,9 @@ class PartitionSpecs(table: TableMetadata) {
   private val zone = conf.sessionLocalTimeZone
   private val keys = table.partitionColumns
 
+  /** Raises an error where the table has no such key. */
+  def check(name: String): Unit = key(name)
+
   /** A spec that may name some of the keys only; its names come in the table's order. */
   def partial(spec: Map[String, String]): ResolvedPartitionSpec = {
     val named = spec.toSeq.map { case (name, value) => key(name) -> value }

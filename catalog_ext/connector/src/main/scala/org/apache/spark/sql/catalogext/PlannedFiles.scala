@@ -97,6 +97,7 @@ private[catalogext] class PlannedRows(tableLocation: String, batch: VectorSchema
 
   def partitionId(row: Int): Long = ids.get(row)
   def partition(row: Int): String = string(names, row)
+  def path(row: Int): String = string(paths, row)
   def directory(row: Int): String =
     if (locations.isNull(row)) join(tableLocation, partition(row)) else string(locations, row)
   def rowCount(row: Int): Option[Long] = Option.when(!rows.isNull(row))(rows.get(row))

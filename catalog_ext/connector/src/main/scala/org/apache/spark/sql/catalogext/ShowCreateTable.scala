@@ -65,7 +65,7 @@ object TableStatement {
 
   /** What a CREATE TABLE does not set by itself. */
   private def properties(table: TableMetadata): Map[String, String] = {
-    val own = table.properties - "comment"
+    val own = table.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } - "comment"
     if (table.declared) own - PartitionMode
     else if (table.partitionColumns.isEmpty) own
     else own + (PartitionMode -> "virtual")
