@@ -71,7 +71,9 @@ object ColumnStatistics {
 
   /** The table as it was loaded, to be read whole and without leaving out what is missing. */
   def relation(table: CatalogExtTable): DataSourceV2Relation = {
-    val options = new CaseInsensitiveStringMap(Map(Analyze -> "true", ReadOptions.MissingFiles -> "error").asJava)
+    // Whoever asks for statistics of a whole table means it, in strict mode too.
+    val options = new CaseInsensitiveStringMap(
+      Map(Analyze -> "true", ReadOptions.MissingFiles -> "error", StrictMode.Check -> "false").asJava)
     DataSourceV2Relation.create(table, None, None, options, None)
   }
 

@@ -40,11 +40,12 @@ class RegisteredFileReaderFactory(
     val shown = file.fold(path)(_.toPath.toString)
     val name = file.flatMap(partitionName).getOrElse("")
     val where = if (name.isEmpty) "" else s" of partition '$name'"
+    val repair = s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync')"
+    val remedy = if (registered) s"Bring the index in step: $repair." else "Run the query again."
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
-      (if (registered) s"The file $shown$where of table $catalogName.$table is in the index, but no longer on the " +
-        s"store. Bring the index in step: CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync')."
-      else s"The file $shown$where of $catalogName.$table has gone since it was listed. Run the query again.") +
-        s" To read on without missing files: SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
+      s"The file $shown$where of $catalogName.$table was there when it was last listed, and is no longer on the store. " +
+        s"$remedy To read on without missing files: " +
+        s"SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
       Map("file" -> shown, "partition" -> name, "table" -> table), Some(cause))
   }
 
