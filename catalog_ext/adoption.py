@@ -6,6 +6,7 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypeVar
 
+from catalog_ext.conf import PARTITION_COLUMNS
 from catalog_ext.registration import check_location
 from catalog_ext.repair.layout import Layout
 from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, list_locations
@@ -36,7 +37,9 @@ def adopt_table(
     hive_table = client.get_table(identifier.namespace, identifier.name)
     found = from_hive(hive_table)
     definition = replace(
-        found, location=canonical_location(found.location), properties={**found.properties, **properties}
+        found,
+        location=canonical_location(found.location),
+        properties={**_mode_of(catalog), **found.properties, **properties},
     )
     try:
         check_location(catalog.storage, definition.location, may_be_empty=True)
@@ -54,6 +57,12 @@ def adopt_table(
     finally:
         spool.close()
     return catalog.index.load_table(identifier)
+
+
+def _mode_of(catalog: Catalog) -> dict[str, str]:
+    """The property that the catalog's option ``partition-columns`` gives to imported tables, if it is set."""
+    text = catalog.settings.conf.get(PARTITION_COLUMNS.key)
+    return {} if text is None else {PARTITION_COLUMNS.key: str(PARTITION_COLUMNS.value_of(text))}
 
 
 def _ensure_namespace(catalog: Catalog, client: HiveMetastore, name: str) -> None:

@@ -37,10 +37,11 @@ SAMPLE_FILES: Setting[int | None] = Setting(
 PARTITION_COLUMNS: Setting[PartitionMode] = Setting(
     PARTITION_MODE_PROPERTY,
     "virtual",
-    "Whether `SELECT *` hides partition columns; CREATE TABLE sets `declared`.",
+    "Whether `SELECT *` hides partition columns; CREATE TABLE sets `declared`. Given to a catalog it is what imported "
+    "tables get, and in the session catalog, where it is `declared`, what every table without the property has.",
     "`virtual` or `declared`",
     _mode,
-    (Scope.TABLE,),
+    (Scope.SESSION, Scope.TABLE),
 )
 MISSING_FILES: Setting[str] = Setting(
     "missing-files",

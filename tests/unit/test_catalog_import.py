@@ -19,7 +19,7 @@ from metastore.errors import (
 )
 from metastore.hive.conversion import to_hive, to_hive_database, to_hive_partition
 from metastore.identifiers import TableIdentifier
-from metastore.model import Column, Namespace, TableDefinition, TableType
+from metastore.model import Column, Namespace, PartitionMode, TableDefinition, TableType
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, write
 
@@ -122,3 +122,14 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
         catalog.import_table("s.t")
     with pytest.raises(TableNotFoundError):
         catalog.import_table("s.nosuch")
+
+
+def test_the_catalogs_option_says_how_partition_columns_of_imported_tables_appear(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    (tmp_path / "t").mkdir()
+    fill(metastore, tmp_path / "t")
+    assert catalog.import_table("s.t").definition.partition_mode is PartitionMode.VIRTUAL
+    catalog.unregister_table("s.t")
+    catalog.settings = replace(catalog.settings, conf={"partition-columns": "declared"})
+    assert catalog.import_table("s.t").definition.partition_mode is PartitionMode.DECLARED
