@@ -48,8 +48,9 @@ def test_two_predicates_meet_in_partitions_that_exist() -> None:
 
 
 @pytest.mark.parametrize("kind", list(WriteKind))
-def test_everything_but_an_append_replaces(kind: WriteKind) -> None:
-    assert replaces(WritePlan(kind, "file:///t", "_s", "file:///t", Promotion.RENAME)) == (kind is not WriteKind.APPEND)
+def test_what_does_not_only_add_replaces(kind: WriteKind) -> None:
+    adds = kind in (WriteKind.APPEND, WriteKind.ADD_PARTITIONS)
+    assert replaces(WritePlan(kind, "file:///t", "_s", "file:///t", Promotion.RENAME)) != adds
 
 
 def test_a_write_touches_what_it_stages_takes_in_removes_keeps_and_is_due() -> None:
