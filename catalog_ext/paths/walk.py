@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.paths.keys import Verdict, keys_of
@@ -11,6 +12,7 @@ from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below,
 from metastore.errors import LocationNotFoundError, PathNotFoundError
 from metastore.names import is_hidden
 from metastore.storage.failures import is_missing_bucket
+from metastore.storage.globs import list_or_nothing
 from metastore.storage.listed import ListedFile, ListingFailure
 from metastore.storage.listing import list_tree
 from metastore.storage.locations import Location, shown
@@ -141,7 +143,9 @@ class Walk:
         few = len(trees) <= _FEW_TREES
         for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
-        for here, entries in zip(levels.values(), pool.map(self._list, levels), strict=True):
+        for here, entries in zip(
+            levels.values(), pool.map(partial(list_or_nothing, self._storage), levels), strict=True
+        ):
             for entry in entries:
                 further.extend(self._next(here, entry))
         return further
@@ -207,14 +211,6 @@ class Walk:
         finally:
             listing.close()
         return found
-
-    def _list(self, place: Location) -> list[Entry]:
-        try:
-            return self._storage.list_directory(place)
-        except LocationNotFoundError as error:
-            if is_missing_bucket(error):
-                raise
-            return []
 
     def _next(self, states: list[State], entry: Entry) -> Iterator[State]:
         for state in states:

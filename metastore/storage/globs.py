@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from metastore.errors import LocationNotFoundError
@@ -48,6 +49,20 @@ def glob(storage: Storage, pattern: str, *, base: str | None = None) -> list[str
     return sorted({str(location) for found in matched for location in found})
 
 
+def list_or_nothing(storage: Storage, place: Location) -> list[Entry]:
+    """What lies directly in a directory; nothing where there is none.
+
+    Raises:
+        StorageError: The store does not answer, or has no such bucket.
+    """
+    try:
+        return storage.list_directory(place)
+    except LocationNotFoundError as error:
+        if is_missing_bucket(error):
+            raise
+        return []
+
+
 @dataclass(frozen=True, slots=True)
 class _State:
     """One path that an alternative has come to, and what of the alternative is left."""
@@ -89,7 +104,7 @@ class _Matching:
     def _match_component(self, states: list[_State], pool: ThreadPoolExecutor) -> list[_State]:
         """Return where the states' first component leads; the last component's matches are kept."""
         places = list(dict.fromkeys(state.at for state in states))
-        listed = dict(zip(places, pool.map(self._list, places), strict=True))
+        listed = dict(zip(places, pool.map(partial(list_or_nothing, self._storage), places), strict=True))
         further = []
         for state in states:
             component, rest = state.rest[0], state.rest[1:]
@@ -103,14 +118,6 @@ class _Matching:
                 elif entry.kind is EntryKind.DIRECTORY:
                     further.append(_State(state.number, entry.location, rest))
         return further
-
-    def _list(self, place: Location) -> list[Entry]:
-        try:
-            return self._storage.list_directory(place)
-        except LocationNotFoundError as error:
-            if is_missing_bucket(error):
-                raise
-            return []
 
     def _match_across(self, state: _State) -> Iterable[Location]:
         expression = compile_components(state.rest)
