@@ -356,6 +356,22 @@ def test_keys_are_columns_unless_the_table_says_otherwise(ours: Session, tmp_pat
     ours.sql("DROP TABLE sales.found")
 
 
+def test_registering_hides_no_table_of_sparks(ours: Session, tmp_path: Path) -> None:
+    ours.sql("INSERT INTO sales.theirs VALUES (3, 'c')")
+    (tmp_path / "ds=x").mkdir()
+    call = "CALL spark_catalog.system.register_table(table => 'sales.theirs', location => '{}', schema => 'id INT')"
+    with pytest.raises(AnalysisException) as caught:
+        ours.sql(call.format(tmp_path))
+    assert caught.value.getCondition() == "TABLE_OR_VIEW_ALREADY_EXISTS"
+    assert (ours.catalog.list_tables("sales"), ours.rows("SELECT id FROM sales.theirs")) == (["ours"], [(3,)])
+    place = ours.rows("DESCRIBE FORMATTED sales.theirs")
+    (location,) = [str(row[1]) for row in place if row[0] == "Location"]
+    ours.sql(call.format(location))
+    ours.sql("CALL spark_catalog.system.repair_partitions('sales.theirs')")
+    assert ours.rows("SELECT id, ds FROM sales.theirs") == [(3, "c")]
+    ours.sql("CALL spark_catalog.system.unregister_table('sales.theirs')")
+
+
 def test_legacy_commands_refuse_what_they_cannot_see(ours: Session) -> None:
     ours.spark.conf.set("spark.sql.legacy.useV1Command", "true")
     try:
