@@ -149,20 +149,6 @@ class TestTables:
         spark.sql("COMMENT ON TABLE lake.sales.trips IS 'rides'")
         assert ("Comment", "rides", "") in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")
 
-    @pytest.mark.parametrize(
-        "change",
-        [
-            "ADD PARTITION (k = 3, r = 'x')", "DROP PARTITION (k = 2, r = 'x')",
-            "PARTITION (k = 2, r = 'x') RENAME TO PARTITION (k = 3, r = 'x')",
-        ],
-    )  # fmt: skip
-    def test_other_changes_are_refused_clearly(self, spark: SparkSession, service: FakeService, change: str) -> None:
-        with pytest.raises(AnalysisException) as caught:
-            spark.sql(f"ALTER TABLE lake.sales.trips {change}")
-        assert caught.value.getCondition() in ("CATALOG_EXT_NOT_SUPPORTED", "NOT_SUPPORTED_CHANGE_COLUMN")
-        assert "sales" in str(caught.value)
-        assert "repair_partitions" in str(caught.value)
-
     def test_changes_of_columns_are_sent_as_they_were_said(self, spark: SparkSession, service: FakeService) -> None:
         sent: list[dict[str, Any]] = []
         for change in (
