@@ -15,6 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql.connect import functions as F
 from pyspark.sql.connect.session import SparkSession
 
+from catalog_ext.connector.build import connector_jar
 from catalog_ext.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
 from tests.integration.client_servers import connect_server, thrift_server
 from tests.integration.clients import conf_folder, program, run
@@ -43,6 +44,7 @@ def servers(
         session: SESSION_CATALOG_CLASS,
         f"{session}.uri": standing_service.uri,
         f"{session}.token-file": str(standing_service.token_file),
+        "spark.driver.extraClassPath": str(connector_jar()),
     }
     conf, folder = conf_folder(standing_service, both), tmp_path_factory.mktemp("servers")
     # Both start at once.
