@@ -24,7 +24,7 @@ def test_messages_are_those_of_the_places_that_raise_them() -> None:
     found = error_reference.described()
     assert "Table {identifier} does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
     assert any(
-        message.startswith("The file {shown}{where} of {catalogName}.{table} was there when it was last listed")
+        message.startswith("The file {shown}{where} of {owner} was there when it was last listed")
         for message in found["CATALOG_EXT_FILE_MISSING"].messages
     )
 

@@ -42,8 +42,9 @@ class RegisteredFileReaderFactory(
     val where = if (name.isEmpty) "" else s" of partition '$name'"
     val repair = s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync')"
     val remedy = if (registered) s"Bring the index in step: $repair." else "Run the query again."
+    val owner = if (registered) s"table $catalogName.$table" else s"$catalogName.$table"
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
-      s"The file $shown$where of $catalogName.$table was there when it was last listed, and is no longer on the store. " +
+      s"The file $shown$where of $owner was there when it was last listed, and is no longer on the store. " +
         s"$remedy To read on without missing files: " +
         s"SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
       Map("file" -> shown, "partition" -> name, "table" -> table), Some(cause))
