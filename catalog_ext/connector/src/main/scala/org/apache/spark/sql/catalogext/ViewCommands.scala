@@ -45,13 +45,16 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
     session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan match {
-    case show @ PartitionCommand(Named(found), ShowAction(spec, output), _) => found match {
-      case Left(view) => ShowViewPartitions(view, spec.getOrElse(Map.empty), output)
-      case Right(table) => show.copy(table = table)
+    // The name is asked for only where the command is one that a view may have: each time is a request.
+    case show @ PartitionCommand(name, ShowAction(spec, output), _) => found(name) match {
+      case Some(Left(view)) => ShowViewPartitions(view, spec.getOrElse(Map.empty), output)
+      case Some(Right(table)) => show.copy(table = table)
+      case None => show
     }
-    case describe @ PartitionCommand(Named(found), DescribeAction(spec, extended, output), _) => found match {
-      case Left(view) => DescribeViewPartition(view, spec, extended, output)
-      case Right(table) => describe.copy(table = table)
+    case describe @ PartitionCommand(name, DescribeAction(spec, extended, output), _) => found(name) match {
+      case Some(Left(view)) => DescribeViewPartition(view, spec, extended, output)
+      case Some(Right(table)) => describe.copy(table = table)
+      case None => describe
     }
     case create: CreateView if create.properties.contains(CatalogExtView.PartitionedOn) =>
       create.child match {
@@ -63,20 +66,18 @@ class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] wit
   }
 
   /** What a name stands for in one of our catalogs: a view, or a table. */
-  private object Named {
-    def unapply(plan: LogicalPlan): Option[Either[CatalogExtView, LogicalPlan]] = plan match {
-      case UnresolvedTable(name, _, _) => of(name)
-      case UnresolvedTableOrView(name, _, _, _) => of(name)
-      case _ => None
-    }
+  private def found(plan: LogicalPlan): Option[Either[CatalogExtView, LogicalPlan]] = plan match {
+    case UnresolvedTable(name, _, _) => found(name)
+    case UnresolvedTableOrView(name, _, _, _) => found(name)
+    case _ => None
+  }
 
-    private def of(name: Seq[String]): Option[Either[CatalogExtView, LogicalPlan]] = name match {
-      case CatalogAndIdentifier(catalog: CatalogExtCatalog, ident) => catalog.relation(ident).map {
-        case view: CatalogExtView => Left(view)
-        case table: Table => Right(ResolvedTable.create(catalog, ident, table))
-      }
-      case _ => None
+  private def found(name: Seq[String]): Option[Either[CatalogExtView, LogicalPlan]] = name match {
+    case CatalogAndIdentifier(catalog: CatalogExtCatalog, ident) => catalog.relation(ident).map {
+      case view: CatalogExtView => Left(view)
+      case table: Table => Right(ResolvedTable.create(catalog, ident, table))
     }
+    case _ => None
   }
 }
 
