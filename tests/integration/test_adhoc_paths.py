@@ -266,7 +266,7 @@ def test_a_file_that_goes_while_it_is_read(paths: Paths) -> None:
     # Statistics need a listing, which the query then keeps.
     assert frame._jdf.queryExecution().optimizedPlan().stats().sizeInBytes() > 0
     (paths.folder / "gone/k=2/x.parquet").unlink()
-    with pytest.raises(PySparkException, match="has gone since it was listed"):
+    with pytest.raises(PySparkException, match=r"is no longer on the store\. Run the query again"):
         frame.collect()
     assert paths.rows(f"SELECT id FROM lake.`{paths.folder}/gone`") == [(1,)]
 
