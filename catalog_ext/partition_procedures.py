@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog_ext.record_batches import in_batches
 from catalog_ext.repair import report
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ OUTCOME_SCHEMA = pa.schema([
     ("operation", pa.string()), ("version", pa.int64()), ("partitions_added", pa.int64()),
     ("partitions_changed", pa.int64()), ("files_added", pa.int64()), ("pending_deliveries", pa.int64()),
 ])  # fmt: skip
-_AT_ONCE = 10_000
 
 
 def drop_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -67,6 +67,4 @@ def _outcome(outcome: WriteOutcome) -> Iterator[pa.RecordBatch]:
 
 
 def _rows(entries: Sequence[ReportEntry]) -> Iterator[pa.RecordBatch]:
-    for start in range(0, len(entries), _AT_ONCE):
-        chunk = entries[start : start + _AT_ONCE]
-        yield pa.RecordBatch.from_pylist([entry._asdict() for entry in chunk], schema=report.SCHEMA)
+    return in_batches((entry._asdict() for entry in entries), report.SCHEMA)

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from catalog_ext import partition_procedures, view_procedures
+from catalog_ext.record_batches import in_batches
 from catalog_ext.repair import report as repair_report
 from metastore.errors import InvalidInputError, ProcedureNotFoundError
 
@@ -162,27 +162,22 @@ def _repair(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Recor
 
 def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     rows = ({**asdict(t), "transaction": t.transaction_id} for t in catalog.recover(**arguments).transactions)
-    return _batches(rows, _RECOVER_SCHEMA)
+    return in_batches(rows, _RECOVER_SCHEMA)
 
 
 def _vacuum(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    return _batches((asdict(entry) for entry in catalog.vacuum(**arguments).entries), _VACUUM_SCHEMA)
+    return in_batches((asdict(entry) for entry in catalog.vacuum(**arguments).entries), _VACUUM_SCHEMA)
 
 
 def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     rows = ({**e._asdict(), "since": e.since_ms * 1000} for e in catalog.status(**arguments))
-    return _batches(rows, _STATUS_SCHEMA)
-
-
-def _batches(rows: Iterator[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    while chunk := list(islice(rows, 10_000)):
-        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+    return in_batches(rows, _STATUS_SCHEMA)
 
 
 def _view_partitions(
     body: Callable[[Catalog, Mapping[str, Any]], Iterator[dict[str, Any]]],
 ) -> Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]:
-    return lambda catalog, arguments: _batches(body(catalog, arguments), view_procedures.PARTITIONS_SCHEMA)
+    return lambda catalog, arguments: in_batches(body(catalog, arguments), view_procedures.PARTITIONS_SCHEMA)
 
 
 def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
@@ -318,7 +313,7 @@ PROCEDURES: Sequence[Procedure] = (
         "Shows what the partitions of a view were made of when they were added",
         (_VIEW, Parameter("partition", _MAP, "a maybe partial specification of the partitions; all if left out")),
         view_procedures.DEPENDENCIES_SCHEMA,
-        lambda catalog, arguments: _batches(
+        lambda catalog, arguments: in_batches(
             view_procedures.view_dependencies(catalog, arguments), view_procedures.DEPENDENCIES_SCHEMA
         ),
     ),
