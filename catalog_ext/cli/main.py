@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from catalog_ext import conf
 from catalog_ext.cli.doctor import doctor
 from catalog_ext.cli.invocation import Invocation, pairs
 from catalog_ext.cli.maintenance import drop_partitions, expire_partitions
@@ -23,8 +22,9 @@ from catalog_ext.cli.repair import repair
 from catalog_ext.cli.serve import serve
 from catalog_ext.cli.tables import import_, migrate, register, tables, unregister
 from catalog_ext.cli.writes import history, recover, status, vacuum
-from catalog_ext.settings import UNSET
-from metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError
+from catalog_ext.conf import keys
+from catalog_ext.conf.resolved import UNSET
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -51,14 +51,14 @@ Exit codes:
 @click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.option(
     "--index",
-    envvar=conf.INDEX.variable,
+    envvar=keys.INDEX.variable,
     show_envvar=True,
     metavar="URL",
     help="The index: a SQLAlchemy URL or the path of a SQLite file. Default: a SQLite file beside the warehouse.",
 )
 @click.option(
     "--metastore",
-    envvar=conf.METASTORE.variable,
+    envvar=keys.METASTORE.variable,
     show_envvar=True,
     metavar="URIS",
     help="thrift://host:9083 (several with commas), `embedded`, or `none` for the index alone. Default: "
@@ -66,14 +66,14 @@ Exit codes:
 )
 @click.option(
     "--warehouse",
-    envvar=conf.WAREHOUSE.variable,
+    envvar=keys.WAREHOUSE.variable,
     show_envvar=True,
     metavar="LOCATION",
     help="Where managed tables go. Default: spark-warehouse in the working directory.",
 )
 @click.option(
     "--storage",
-    envvar=conf.STORAGE.variable,
+    envvar=keys.STORAGE.variable,
     show_envvar=True,
     multiple=True,
     metavar="KEY=VALUE",

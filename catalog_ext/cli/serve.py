@@ -15,9 +15,9 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
 from catalog_ext.connector.build import connector_jar
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service.server import LOOPBACK, Service, new_token
-from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS
-from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS
 
 logger = logging.getLogger(__name__)
 

@@ -2,16 +2,16 @@
 
 Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > table
 property > environment > default. ``docs/configuration.md`` is made from this module (``python -m
-catalog_ext.cli.reference``); the settings of writes are in ``catalog_ext.write_conf``.
+docs.tools.reference``); the settings of writes are in ``catalog_ext.conf.write_keys``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.setting import NUMBER, TIME, Scope, Setting, count, count_or_all, flag, seconds, text_value, word
-from catalog_ext.write_conf import WRITE_SETTINGS
-from metastore.model import PARTITION_MODE_PROPERTY, PartitionMode
+from catalog_ext.conf.setting import NUMBER, TIME, Scope, Setting, count, count_or_all, flag, seconds, text_value, word
+from catalog_ext.conf.write_keys import WRITE_SETTINGS
+from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

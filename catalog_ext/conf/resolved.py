@@ -8,10 +8,10 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
 
-from catalog_ext.conf import LISTING_TARGET_PREFIXES, LISTING_THREADS, process_settings
-from metastore.errors import InvalidConfigurationError
-from metastore.storage.locations import canonical_location
-from metastore.storage.store import Storage
+from catalog_ext.conf.keys import LISTING_TARGET_PREFIXES, LISTING_THREADS, process_settings
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -44,7 +44,7 @@ class Settings:
         warehouse: Canonical location of managed tables.
         storage: Settings for the stores, by Hadoop's or our short names.
         state: The local folder of everything embedded.
-        conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf``).
+        conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf.keys``).
     """
 
     name: str

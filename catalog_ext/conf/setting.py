@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Generic, TypeVar
 
-from metastore.durations import duration_s
-from metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.model.durations import duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

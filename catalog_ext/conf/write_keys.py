@@ -1,10 +1,10 @@
-"""The settings of writes; ``catalog_ext.conf`` has the others and says how all of them are read."""
+"""The settings of writes; ``catalog_ext.conf.keys`` has the others and says how all of them are read."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.setting import (
+from catalog_ext.conf.setting import (
     NUMBER,
     SIZE,
     TIME,
@@ -20,8 +20,7 @@ from catalog_ext.setting import (
     text_value,
     word,
 )
-from metastore.partition_expiry import RETENTION
-from metastore.transactions.partition_commit import (
+from catalog_ext.metastore.commit.partition_commit import (
     PolicyKind,
     Trigger,
     parse_delay_ms,
@@ -31,6 +30,7 @@ from metastore.transactions.partition_commit import (
     parse_trigger,
     parse_zone,
 )
+from catalog_ext.metastore.commit.partition_expiry import RETENTION
 
 if TYPE_CHECKING:
     from datetime import tzinfo

@@ -6,14 +6,14 @@ import threading
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
-from catalog_ext.settings import EMBEDDED, Settings
-from metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
-from metastore.hive.connect import connect
-from metastore.hive.embedded import EmbeddedMetastore
+from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
+from catalog_ext.conf.resolved import EMBEDDED, Settings
+from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.metastore.hive.thrift.connect import connect
 
 if TYPE_CHECKING:
-    from metastore.hive.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
 
 
 class MetastoreLink:

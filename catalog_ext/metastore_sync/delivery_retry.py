@@ -6,12 +6,12 @@ import logging
 import threading
 from typing import TYPE_CHECKING
 
-from metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import CatalogExtError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metastore.hive.delivery import DeliveryReport
+    from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
 
 logger = logging.getLogger(__name__)
 

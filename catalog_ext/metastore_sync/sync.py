@@ -5,20 +5,25 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext import conf
-from catalog_ext.redelivery import Redelivery
-from metastore.errors import CatalogExtError, MetastoreUnavailableError, TableAlreadyExistsError, TableNotFoundError
-from metastore.hive.conversion import unrepresentable_reason
-from metastore.hive.delivery import Deliverer, DeliveryReport
-from metastore.storage.locations import canonical_location
+from catalog_ext.conf import keys
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    MetastoreUnavailableError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore_sync.delivery_retry import Redelivery
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from catalog_ext.metastore_link import MetastoreLink
-    from catalog_ext.settings import Settings
-    from metastore.index import Index
-    from metastore.model import TableDefinition
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore_sync.connection import MetastoreLink
 
 logger = logging.getLogger(__name__)
 
@@ -41,7 +46,7 @@ class Following:
     ) -> None:
         self._metastore = metastore
         self._before = before
-        self._timeout_s = conf.METASTORE_TIMEOUT.read(settings.conf)
+        self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
         self._patient = Deliverer(index, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._impatient = Deliverer(index, metastore.started_client)

@@ -5,25 +5,25 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.partition_specs import partition_name, require_partitioned, spec_condition
-from catalog_ext.registration import TableOverlapWarning
-from metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
-from metastore.model import TableType
-from metastore.names import is_hidden
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import bind
-from metastore.storage.locations import Location, shown
-from metastore.transactions.command_rules import not_found
-from metastore.transactions.model import WriteKind
-from metastore.transactions.places import below
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.partitions.specs import partition_name, require_partitioned, spec_condition
+from catalog_ext.tables.registration import TableOverlapWarning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
     from catalog_ext.catalog import Catalog
-    from metastore.model import Column, Table
-    from metastore.transactions.model import WriteOutcome
+    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.model.tables import Column, Table
 
     Spec = Mapping[str, str | None]
 

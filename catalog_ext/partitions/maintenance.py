@@ -5,22 +5,22 @@ from __future__ import annotations
 from itertools import islice
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.registration import check_keys
+from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
+from catalog_ext.metastore.commit.rules import lies_inside
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.partition_names import parse_partition_name
+from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, TableType
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.json import predicate_to_json
 from catalog_ext.repair.report import ReportEntry
-from metastore.errors import InvalidInputError, InvalidPartitionSpecError
-from metastore.index.clock import now_ms
-from metastore.model import PARTITION_MODE_PROPERTY, Column, TableType
-from metastore.names import parse_partition_name
-from metastore.partition_expiry import RETENTION, Expiry
-from metastore.predicate_json import predicate_to_json
-from metastore.transactions.command_rules import lies_inside
-from metastore.types import parse_type
+from catalog_ext.tables.registration import check_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from catalog_ext.catalog import Catalog, Where
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 _VALUES_AT_ONCE = 500
 

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import InvalidInputError, InvalidPartitionSpecError
-from metastore.names import DEFAULT_PARTITION, format_partition_name
-from metastore.storage.locations import shown
-from metastore.values import cast_text, value_text
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, format_partition_name
+from catalog_ext.metastore.model.values import cast_text, value_text
+from catalog_ext.metastore.storage.locations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from metastore.model import Table
-    from metastore.predicates import Key
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Key
 
 MAX_COMPONENT_BYTES = 255
 """The longest name of a directory that local file systems and HDFS take."""

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.record_batches import in_batches
+from catalog_ext.procedures.record_batches import in_batches
 from catalog_ext.repair import report
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.plan import WriteOutcome
     from catalog_ext.repair.report import ReportEntry
-    from metastore.transactions.model import WriteOutcome
 
 COLUMNS_SCHEMA = pa.schema([("table", pa.string()), ("partition_columns", pa.string()), ("mode", pa.string())])
 OUTCOME_SCHEMA = pa.schema([

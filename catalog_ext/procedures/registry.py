@@ -8,14 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext import partition_procedures, view_procedures
-from catalog_ext.record_batches import in_batches
+from catalog_ext.metastore.errors import InvalidInputError, ProcedureNotFoundError
+from catalog_ext.procedures import partitions as partition_procedures
+from catalog_ext.procedures import views as view_procedures
+from catalog_ext.procedures.record_batches import in_batches
 from catalog_ext.repair import report as repair_report
-from metastore.errors import InvalidInputError, ProcedureNotFoundError
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 _TIMESTAMP = pa.timestamp("us", tz="UTC")
 _ARROW_NAMES = {

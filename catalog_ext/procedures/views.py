@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.views import NewPartition
+from catalog_ext.views.views import NewPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.index.transactions import UNFINISHED
-from metastore.transactions.model import State
-from metastore.transactions.places import transaction_id_in
-from metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.repair.spool import Spool
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.transactions.model import Transaction
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.scan.scratch import Spool
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
 _MOVING = "a RENAME or EXCHANGE is moving it"

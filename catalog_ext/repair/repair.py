@@ -11,10 +11,15 @@ from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
-from catalog_ext.repair.layout import Layout
-from catalog_ext.repair.observe import (
+from catalog_ext.repair.in_flight_writes import UnfinishedWrites
+from catalog_ext.repair.record import RepairRecorder
+from catalog_ext.scan.key_layout import Layout
+from catalog_ext.scan.observe import (
     Progress,
     RepairProgress,
     StoreObserver,
@@ -22,20 +27,15 @@ from catalog_ext.repair.observe import (
     observe_index,
     report_elsewhere,
 )
-from catalog_ext.repair.record import RepairRecorder
-from catalog_ext.repair.unfinished import UnfinishedWrites
-from metastore.changes import AddPartition, ReplaceFiles
-from metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
-from metastore.index.clock import now_ms
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from catalog_ext.repair.spool import Spool
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.predicates import Predicate
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.scratch import Spool
 
 MAX_BATCH_FILES = 50_000
 """Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""

@@ -6,12 +6,17 @@ import re
 from functools import cached_property
 from typing import TYPE_CHECKING
 
-from metastore.names import escape_path_name, format_partition_name, metastore_obstacle, partition_values
+from catalog_ext.metastore.model.partition_names import (
+    escape_path_name,
+    format_partition_name,
+    metastore_obstacle,
+    partition_values,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from metastore.predicates import Key
+    from catalog_ext.metastore.model.values import Key
 
 _SPECIAL = [chr(code) for code in range(128) if escape_path_name(chr(code)) != chr(code)]
 _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(

@@ -7,15 +7,21 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidValueError
-from metastore.evaluation import UNKNOWN, Evaluator
-from metastore.names import DEFAULT_PARTITION, is_hidden, split_component, unescape_path_name
-from metastore.values import Value, cast_text
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.partition_names import (
+    DEFAULT_PARTITION,
+    is_hidden,
+    split_component,
+    unescape_path_name,
+)
+from catalog_ext.metastore.model.values import Value, cast_text
+from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
 
 if TYPE_CHECKING:
-    from metastore.model import TableDefinition
-    from metastore.predicates import Key, Predicate
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.types import DataType
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class Place(Enum):

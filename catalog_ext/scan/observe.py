@@ -9,19 +9,19 @@ from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.repair.layout import Layout, Place
-from metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
-from metastore.names import is_hidden
-from metastore.storage.failures import is_missing_bucket
-from metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
-from metastore.storage.listing import list_tree
-from metastore.storage.store import EntryKind, Storage
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.store import EntryKind, Storage
+from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
-    from catalog_ext.repair.spool import Spool
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.predicates import Predicate
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.scan.scratch import Spool
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16

@@ -11,7 +11,7 @@ import threading
 from contextlib import closing
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from metastore.errors import StorageError
+from catalog_ext.metastore.errors import StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import EnvironmentSetupError
 
 if TYPE_CHECKING:
     from pathlib import Path

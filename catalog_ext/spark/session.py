@@ -10,20 +10,20 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import Catalog, Where
-from catalog_ext.running_jvm import add_to_running_jvm
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
 from catalog_ext.service.server import Service
-from catalog_ext.settings import UNSET, MetastoreArgument, Settings
-from catalog_ext.spark_storage import s3a_settings, spark_storage
-from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
-from metastore.hive.conf import configured_uris
+from catalog_ext.spark.running_jvm import add_to_running_jvm
+from catalog_ext.spark.storage import s3a_settings, spark_storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pyspark.sql import SparkSession
 
-    from catalog_ext.repair.observe import Progress
     from catalog_ext.repair.report import RepairReport
+    from catalog_ext.scan.observe import Progress
 
 logger = logging.getLogger(__name__)
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.java import jar_version
-from metastore.storage.options import StorageOptions
+from catalog_ext.metastore.runtime.java import jar_version
+from catalog_ext.metastore.storage.options import StorageOptions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
-    from catalog_ext.settings import Settings
-    from metastore.storage.store import Storage
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.storage.store import Storage
 
 AWS_SDK_VERSION = "2.35.4"
 """What hadoop-aws 3.5.0 was built with; its own dependency is a bundle of 674 MB, of which these modules are used."""

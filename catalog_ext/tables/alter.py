@@ -5,8 +5,13 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.partition_strategy import check_alteration
-from catalog_ext.registration import (
+from catalog_ext.metastore.errors import InvalidAlterationError, InvalidInputError
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.model.alterations import altered, with_properties
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.tables.partition_strategy import check_alteration
+from catalog_ext.tables.registration import (
     check_columns,
     check_location,
     check_not_transactional,
@@ -14,18 +19,13 @@ from catalog_ext.registration import (
     checked_properties,
     warn_of_overlap,
 )
-from metastore.alterations import altered, with_properties
-from metastore.errors import InvalidAlterationError, InvalidInputError
-from metastore.hive.conversion import unrepresentable_reason
-from metastore.model import TableType
-from metastore.storage.locations import canonical_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
-    from metastore.alterations import ColumnChange
-    from metastore.model import Table, TableDefinition
+    from catalog_ext.metastore.model.alterations import ColumnChange
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
 class TableDdl:
@@ -55,7 +55,8 @@ class TableDdl:
 
         Raises:
             TableNotFoundError: There is none of that name.
-            InvalidInputError, NotFoundError, AlreadyExistsError: A change is not possible (``metastore.alterations``).
+            InvalidInputError, NotFoundError, AlreadyExistsError: A change is not possible
+                (``catalog_ext.metastore.model.alterations``).
             InvalidConfigurationError: A property's value is none that its key may have.
             LocationNotFoundError, StorageError: The location is no directory that can be read.
             ConflictError: The location is to change, and somebody is writing to the table.

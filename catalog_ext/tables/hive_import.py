@@ -6,24 +6,29 @@ from dataclasses import replace
 from itertools import groupby, islice
 from typing import TYPE_CHECKING, TypeVar
 
-from catalog_ext.conf import PARTITION_COLUMNS
-from catalog_ext.registration import check_location
-from catalog_ext.repair.layout import Layout
-from catalog_ext.repair.observe import Progress, RepairProgress, StoreObserver, list_locations
-from catalog_ext.repair.spool import Spool
-from metastore.changes import AddPartition
-from metastore.errors import IncompleteListingError, LocationNotFoundError, NamespaceNotFoundError, StorageError
-from metastore.hive.conversion import from_hive, from_hive_database, from_hive_partition
-from metastore.model import DataFile, Table
-from metastore.storage.locations import canonical_location
+from catalog_ext.conf.keys import PARTITION_COLUMNS
+from catalog_ext.metastore.errors import (
+    IncompleteListingError,
+    LocationNotFoundError,
+    NamespaceNotFoundError,
+    StorageError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile, Table
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.scan.key_layout import Layout
+from catalog_ext.scan.observe import Progress, RepairProgress, StoreObserver, list_locations
+from catalog_ext.scan.scratch import Spool
+from catalog_ext.tables.registration import check_location
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
     from catalog_ext.catalog import Catalog
-    from metastore.hive.client import HiveMetastore
-    from metastore.hive.model import HiveTable
-    from metastore.identifiers import TableIdentifier
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 _BATCH = 1000
 _T = TypeVar("_T")

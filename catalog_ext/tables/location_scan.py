@@ -6,18 +6,18 @@ import random
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.repair.layout import Layout, Place
-from metastore.errors import TableLayoutError
-from metastore.model import Column, TableDefinition
-from metastore.names import is_hidden, split_component
-from metastore.storage.listed import ListedFile, ListingFailure
-from metastore.storage.listing import list_tree
-from metastore.storage.locations import Location
+from catalog_ext.metastore.errors import TableLayoutError
+from catalog_ext.metastore.model.partition_names import is_hidden, split_component
+from catalog_ext.metastore.model.tables import Column, TableDefinition
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.store import Storage
 
 MAX_SURVEYED_FILES = 20_000
 """Where the keys are given, the survey for a sample of files ends after so many."""

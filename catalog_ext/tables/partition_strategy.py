@@ -10,14 +10,20 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidConfigurationError, InvalidInputError, InvalidTypeError, NotFoundError, StorageError
-from metastore.model import TableDefinition, TableType
-from metastore.storage.locations import Location
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    InvalidTypeError,
+    NotFoundError,
+    StorageError,
+)
+from catalog_ext.metastore.model.tables import TableDefinition, TableType
+from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.store import Storage
 
 STRATEGY = "partition_strategy"
 IN_DATA_FILE = "partition_columns_in_data_file"

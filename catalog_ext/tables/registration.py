@@ -6,10 +6,9 @@ import warnings
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.conf import check_properties
-from catalog_ext.schema_inference import infer_columns, without_keys
-from catalog_ext.survey import Survey, Surveyor
-from metastore.errors import (
+from catalog_ext.conf.keys import check_properties
+from catalog_ext.metastore.commit.partition_commit import OPTIONS, PartitionCommit
+from catalog_ext.metastore.errors import (
     AcidTableError,
     CatalogExtError,
     InvalidConfigurationError,
@@ -18,16 +17,17 @@ from metastore.errors import (
     LocationNotFoundError,
     UnsupportedFormatError,
 )
-from metastore.identifiers import TableIdentifier, validate_column_name
-from metastore.model import FORMATS, Column, TableDefinition, TableType
-from metastore.storage.locations import canonical_location
-from metastore.transactions.partition_commit import OPTIONS, PartitionCommit
-from metastore.types import KEY_TYPES, Field, parse_fields, parse_type
+from catalog_ext.metastore.model.identifiers import TableIdentifier, validate_column_name
+from catalog_ext.metastore.model.tables import FORMATS, Column, TableDefinition, TableType
+from catalog_ext.metastore.model.types import KEY_TYPES, Field, parse_fields, parse_type
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.tables.location_scan import Survey, Surveyor
+from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.store import Storage
 
 MAX_KEYS = 64
 

@@ -6,21 +6,21 @@ from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from catalog_ext.schema.columnar import read_orc_fields, read_parquet_fields
-from catalog_ext.schema.csv_files import csv_fields
-from catalog_ext.schema.json_files import json_fields
-from catalog_ext.schema.lines import Head, ReaderOptions, read_head
-from catalog_ext.schema.merge import TypeConflictError, widen
-from metastore.errors import InvalidInputError, SchemaConflictError, UnsupportedFormatError
-from metastore.model import Column
-from metastore.types import STRING, Field
+from catalog_ext.metastore.errors import InvalidInputError, SchemaConflictError, UnsupportedFormatError
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import STRING, Field
+from catalog_ext.tables.schema.columnar import read_orc_fields, read_parquet_fields
+from catalog_ext.tables.schema.csv_files import csv_fields
+from catalog_ext.tables.schema.json_files import json_fields
+from catalog_ext.tables.schema.lines import Head, ReaderOptions, read_head
+from catalog_ext.tables.schema.merge import TypeConflictError, widen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import TypeAlias
 
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
 
     FileRef: TypeAlias = tuple[Location, int]
     """A file's location, and its size in bytes."""
@@ -56,7 +56,7 @@ def infer_columns(
     Args:
         storage: Where the files are.
         files: The sample.
-        format: One of ``metastore.model.FORMATS``.
+        format: One of ``catalog_ext.metastore.model.tables.FORMATS``.
         options: Spark's reader options of the format.
 
     Raises:

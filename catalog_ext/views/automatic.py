@@ -6,16 +6,16 @@ from collections import defaultdict
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-from metastore.errors import InvalidConfigurationError, InvalidValueError
-from metastore.names import format_partition_name, partition_values
-from metastore.values import Value, cast_text, value_text
-from metastore.views import AUTOMATIC_PROPERTY, Dependency
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
+from catalog_ext.metastore.model.partition_names import format_partition_name, partition_values
+from catalog_ext.metastore.model.values import Value, cast_text, value_text
+from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY, Dependency
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from metastore.model import Table, TableDefinition
-    from metastore.predicates import Key
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.values import Key
 
 REQUIRES_PROPERTY = f"{AUTOMATIC_PROPERTY}.requires"
 """What a partition needs of the keys that the view does not have: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     ViewOnlyPartitionColumnsError,
     ViewPartitionColumnDuplicateError,
     ViewPartitionColumnNotFoundError,
@@ -13,16 +13,16 @@ from metastore.errors import (
     ViewPartitionColumnsNotLastError,
     ViewPartitionSpecError,
 )
-from metastore.names import DEFAULT_PARTITION, format_partition_name
-from metastore.values import cast_text, value_text
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, format_partition_name
+from catalog_ext.metastore.model.values import cast_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.identifiers import TableIdentifier
-    from metastore.model import Column
-    from metastore.predicates import Key
-    from metastore.views import View, ViewQuery
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Column
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.model.views import View, ViewQuery
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,29 +6,37 @@ import logging
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.registration import check_columns, check_keys, checked_properties
-from catalog_ext.view_automation import Rule, complete_partitions, rules_of
-from catalog_ext.view_checks import ViewRequest, bad_spec, checked_spec, partition_name, split_columns
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     TableAlreadyExistsError,
     ViewNotFoundError,
     ViewPartitionLocationError,
     ViewPartitionsAutomaticError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.index.view_partitions import no_partition
-from metastore.model import Table, TableDefinition, TableType
-from metastore.predicate_parser import spec_predicate
-from metastore.predicates import bind
-from metastore.views import AUTOMATIC_PROPERTY, VIEW_FORMAT, Dependency, Source, View, ViewQuery, is_automatic
+from catalog_ext.metastore.index.tables.view_partitions import no_partition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Table, TableDefinition, TableType
+from catalog_ext.metastore.model.views import (
+    AUTOMATIC_PROPERTY,
+    VIEW_FORMAT,
+    Dependency,
+    Source,
+    View,
+    ViewQuery,
+    is_automatic,
+)
+from catalog_ext.metastore.predicates.parser import spec_predicate
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.tables.registration import check_columns, check_keys, checked_properties
+from catalog_ext.views.automatic import Rule, complete_partitions, rules_of
+from catalog_ext.views.checks import ViewRequest, bad_spec, checked_spec, partition_name, split_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
-    from metastore.changes import Commit
-    from metastore.views import PartitionDependency
+    from catalog_ext.metastore.model.changes import Commit
+    from catalog_ext.metastore.model.views import PartitionDependency
 
 logger = logging.getLogger(__name__)
 

@@ -5,16 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import bind
-from metastore.transactions.model import WriteOutcome
+from catalog_ext.metastore.commit.plan import WriteOutcome
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import bind
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
-    from metastore.index.file_statistics import KnownFile
-    from metastore.model import Table, TableDefinition
+    from catalog_ext.metastore.index.write.file_statistics import KnownFile
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 PREFIX = "spark.sql.statistics."
 """Spark's own keys: ``numRows``, ``totalSize`` and ``colStats.<column>.<statistic>`` are properties of the table."""

@@ -5,16 +5,16 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from metastore.index.clock import now_ms
-from metastore.index.transactions import UNFINISHED
-from metastore.transactions.model import State
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.transactions.model import Transaction
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
 
 _PAGE = 100
 _NEXT = {

@@ -6,16 +6,16 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext import write_conf
-from catalog_ext.partition_strategy import check_reachable
-from catalog_ext.registration import warn_of_overlap
-from catalog_ext.repair.observe import storable
-from metastore.errors import InvalidInputError, TableNotFoundError
-from metastore.model import TableType
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import bind
-from metastore.transactions.engine import Transactions
-from metastore.transactions.model import BeginWrite, WriteKind
+from catalog_ext.conf import write_keys
+from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
+from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.transactions.write_protocol import Transactions
+from catalog_ext.scan.observe import storable
+from catalog_ext.tables.partition_strategy import check_reachable
+from catalog_ext.tables.registration import warn_of_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,11 +23,11 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog_ext.catalog import Catalog
-    from metastore.model import Table, TableDefinition
-    from metastore.transactions.model import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _LONGEST_OPERATION = 64
-_OF_TRANSACTION = (write_conf.TRANSACTION_LEASE, write_conf.STAGING_DIR, write_conf.OVERWRITE_MODE)
+_OF_TRANSACTION = (write_keys.TRANSACTION_LEASE, write_keys.STAGING_DIR, write_keys.OVERWRITE_MODE)
 """Settings that a transaction takes over when it begins."""
 
 
@@ -53,12 +53,12 @@ class Batch:
             storable(t) for t in (self.operation, self.app_id or "")
         ):
             raise InvalidInputError(
-                f"The operation and the option {write_conf.TXN_APP_ID.key!r} of a write are text that a database can "
+                f"The operation and the option {write_keys.TXN_APP_ID.key!r} of a write are text that a database can "
                 f"keep, without NUL, and the former has at most {_LONGEST_OPERATION} characters."
             )
         if (self.app_id is None) is not (self.app_version is None):
             raise InvalidInputError(
-                f"The options {write_conf.TXN_APP_ID.key!r} and {write_conf.TXN_VERSION.key!r} are given together, or "
+                f"The options {write_keys.TXN_APP_ID.key!r} and {write_keys.TXN_VERSION.key!r} are given together, or "
                 "neither is."
             )
 
@@ -76,8 +76,8 @@ class Writing:
         return Transactions(
             self._catalog.index,
             self._catalog.storage,
-            threads=write_conf.COMMIT_THREADS.read(conf),
-            unknown_timeout_s=write_conf.COMMIT_UNKNOWN_TIMEOUT.read(conf),
+            threads=write_keys.COMMIT_THREADS.read(conf),
+            unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf),
             deliver=self._catalog.following.takes,
             follow=self._catalog.following.follow,
         )

@@ -1,9 +1,9 @@
 """Writes docs/errors.md: every error class with its meaning, its remedy and its messages, from the sources.
 
-Meaning and remedy are the docstrings of ``metastore.errors`` and the comments of the connector's own conditions in
-``ConnectorErrors.scala``; the messages are the texts at the places that raise them.
+Meaning and remedy are the docstrings of ``catalog_ext.metastore.errors`` and the comments of the connector's own
+conditions in ``ConnectorErrors.scala``; the messages are the texts at the places that raise them.
 
-``python -m catalog_ext.cli.error_reference`` writes the page, with ``--check`` it exits with 1 if that is out of date.
+``python -m docs.tools.error_reference`` writes the page, with ``--check`` it exits with 1 if that is out of date.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from metastore import errors
+from catalog_ext.metastore import errors
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -76,7 +76,7 @@ def described() -> dict[str, Described]:
     for code, message in _scala_messages(names):
         if code not in found:
             raise UndocumentedError(
-                f"The connector raises {code}, which neither metastore.errors nor ConnectorErrors has."
+                f"The connector raises {code}, which neither catalog_ext.metastore.errors nor ConnectorErrors has."
             )
         found[code].messages.add(message)
     return found
@@ -200,7 +200,7 @@ def page() -> str:
 
 def _lines(found: Sequence[Described]) -> Iterator[str]:
     yield "# Errors"
-    yield "\n<!-- Made by `python -m catalog_ext.cli.error_reference`; do not edit. -->\n"
+    yield "\n<!-- Made by `python -m docs.tools.error_reference`; do not edit. -->\n"
     yield "Every error of catalog-ext has a stable code, which Spark shows in brackets and `getCondition()` answers; in"
     yield "Python it is the class's `code`. Errors that Spark itself raises keep Spark's own conditions.\n"
     yield "| code | meaning | try again |"
@@ -210,7 +210,9 @@ def _lines(found: Sequence[Described]) -> Iterator[str]:
     for one in found:
         yield f"\n## {one.code}\n"
         yield one.meaning + (
-            f" Python: `metastore.errors.{one.python}`." if one.python else " Raised by the connector alone."
+            f" Python: `catalog_ext.metastore.errors.{one.python}`."
+            if one.python
+            else " Raised by the connector alone."
         )
         yield f"\n**Remedy.** {one.remedy}"
         if one.messages:
@@ -228,7 +230,7 @@ def main(arguments: Sequence[str]) -> int:
     if "--check" not in arguments:
         target.write_text(text, encoding="utf-8")
     elif not target.is_file() or target.read_text(encoding="utf-8") != text:
-        sys.stderr.write("docs/errors.md is out of date. Run: python -m catalog_ext.cli.error_reference\n")
+        sys.stderr.write("docs/errors.md is out of date. Run: python -m docs.tools.error_reference\n")
         return 1
     return 0
 

@@ -1,6 +1,6 @@
-"""Writes the generated reference pages: docs/cli.md from ``--help``, docs/configuration.md from ``catalog_ext.conf``.
+"""Writes the generated reference pages: docs/cli.md from ``--help``, docs/configuration.md from the keys.
 
-``python -m catalog_ext.cli.reference`` writes them, with ``--check`` it exits with 1 if one is out of date.
+``python -m docs.tools.reference`` writes them, with ``--check`` it exits with 1 if one is out of date.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext import conf
-from catalog_ext.setting import Scope, Setting
+from catalog_ext.conf import keys
+from catalog_ext.conf.setting import Scope, Setting
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
 _WIDTH = 100
-_NOTICE = "<!-- Made by `python -m catalog_ext.cli.reference`; do not edit. -->"
+_NOTICE = "<!-- Made by `python -m docs.tools.reference`; do not edit. -->"
 
 
 def cli_page() -> str:
@@ -53,11 +53,11 @@ def _configuration_lines() -> Iterator[str]:
     )
     yield "| setting | default | values | meaning |"
     yield "|---|---|---|---|"
-    for setting in conf.SETTINGS:
+    for setting in keys.SETTINGS:
         link = f"[`{setting.key}`](#{_anchor(setting.key)})"
         yield f"| {link} | {_default(setting)} | {setting.values} | {setting.doc} |"
     yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.\n"
-    for setting in conf.SETTINGS:
+    for setting in keys.SETTINGS:
         yield f"## `{setting.key}`\n"
         alias = f" `{setting.alias}` means the same." if setting.alias else ""
         yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}.{alias} Given as:\n"
@@ -94,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         if "--check" not in arguments:
             page.write_text(text, encoding="utf-8")
         elif not page.is_file() or page.read_text(encoding="utf-8") != text:
-            sys.stderr.write(f"docs/{name} is out of date. Run: python -m catalog_ext.cli.reference\n")
+            sys.stderr.write(f"docs/{name} is out of date. Run: python -m docs.tools.reference\n")
             stale = 1
     return stale
 

@@ -1,4 +1,4 @@
-"""``python -m catalog_ext.demo [--keep]``: the main job on real servers and real data, leaving nothing running."""
+"""``python -m examples.demo [--keep]``: the main job on real servers and real data, leaving nothing running."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ import traceback
 import warnings
 from typing import TYPE_CHECKING
 
-from catalog_ext.demo.screen import Screen
-from metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import CatalogExtError
+from examples.demo.screen import Screen
 
 if TYPE_CHECKING:
-    from catalog_ext.demo.stage import Stage
+    from examples.demo.stage import Stage
 
 _INTERRUPTED = 130
 
 
 def main(arguments: list[str]) -> int:
     """Run the demonstration; the status for the shell."""
-    parser = argparse.ArgumentParser(prog="python -m catalog_ext.demo", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m examples.demo", description=__doc__)
     parser.add_argument("--keep", action="store_true", help="leave everything running until Ctrl-C (or KEEP=1)")
     parser.add_argument("--traceback", action="store_true", help="show where an error comes from")
     options = parser.parse_args(arguments)
@@ -55,8 +55,8 @@ def _show_traceback(*, wanted: bool) -> None:
 
 
 def _run(screen: Screen, *, keep: bool) -> int:
-    from catalog_ext.demo.stage import open_stage, still_answering
-    from catalog_ext.demo.story import Story
+    from examples.demo.stage import open_stage, still_answering
+    from examples.demo.story import Story
 
     started = time.monotonic()
     screen.step("Start an S3 server, a Hive Metastore, the index and Spark")
@@ -79,7 +79,7 @@ def _run(screen: Screen, *, keep: bool) -> int:
 
 
 def _keep(screen: Screen, stage: Stage) -> None:
-    from catalog_ext.demo.keep import instructions
+    from examples.demo.keep import instructions
 
     instructions(screen, stage)
     try:

@@ -6,13 +6,13 @@ import os
 import sys
 from typing import TYPE_CHECKING
 
-from catalog_ext.demo.stage import CATALOG
+from examples.demo.stage import CATALOG
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from catalog_ext.demo.screen import Screen
-    from catalog_ext.demo.stage import Stage
+    from examples.demo.screen import Screen
+    from examples.demo.stage import Stage
 
 SCRIPT = '''"""A Spark session on what the demo left running."""
 import catalog_ext

@@ -6,13 +6,13 @@ import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.demo.plans import FilesRead, files_read
+from examples.demo.plans import FilesRead, files_read
 
 if TYPE_CHECKING:
     import pyarrow as pa
     from pyspark.sql import DataFrame
 
-    from catalog_ext.demo.stage import Stage
+    from examples.demo.stage import Stage
 
 PLAIN_VIEW = "flights_as_files"
 

@@ -53,8 +53,8 @@ def local_settings(folder: Path) -> dict[str, str]:
 
 def s3_settings(storage: dict[str, str]) -> dict[str, str]:
     """Spark's settings of S3A for short names such as ``endpoint``, and those that spare it needless requests."""
-    from catalog_ext.spark_storage import s3a_packages
-    from metastore.storage.options import StorageOptions
+    from catalog_ext.metastore.storage.options import StorageOptions
+    from catalog_ext.spark.storage import s3a_packages
 
     given = {f"spark.hadoop.{key}": value for key, value in StorageOptions.parse(storage).to_hadoop().items()}
     return {**given, **s3a_packages(), "spark.hadoop.fs.s3a.performance.flags": "create,mkdir"}

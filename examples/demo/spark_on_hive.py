@@ -1,4 +1,4 @@
-"""Spark's own Hive catalog in a process of its own: ``python -m catalog_ext.demo.spark_on_hive REQUEST ANSWER``.
+"""Spark's own Hive catalog in a process of its own: ``python -m examples.demo.spark_on_hive REQUEST ANSWER``.
 
 Nothing of catalog-ext's reading is in it. The request is ``{"settings": {}, "queries": [], "log": path}``, the answer a
 list of the queries' rows, both JSON.
@@ -12,8 +12,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from catalog_ext.demo import sessions
-from metastore.errors import MetastoreError
+from catalog_ext.metastore.errors import MetastoreError
+from examples.demo import sessions
 
 _TIMEOUT_SECONDS = 240
 
@@ -30,7 +30,7 @@ def ask(folder: Path, settings: dict[str, str], queries: list[str]) -> list[list
     request.touch(mode=0o600)
     content = {"settings": settings, "queries": queries, "log": str(log)}
     request.write_text(json.dumps(content), encoding="utf-8")
-    command = [sys.executable, "-m", "catalog_ext.demo.spark_on_hive", str(request), str(answer)]
+    command = [sys.executable, "-m", "examples.demo.spark_on_hive", str(request), str(answer)]
     with log.open("ab") as output:
         done = subprocess.run(
             command,

@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from catalog_ext.demo import sessions
-from catalog_ext.demo.servers import SeaweedServer
-from catalog_ext.session import active_catalog, configure
-from catalog_ext.session import stop as stop_catalog
-from metastore.hive.embedded import EmbeddedMetastore
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.spark.session import active_catalog, configure
+from catalog_ext.spark.session import stop as stop_catalog
+from examples.demo import sessions
+from tests.servers.seaweedfs import SeaweedServer
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.demo.screen import Screen
+    from examples.demo.screen import Screen
 
 CATALOG = "lake"
 BUCKET = "demo"

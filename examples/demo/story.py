@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from catalog_ext.demo import flights, queries, sessions, spark_on_hive, writes
-from catalog_ext.demo.hive_cli import HiveCli
-from catalog_ext.demo.stage import BUCKET, CATALOG
-from catalog_ext.session import repair_partitions
+from catalog_ext.spark.session import repair_partitions
+from examples.demo import flights, queries, sessions, spark_on_hive, writes
+from examples.demo.stage import BUCKET, CATALOG
+from tests.servers.hive_cli import HiveCli
 
 if TYPE_CHECKING:
-    from catalog_ext.demo.screen import Screen
-    from catalog_ext.demo.stage import Stage
     from catalog_ext.repair.report import RepairReport
+    from examples.demo.screen import Screen
+    from examples.demo.stage import Stage
 
 TABLE = f"{CATALOG}.demo.flights"
 LOCATION = f"s3a://{BUCKET}/flights"

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from pyspark.errors import PySparkException
 
-from catalog_ext.demo.stage import BUCKET, CATALOG
+from examples.demo.stage import BUCKET, CATALOG
 
 if TYPE_CHECKING:
     from collections import Counter
     from collections.abc import Callable
 
-    from catalog_ext.demo.stage import Stage
+    from examples.demo.stage import Stage
 
 DELAYS = f"{CATALOG}.demo.delays"
 PLAIN_LOCATION = f"s3a://{BUCKET}/plain-delays"

@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.transactions.model import COMMANDS, WriteKind
+from catalog_ext.metastore.commit.plan import COMMANDS, WriteKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
-    from metastore.transactions.model import WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,7 +19,7 @@ class Claims:
 
     Attributes:
         exclusive: Whether it replaces what is there; otherwise it only adds.
-        names: Names of partitions by the hash of their typed values (``metastore.index.keys.claim_hash``).
+        names: Names of partitions by the hash of their typed values (``claim_hash``).
         covers: Whether the transaction's predicate is true for the partition of a name; None without a predicate.
     """
 

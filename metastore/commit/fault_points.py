@@ -12,7 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
-from metastore.errors import IndexUnavailableError, StorageUnavailableError
+from catalog_ext.metastore.errors import IndexUnavailableError, StorageUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from metastore.transactions.model import (
+from catalog_ext.metastore.commit.plan import (
     ColumnStatistics,
     Promotion,
     StagedFile,

@@ -23,11 +23,11 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeVar
 from zoneinfo import ZoneInfo
 
-from metastore.durations import duration_s
-from metastore.errors import InvalidConfigurationError, InvalidValueError, PartitionPolicyError
-from metastore.names import is_hidden, parse_partition_name
-from metastore.types import DataType
-from metastore.values import cast_text
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError, PartitionPolicyError
+from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.model.partition_names import is_hidden, parse_partition_name
+from catalog_ext.metastore.model.types import DataType
+from catalog_ext.metastore.model.values import cast_text
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence

@@ -5,14 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.durations import duration_s
-from metastore.errors import InvalidConfigurationError, InvalidInputError, InvalidValueError
-from metastore.transactions.partition_commit import TIME_PATTERN, TIME_ZONE, PartitionCommit
+from catalog_ext.metastore.commit.partition_commit import TIME_PATTERN, TIME_ZONE, PartitionCommit
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, InvalidValueError
+from catalog_ext.metastore.model.durations import duration_s
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metastore.model import TableDefinition
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 RETENTION = "partition.retention.period"
 """The table property (Hive's) that says for how long a partition is kept after its time."""

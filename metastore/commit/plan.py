@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.model import Table, TableDefinition
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
 class State(StrEnum):
@@ -131,7 +131,8 @@ class WritePlan:
         waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
         due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
             the commit.
-        command: Of a partition command, what it does, as ``metastore.transactions.commands`` says.
+        command: Of a partition command, what it does, as
+            ``catalog_ext.metastore.transactions.partition_commands`` says.
         moves: Of a partition command from ``reserve`` on, whether its staged files are moved from their sources.
     """
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
+from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
 
 if TYPE_CHECKING:
-    from metastore.model import Table
-    from metastore.transactions.model import WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.model.tables import Table
 
 
 def lies_inside(table: Table, place: str) -> bool:

@@ -6,47 +6,41 @@ from typing import TYPE_CHECKING, Any, Self
 
 import sqlalchemy as sa
 
-from metastore.changes import Change, Commit
-from metastore.errors import TableNotFoundError
-from metastore.index import (
-    alteration,
-    applier,
-    commands,
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database import migration
+from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
+from catalog_ext.metastore.index.database.schema import tables
+from catalog_ext.metastore.index.database.urls import parse_url
+from catalog_ext.metastore.index.read import file_rows, partition_states, planner_statistics, reader, versions
+from catalog_ext.metastore.index.tables import alter_columns, namespaces, retyping
+from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
+from catalog_ext.metastore.index.write import (
+    apply_changes,
     commits,
-    file_rows,
     file_statistics,
-    migration,
-    namespaces,
     outbox,
-    partition_states,
-    reader,
+    partition_commands,
     repairs,
     reservations,
-    retyping,
-    statistics,
     transactions,
-    versions,
 )
-from metastore.index import tables as table_rows
-from metastore.index.engine import Database, use_write_ahead_log
-from metastore.index.indexed_views import IndexedViews
-from metastore.index.schema import tables
-from metastore.index.urls import parse_url
-from metastore.transactions.model import State
+from catalog_ext.metastore.model.changes import Change, Commit
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
-    from metastore.identifiers import TableIdentifier
-    from metastore.index.file_statistics import Counted, KnownFile
-    from metastore.index.outbox import Delivery
-    from metastore.index.tables import TableVersion
-    from metastore.index.transactions import ApplicationVersion, WaitingFiles
-    from metastore.model import Namespace, Table, TableDefinition
-    from metastore.predicates import Predicate
-    from metastore.transactions.model import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
+    from catalog_ext.metastore.index.write.outbox import Delivery
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class Index:
@@ -58,7 +52,7 @@ class Index:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._statistics = statistics.Freshness(database)
+        self._statistics = planner_statistics.Freshness(database)
         self.views = IndexedViews(database)
 
     @classmethod
@@ -178,11 +172,11 @@ class Index:
         deliver: bool,
     ) -> Table:
         """The table with what ``change`` makes of its definition, or ``TableNotFoundError``; no file is touched."""
-        return alteration.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
+        return alter_columns.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
 
     def rename_table(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
         """The table under its new name; ``TableAlreadyExistsError`` and ``NamespaceNotFoundError`` of that one."""
-        return alteration.rename_table(self._database, identifier, to, deliver=deliver)
+        return alter_columns.rename_table(self._database, identifier, to, deliver=deliver)
 
     def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
         """The table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""
@@ -255,7 +249,7 @@ class Index:
             ConflictError: A partition or file is there already, or no longer. Nothing was changed.
             InvalidInputError: A name does not fit the table, or the changes contradict each other.
         """
-        kept = applier.worth_committing(changes)
+        kept = apply_changes.worth_committing(changes)
         if not kept:
             return Commit(version=self.load_table_by_id(table_id).version)
 
@@ -264,7 +258,9 @@ class Index:
             if not connection.execute(raise_version).rowcount:
                 raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
             row = table_rows.load_row_by_id(connection, table_id)
-            return applier.commit(connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver)
+            return apply_changes.commit(
+                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver
+            )
 
         outcome = self._database.write(work)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
@@ -272,15 +268,15 @@ class Index:
 
     def partitions_of_values(self, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
         """The rows of the partitions that are there now with the typed values of one of the names."""
-        return commands.partitions_of_values(self._database, table, names)
+        return partition_commands.partitions_of_values(self._database, table, names)
 
     def partitions_matching(self, table: Table, predicate: Predicate) -> list[dict[str, Any]]:
         """The rows of the partitions that are there now and that a bound predicate is true for."""
-        return commands.partitions_matching(self._database, table, predicate)
+        return partition_commands.partitions_matching(self._database, table, predicate)
 
     def files_of_partitions(self, partition_ids: Sequence[int]) -> list[dict[str, Any]]:
         """The rows of the files that some partitions have now."""
-        return commands.files_of_partitions(self._database, partition_ids)
+        return partition_commands.files_of_partitions(self._database, partition_ids)
 
     def put_statistics(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
         """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
@@ -463,4 +459,4 @@ class Index:
 
     def analyze(self) -> None:
         """Brings the database's statistics up to date, without which it takes wrong indexes."""
-        statistics.analyze(self._database)
+        planner_statistics.analyze(self._database)

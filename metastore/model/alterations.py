@@ -9,23 +9,23 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from metastore.column_paths import Item, at_path, find
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     ColumnAlreadyExistsError,
     ColumnNotFoundError,
     InvalidAlterationError,
     PartitionColumnAlterationError,
     UnsupportedTypeChangeError,
 )
-from metastore.identifiers import validate_column_name
-from metastore.model import Column, TableDefinition
-from metastore.types import Field, parse_type
-from metastore.widening import widening_problem
+from catalog_ext.metastore.model.column_paths import Item, at_path, find
+from catalog_ext.metastore.model.identifiers import validate_column_name
+from catalog_ext.metastore.model.tables import Column, TableDefinition
+from catalog_ext.metastore.model.types import Field, parse_type
+from catalog_ext.metastore.model.widening import widening_problem
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.types import DataType
 
 BY_POSITION = ("csv", "text")
 """Formats whose files have no names of columns."""
@@ -40,7 +40,7 @@ class Position:
 
 @dataclass(frozen=True, slots=True)
 class AddColumn:
-    """A new column (or field of a struct); see ``metastore.model.Column``.
+    """A new column (or field of a struct); see ``catalog_ext.metastore.model.tables.Column``.
 
     Attributes:
         path: Its name, behind those of the columns around it.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
-    from metastore.model import DataFile
+    from catalog_ext.metastore.model.tables import DataFile
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeAlias
 
-from metastore.errors import ColumnNotFoundError
-from metastore.model import Column
-from metastore.types import DataType, Field
+from catalog_ext.metastore.errors import ColumnNotFoundError
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import DataType, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from metastore.errors import InvalidIdentifierError
+from catalog_ext.metastore.errors import InvalidIdentifierError
 
 MAX_IDENTIFIER_LENGTH = 128
 """The Hive Metastore keeps names of at most 128 characters (``TBLS.TBL_NAME`` of its schema 2.3 to 4)."""

@@ -6,9 +6,9 @@ import hashlib
 import json
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import InvalidInputError, InvalidPartitionNameError
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, Namespace, Table, TableDefinition, TableType, Totals
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType, Totals
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

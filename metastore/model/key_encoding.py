@@ -12,11 +12,11 @@ from datetime import date, datetime, time
 from decimal import Decimal, localcontext
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidValueError
-from metastore.values import Scalar, Value, epoch_microseconds
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.values import Scalar, Value, epoch_microseconds
 
 if TYPE_CHECKING:
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.types import DataType
 
 NULL_KEY = ""
 """The encoded form of NULL."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidPartitionNameError
+from catalog_ext.metastore.errors import InvalidPartitionNameError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

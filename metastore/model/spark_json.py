@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import InvalidTypeError
-from metastore.types import DataType, Field, parse_type
+from catalog_ext.metastore.errors import InvalidTypeError
+from catalog_ext.metastore.model.types import DataType, Field, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -6,13 +6,13 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
-from metastore.predicates import Key
-from metastore.types import DataType, parse_type
+from catalog_ext.metastore.model.types import DataType, parse_type
+from catalog_ext.metastore.model.values import Key
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 
 class TableType(StrEnum):
@@ -21,7 +21,7 @@ class TableType(StrEnum):
     MANAGED = "MANAGED"
     EXTERNAL = "EXTERNAL"
     VIEW = "VIEW"
-    """A view, which has no files at all (``metastore.views``); one namespace of names holds both."""
+    """A view, which has no files at all (``catalog_ext.metastore.model.views``); one namespace of names holds both."""
 
 
 class PartitionMode(StrEnum):
@@ -40,7 +40,7 @@ PARTITION_MODE_PROPERTY = "partition-columns"
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column; ``type`` is a canonical type string (``str(metastore.types.DataType)``).
+    """A column; ``type`` is a canonical type string (``str(catalog_ext.metastore.model.types.DataType)``).
 
     Attributes:
         nullable: Whether a write may leave it NULL; a read finds whatever the files hold.

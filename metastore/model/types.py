@@ -6,7 +6,7 @@ import re
 from dataclasses import dataclass, field
 from functools import lru_cache
 
-from metastore.errors import InvalidTypeError
+from catalog_ext.metastore.errors import InvalidTypeError
 
 _ALIASES = {
     "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "dec": "decimal", "numeric": "decimal",

@@ -5,20 +5,31 @@ from __future__ import annotations
 import math
 import re
 import struct
+from dataclasses import dataclass
 from datetime import date, datetime, time, timedelta
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, TypeAlias
 
-from metastore.errors import InvalidValueError
+from catalog_ext.metastore.errors import InvalidValueError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.types import DataType
 
 Scalar: TypeAlias = str | int | float | bool | Decimal | date | datetime | time
 """A non-null value. Timestamps have no zone: they are local time (see ``docs/design/main-job.md``)."""
 Value: TypeAlias = Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A partition column as predicates see it: its place in the partition's name, its spelling, its type."""
+
+    position: int
+    name: str
+    type: DataType
+
 
 _INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
@@ -42,7 +53,7 @@ def cast_text(text: str, data_type: DataType) -> Value:
 
     Args:
         text: The value as the directory's name has it, unescaped.
-        data_type: One of ``metastore.types.KEY_TYPES``.
+        data_type: One of ``catalog_ext.metastore.model.types.KEY_TYPES``.
 
     Raises:
         InvalidValueError: The text does not cast to the type.

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metastore.errors import ViewNotPartitionedError
+from catalog_ext.metastore.errors import ViewNotPartitionedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.identifiers import TableIdentifier
-    from metastore.model import Column, Table, TableDefinition
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Column, Table, TableDefinition
 
 VIEW_FORMAT = "view"
 """The ``format`` of a view's row in the index."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.types import DataType
 
 _INTEGERS = ("tinyint", "smallint", "int", "bigint")
 _AS_TEXT = ("csv", "json", "text")

@@ -8,13 +8,12 @@ from enum import Enum, IntFlag
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final
 
-from metastore.predicates import (
+from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
     Constant,
     In,
     IsNull,
-    Key,
     Match,
     Not,
     Operator,
@@ -26,7 +25,7 @@ from metastore.predicates import (
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metastore.values import Scalar, Value
+    from catalog_ext.metastore.model.values import Key, Scalar, Value
 
 
 class Unknown(Enum):

@@ -5,15 +5,26 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import InvalidPredicateError
-from metastore.predicates import And, Comparison, Constant, In, IsNull, Match, Not, Operator, Or, Predicate, StringMatch
-from metastore.values import value_text
+from catalog_ext.metastore.errors import InvalidPredicateError
+from catalog_ext.metastore.model.values import value_text
+from catalog_ext.metastore.predicates.tree import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Match,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    StringMatch,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metastore.predicates import Key
-    from metastore.values import Value
+    from catalog_ext.metastore.model.values import Key, Value
 
 _MAX_DEPTH = 200
 

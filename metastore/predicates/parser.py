@@ -9,8 +9,8 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from metastore.errors import InvalidPredicateError
-from metastore.predicates import (
+from catalog_ext.metastore.errors import InvalidPredicateError
+from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
     Constant,

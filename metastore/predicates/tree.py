@@ -3,9 +3,9 @@
 A tree is *unbound* when it comes from text or JSON (its values are texts), and *bound* to a table's partition columns
 by ``bind``: names in the table's spelling, values typed. Visitors take bound trees:
 
-* ``metastore.evaluation`` answers exactly, with SQL's three-valued logic;
-* ``metastore.index.predicate_sql`` makes a WHERE clause of it;
-* ``metastore.hive.filters`` makes the metastore's filter string of it.
+* ``catalog_ext.metastore.predicates.evaluation`` answers exactly, with SQL's three-valued logic;
+* ``catalog_ext.metastore.index.read.predicate_sql`` makes a WHERE clause of it;
+* ``catalog_ext.metastore.hive.filters`` makes the metastore's filter string of it.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from decimal import Decimal
 from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
-from metastore.errors import InvalidPredicateError, InvalidValueError
-from metastore.values import Value, cast_text, value_text
+from catalog_ext.metastore.errors import InvalidPredicateError, InvalidValueError
+from catalog_ext.metastore.model.values import Value, cast_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.values import Key
 
 
 class Operator(StrEnum):
@@ -114,15 +114,6 @@ _BAD_ESCAPE = re.compile(r"^(?:[^\\]|\\[%_\\])*\\(?![%_\\])", re.DOTALL)
 
 TRUE = Constant(value=True)
 FALSE = Constant(value=False)
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """A partition column as predicates see it: its place in the partition's name, its spelling, its type."""
-
-    position: int
-    name: str
-    type: DataType
 
 
 def all_of(*args: Predicate | None) -> Predicate:

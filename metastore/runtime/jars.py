@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING
 import filelock
 import platformdirs
 
-from metastore.errors import EnvironmentSetupError
-from metastore.java import find_java, jar_folder
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.runtime.java import find_java, jar_folder
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -1,6 +1,7 @@
 """The Java runtime and PySpark's jars: where they are, and what to do when they are not.
 
-Only the standard library is used, so that ``make`` can run ``python -m metastore.java`` before anything is installed.
+Only the standard library is used, so that ``make`` can run ``python -m catalog_ext.metastore.runtime.java`` before
+anything is installed.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import EnvironmentSetupError
 
 MINIMUM_JAVA = 17
 INSTALL_JAVA = (

@@ -20,33 +20,33 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import (
+from catalog_ext.metastore.commit.plan import StagedFile, WriteKind
+from catalog_ext.metastore.commit.rules import already_exists, deletes, not_found, travels
+from catalog_ext.metastore.errors import (
     InvalidInputError,
     LocationNotFoundError,
     TableLayoutError,
 )
-from metastore.index.applier import directory
-from metastore.index.bulk import chunks
-from metastore.index.keys import claim_hash, typed_values
-from metastore.model import TableType
-from metastore.names import escape_path_name, is_hidden, split_component
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import bind
-from metastore.storage.locations import Location, shown
-from metastore.storage.store import EntryKind
-from metastore.transactions.command_rules import already_exists, deletes, not_found, travels
-from metastore.transactions.model import StagedFile, WriteKind
-from metastore.transactions.places import below, transaction_id_in
-from metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
+from catalog_ext.metastore.index.write.apply_changes import directory
+from catalog_ext.metastore.model.partition_names import escape_path_name, is_hidden, split_component
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.store import EntryKind
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.staging_locations import below, transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.storage.store import Entry, Storage
-    from metastore.transactions.checking import Checker
-    from metastore.transactions.model import Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import Transaction, WritePlan
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Entry, Storage
+    from catalog_ext.metastore.transactions.checking import Checker
 
 _FILES_AT_ONCE = 5000
 _PARTITIONS_AT_ONCE = 500

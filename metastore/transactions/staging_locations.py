@@ -5,16 +5,16 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidInputError
-from metastore.names import is_hidden
-from metastore.storage.locations import Location, shown
-from metastore.storage.promotion import StagedPlace
-from metastore.transactions.model import Promotion
+from catalog_ext.metastore.commit.plan import Promotion
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.promotion import StagedPlace
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.transactions.model import StagedFile, WritePlan
+    from catalog_ext.metastore.commit.plan import StagedFile, WritePlan
 
 DEFAULT_STAGING = "_catalog_ext_staging"
 DATA = "_catalog_ext_data"

@@ -12,23 +12,10 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metastore.durations import duration_s
-from metastore.errors import (
-    CatalogExtError,
-    CommitStateUnknownError,
-    IndexUnavailableError,
-    InvalidConfigurationError,
-    TableNotFoundError,
-    TransactionStateError,
-)
-from metastore.index.clock import now_ms
-from metastore.index.serialization import definition_to_dict
-from metastore.storage.locations import Location
-from metastore.storage.promotion import DEFAULT_THREADS
-from metastore.transactions.checking import Checker
-from metastore.transactions.commands import CommandChecker
-from metastore.transactions.faults import fault_point
-from metastore.transactions.model import (
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.json import outcome_from_dict
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
+from catalog_ext.metastore.commit.plan import (
     COMMANDS,
     BeginWrite,
     BegunWrite,
@@ -39,21 +26,34 @@ from metastore.transactions.model import (
     WriteOutcome,
     WritePlan,
 )
-from metastore.transactions.partition_commit import PartitionCommit, chosen_options
-from metastore.transactions.places import DEFAULT_STAGING, Places, relocation_base
-from metastore.transactions.recovery import Recovery
-from metastore.transactions.serialization import outcome_from_dict
-from metastore.transactions.steps import Steps, Undone, was_undone
-from metastore.transactions.vacuum import Vacuum
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    CommitStateUnknownError,
+    IndexUnavailableError,
+    InvalidConfigurationError,
+    TableNotFoundError,
+    TransactionStateError,
+)
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.model.json import definition_to_dict
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
+from catalog_ext.metastore.transactions.checking import Checker
+from catalog_ext.metastore.transactions.partition_commands import CommandChecker
+from catalog_ext.metastore.transactions.recovery import Recovery
+from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, Places, relocation_base
+from catalog_ext.metastore.transactions.steps import Steps, Undone, was_undone
+from catalog_ext.metastore.transactions.vacuum import Vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metastore.index import Index
-    from metastore.model import Table, TableDefinition
-    from metastore.storage.store import Storage
-    from metastore.transactions.model import StagedFile
-    from metastore.transactions.reports import RecoveryReport, VacuumReport
+    from catalog_ext.metastore.commit.plan import StagedFile
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
 
 logger = logging.getLogger(__name__)
 
@@ -466,7 +466,7 @@ class Transactions:
             table: The table at the version that the statement read.
             kind: One of ``COMMANDS``.
             operation: The word for the history.
-            command: What it does, as ``metastore.transactions.commands`` says.
+            command: What it does, as ``catalog_ext.metastore.transactions.partition_commands`` says.
             predicate: The contract's JSON predicate of the partitions to drop, or to take from an exchange's source.
 
         Raises:

@@ -10,9 +10,9 @@ import subprocess
 from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
-from metastore.errors import MetastoreError
-from metastore.jars import fetch_jars
-from metastore.java import find_java, jar_folder, jar_version
+from catalog_ext.metastore.errors import MetastoreError
+from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -14,7 +14,7 @@ import time
 from contextlib import ExitStack
 from typing import TYPE_CHECKING
 
-from metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import EnvironmentSetupError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence

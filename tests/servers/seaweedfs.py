@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from pyarrow import ArrowException, fs
 
-from catalog_ext.demo.counting_proxy import CountingProxy
-from catalog_ext.demo.processes import ServerProcess, free_ports
-from metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from tests.servers.counting_proxy import CountingProxy
+from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
     from collections import Counter

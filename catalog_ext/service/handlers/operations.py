@@ -8,25 +8,25 @@ from importlib.metadata import version
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from catalog_ext.procedures import PROCEDURES, find_procedure
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import Predicate, bind
+from catalog_ext.procedures.registry import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.service.messages import Request, definition_of, namespace_json, table_json
-from catalog_ext.service.partition_operations import PartitionOperations
-from catalog_ext.service.path_operations import PathOperations
-from catalog_ext.service.table_messages import column_changes
-from catalog_ext.service.view_operations import ViewOperations, view_json
-from catalog_ext.service.write_operations import WriteOperations
-from metastore.identifiers import TableIdentifier
-from metastore.model import TableType
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import Predicate, bind
-from metastore.views import View
+from catalog_ext.service.handlers.partitions import PartitionOperations
+from catalog_ext.service.handlers.paths import PathOperations
+from catalog_ext.service.handlers.views import ViewOperations, view_json
+from catalog_ext.service.handlers.writes import WriteOperations
+from catalog_ext.service.messages.core import Request, definition_of, namespace_json, table_json
+from catalog_ext.service.messages.tables import column_changes
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 CONTRACT = 1
 _REMEMBERED_TABLES = 1024

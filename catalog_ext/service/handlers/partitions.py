@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.service.write_messages import known_files_of, outcome_json
-from metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.service.messages.writes import known_files_of, outcome_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.service.messages import Request
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.service.messages.core import Request
 
 
 class PartitionOperations:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.model.json import columns_to_list
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.paths.adhoc import SCHEMA, PathPlan, PathRequest, PathTable, load_path
 from catalog_ext.paths.keys import CastKey
 from catalog_ext.service.arrow_stream import ArrowStream
-from metastore.index.serialization import columns_to_list
-from metastore.predicate_json import predicate_from_json
-from metastore.types import parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.service.messages import Request
+    from catalog_ext.service.messages.core import Request
 
 
 class PathOperations:

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.service.messages import Request, table_json
-from catalog_ext.view_checks import ViewRequest
-from catalog_ext.views import NewPartition
-from metastore.errors import InvalidInputError
-from metastore.identifiers import TableIdentifier
-from metastore.views import Dependency, View, ViewQuery
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.views import Dependency, View, ViewQuery
+from catalog_ext.service.messages.core import Request, table_json
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
-    from metastore.changes import Commit
+    from catalog_ext.metastore.model.changes import Commit
 
 _CREATE, _CREATE_OR_REPLACE, _REPLACE = "create", "create_or_replace", "replace"
 

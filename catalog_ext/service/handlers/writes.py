@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.service.messages import Request, definition_of
-from catalog_ext.service.write_messages import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
-from catalog_ext.writing import Batch
-from metastore.errors import InvalidInputError
+from catalog_ext.service.messages.core import Request, definition_of
+from catalog_ext.service.messages.writes import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
+from catalog_ext.writes.writes import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from metastore.errors import InvalidInputError
-from metastore.identifiers import TableIdentifier
-from metastore.index.serialization import definition_to_dict
-from metastore.model import Column, Namespace, Table, TableDefinition, TableType
-from metastore.types import parse_type
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_to_dict
+from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.model.types import parse_type
 
 
 class Request:

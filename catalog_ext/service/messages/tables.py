@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.alterations import (
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.alterations import (
     AddColumn,
     ChangeComment,
     ChangeDefault,
@@ -16,12 +17,11 @@ from metastore.alterations import (
     Position,
     RenameColumn,
 )
-from metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from catalog_ext.service.messages import Request
+    from catalog_ext.service.messages.core import Request
 
 
 def column_changes(request: Request) -> list[ColumnChange]:

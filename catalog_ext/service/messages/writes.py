@@ -6,18 +6,18 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.service.messages import Request, definition_json, table_json
-from metastore.errors import InvalidInputError, InvalidPartitionNameError
-from metastore.index.file_statistics import KnownFile
-from metastore.index.serialization import storable
-from metastore.model import TableDefinition
-from metastore.names import MAX_VALUE_LENGTH, partition_values
-from metastore.transactions.model import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
-from metastore.transactions.serialization import statistics_to_dict
+from catalog_ext.metastore.commit.json import statistics_to_dict
+from catalog_ext.metastore.commit.plan import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
+from catalog_ext.metastore.index.write.file_statistics import KnownFile
+from catalog_ext.metastore.model.json import storable
+from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
+from catalog_ext.metastore.model.tables import TableDefinition
+from catalog_ext.service.messages.core import Request, definition_json, table_json
 
 if TYPE_CHECKING:
-    from metastore.model import Table
-    from metastore.transactions.model import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.model.tables import Table
 
 MAX_FILES = 1000
 """Staged files that one request may hold; more are sent ahead by ``writes/stage``."""

@@ -9,15 +9,15 @@ import pyarrow as pa
 from pyarrow import orc
 from pyarrow import parquet as pq
 
-from metastore.errors import InvalidInputError, InvalidTypeError
-from metastore.spark_json import field_from_json
-from metastore.types import STRING, DataType, Field, parse_type
+from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError
+from catalog_ext.metastore.model.spark_json import field_from_json
+from catalog_ext.metastore.model.types import STRING, DataType, Field, parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
 
     Leaf = Callable[[pa.Field], DataType]
 

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from catalog_ext.schema.date_patterns import DatePattern, is_date, is_timestamp
-from catalog_ext.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
-from metastore.errors import InvalidConfigurationError
-from metastore.types import STRING, DataType, Field
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.types import STRING, DataType, Field
+from catalog_ext.tables.schema.date_patterns import DatePattern, is_date, is_timestamp
+from catalog_ext.tables.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from catalog_ext.schema.lines import Head, ReaderOptions
+    from catalog_ext.tables.schema.lines import Head, ReaderOptions
 
 _ESCAPES = {
     "\\t": "\t",

@@ -5,9 +5,9 @@ from __future__ import annotations
 import re
 from datetime import date
 
-from metastore.errors import InvalidValueError
-from metastore.types import DataType
-from metastore.values import cast_text
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.types import DataType
+from catalog_ext.metastore.model.values import cast_text
 
 _NTZ = DataType("timestamp_ntz")
 _DATE = re.compile(r"(\d{4})-(\d{2})-(\d{2})", re.ASCII)

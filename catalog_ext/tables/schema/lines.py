@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
 
 _CODECS = {".gz": "gzip", ".gzip": "gzip", ".bz2": "bz2", ".zst": "zstd"}
 _FOREIGN_CODECS = (".snappy", ".lz4", ".deflate", ".lzo")

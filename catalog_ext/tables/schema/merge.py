@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.types import STRING, DataType, Field
+from catalog_ext.metastore.model.types import STRING, DataType, Field
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -21,9 +21,9 @@ from xml.sax.saxutils import escape
 
 import filelock
 
-from metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
-from metastore.hive.lease import STATE_FILE, Lease, take_lease
-from metastore.java import find_java, jar_folder
+from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, take_lease
+from catalog_ext.metastore.runtime.java import find_java, jar_folder
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
-from metastore.hive.formats import (
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.formats import (
     HEADER_PARAMETER,
     hive_format,
     reader_options,
@@ -15,9 +15,9 @@ from metastore.hive.formats import (
     unreadable_option,
     unreadable_type,
 )
-from metastore.hive.hive_types import hive_key_type, hive_type, spark_type
-from metastore.hive.locations import child_location, relative_name, same_location
-from metastore.hive.model import (
+from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
+from catalog_ext.metastore.hive.mapping.locations import child_location, relative_name, same_location
+from catalog_ext.metastore.hive.mapping.model import (
     EXTERNAL_TABLE,
     MANAGED_TABLE,
     MATERIALIZED_VIEW,
@@ -27,15 +27,20 @@ from metastore.hive.model import (
     HiveTable,
     metastore_name,
 )
-from metastore.hive.spark_schema import PROVIDER, is_schema_parameter, read_schema, schema_parameters
-from metastore.identifiers import TableIdentifier
-from metastore.model import FORMATS, Column, Namespace, TableDefinition, TableType
-from metastore.names import (
+from catalog_ext.metastore.hive.mapping.spark_schema import (
+    PROVIDER,
+    is_schema_parameter,
+    read_schema,
+    schema_parameters,
+)
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import (
     DEFAULT_PARTITION,
     MAX_VALUE_LENGTH,
     format_partition_name,
     parse_partition_name,
 )
+from catalog_ext.metastore.model.tables import FORMATS, Column, Namespace, TableDefinition, TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

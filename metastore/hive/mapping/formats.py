@@ -10,13 +10,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.errors import UnsupportedFormatError
-from metastore.hive.model import HiveTable, Storage
+from catalog_ext.metastore.errors import UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.model import HiveTable, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.types import DataType
+    from catalog_ext.metastore.model.types import DataType
 
 _QL = "org.apache.hadoop.hive.ql.io"
 _SERDE = "org.apache.hadoop.hive.serde2"
@@ -70,7 +70,7 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
     """The storage classes and settings by which Hive engines and Spark's Hive catalog read the format.
 
     Args:
-        data_format: One of ``metastore.model.FORMATS``.
+        data_format: One of ``catalog_ext.metastore.model.tables.FORMATS``.
         options: Spark's reader options; they go among the settings, as Spark's own catalog has them.
         location: The table's, which Spark's own tables repeat there.
     """

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from metastore.errors import InvalidTypeError, UnsupportedFormatError
-from metastore.types import DataType, parse_type
+from catalog_ext.metastore.errors import InvalidTypeError, UnsupportedFormatError
+from catalog_ext.metastore.model.types import DataType, parse_type
 
 _SAME = frozenset({
     "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",

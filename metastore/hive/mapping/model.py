@@ -1,16 +1,16 @@
-"""What a Hive Metastore holds, in our own words; thrift's types stop at ``metastore.hive.thrift_client``."""
+"""What a Hive Metastore holds, in our own words; thrift's types stop at ``hive.thrift.thrift_client``."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from metastore.names import escape_path_name
+from catalog_ext.metastore.model.partition_names import escape_path_name
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from metastore.model import Column
+    from catalog_ext.metastore.model.tables import Column
 
 EXTERNAL_TABLE = "EXTERNAL_TABLE"
 MANAGED_TABLE = "MANAGED_TABLE"

@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidTypeError, UnsupportedFormatError
-from metastore.model import Column
-from metastore.spark_json import field_from_json, field_to_json
-from metastore.types import Field
+from catalog_ext.metastore.errors import InvalidTypeError, UnsupportedFormatError
+from catalog_ext.metastore.model.spark_json import field_from_json, field_to_json
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import Field
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -7,22 +7,22 @@ from dataclasses import replace
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     MetastoreRefusedError,
     NamespaceAlreadyExistsError,
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from metastore.hive.conversion import rebuilt, retyped, user_parameters
-from metastore.hive.locations import same_location
-from metastore.hive.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
-from metastore.hive.payloads import Message, read_definition, unreadable
-from metastore.hive.statistics import without_sparks_statistics
-from metastore.model import TableType
+from catalog_ext.metastore.hive.mapping.conversion import rebuilt, retyped, user_parameters
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
+from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
+from catalog_ext.metastore.hive.outbox.payloads import Message, read_definition, unreadable
+from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
-    from metastore.hive.client import HiveMetastore
-    from metastore.model import TableDefinition
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 _log = logging.getLogger(__name__)
 _EXTERNAL = "EXTERNAL"

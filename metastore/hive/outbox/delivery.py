@@ -11,14 +11,14 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from metastore.errors import CatalogExtError, MetastoreUnavailableError
-from metastore.hive.follower import follow
-from metastore.hive.payloads import Message, read_new_name, subject
+from catalog_ext.metastore.errors import CatalogExtError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.outbox.follower import follow
+from catalog_ext.metastore.hive.outbox.payloads import Message, read_new_name, subject
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metastore.hive.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
 
 CLAIM_SECONDS = 300.0
 """A message whose carrier was killed is taken up again after this time."""

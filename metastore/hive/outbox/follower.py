@@ -6,24 +6,30 @@ import logging
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     InvalidPartitionNameError,
     MetastoreRefusedError,
     NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.alteration import alter_table, make_database, rename_table
-from metastore.hive.client import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
-from metastore.hive.conversion import (
+from catalog_ext.metastore.hive.mapping.conversion import (
     hive_partition_name,
     to_hive,
     to_hive_database,
     to_hive_partition,
 )
-from metastore.hive.locations import same_location
-from metastore.hive.model import VIRTUAL_VIEW, HiveDatabase, HivePartition, HiveTable, metastore_name
-from metastore.hive.payloads import (
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import (
+    VIRTUAL_VIEW,
+    HiveDatabase,
+    HivePartition,
+    HiveTable,
+    metastore_name,
+)
+from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics, without_sparks_statistics
+from catalog_ext.metastore.hive.outbox.alter_table import alter_table, make_database, rename_table
+from catalog_ext.metastore.hive.outbox.payloads import (
     ALTER_NAMESPACE,
     ALTER_TABLE,
     ALTER_TABLE_STATISTICS,
@@ -43,8 +49,8 @@ from metastore.hive.payloads import (
     read_partitions,
     unreadable,
 )
-from metastore.hive.statistics import with_statistics, without_sparks_statistics
-from metastore.hive.views import drop_view, put_view, sync_view_partitions
+from catalog_ext.metastore.hive.outbox.views import drop_view, put_view, sync_view_partitions
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Protocol
 
-from metastore.errors import MetastoreRefusedError
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, Namespace, TableDefinition, TableType
+from catalog_ext.metastore.errors import MetastoreRefusedError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

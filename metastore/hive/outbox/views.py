@@ -9,18 +9,18 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, TableNotFoundError
-from metastore.hive.client import DEFAULT_BATCH, SMALL_BATCH
-from metastore.hive.conversion import hive_column, partition_values_of, unrepresentable_reason
-from metastore.hive.hive_types import hive_key_type, hive_type
-from metastore.hive.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage, metastore_name
-from metastore.hive.payloads import Message, read_definition, read_partitions, unreadable
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage, metastore_name
+from catalog_ext.metastore.hive.outbox.payloads import Message, read_definition, read_partitions, unreadable
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.hive.client import HiveMetastore
-    from metastore.model import TableDefinition
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 _log = logging.getLogger(__name__)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Protocol
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
+    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 DEFAULT_BATCH = 1000
 """Partitions added or read a call: thrift messages of some 500 kB, transactions that every metastore database takes."""
@@ -160,7 +160,7 @@ class HiveMetastore(Protocol):
         ...
 
     def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
-        """The partitions that match a filter string (``metastore.hive.filters`` makes them)."""
+        """The partitions that match a filter string (``catalog_ext.metastore.hive.filters`` makes them)."""
         ...
 
     def close(self) -> None:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from metastore.hive.counting import CountingMetastore
-from metastore.hive.resilience import FailoverMetastore, RetryingMetastore
-from metastore.hive.thrift_client import CALL_TIMEOUT_SECONDS, CONNECT_TIMEOUT_SECONDS, ThriftMetastore
-from metastore.hive.uris import parse_uris
+from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
+from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
+from catalog_ext.metastore.hive.thrift.thrift_client import (
+    CALL_TIMEOUT_SECONDS,
+    CONNECT_TIMEOUT_SECONDS,
+    ThriftMetastore,
+)
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
 
 def connect(

@@ -13,8 +13,8 @@ from thrift.Thrift import TApplicationException, TException
 from thrift.transport.TSocket import TSocket
 from thrift.transport.TTransport import TBufferedTransport, TTransportException
 
-from metastore.errors import CatalogExtError, MetastoreRefusedError
-from metastore.hive.uris import Address, unavailable
+from catalog_ext.metastore.errors import CatalogExtError, MetastoreRefusedError
+from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,12 +6,12 @@ import threading
 from collections import Counter
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.hive.forwarder import CallForwarder
+from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from metastore.hive.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
 
 Result = TypeVar("Result")
 

@@ -7,12 +7,12 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.hive.client import DEFAULT_BATCH, HiveMetastore, fetch_partitions
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, HiveMetastore, fetch_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
+    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 Result = TypeVar("Result")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from xml.etree import ElementTree
 
-from metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.errors import InvalidConfigurationError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping

@@ -6,14 +6,14 @@ import threading
 import time
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.errors import MetastoreUnavailableError
-from metastore.hive.forwarder import CallForwarder
-from metastore.hive.uris import Address, unavailable, was_request_sent
+from catalog_ext.metastore.errors import MetastoreUnavailableError
+from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
+from catalog_ext.metastore.hive.thrift.uris import Address, unavailable, was_request_sent
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metastore.hive.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
 
 Result = TypeVar("Result")
 

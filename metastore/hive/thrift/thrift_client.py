@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from hmsclient.genthrift.hive_metastore import ttypes as wire
 from thrift.Thrift import TApplicationException
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
@@ -17,17 +17,24 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
-from metastore.hive.model import VIRTUAL_VIEW, HiveDatabase, HivePartition, HiveTable, Storage, metastore_name
-from metastore.hive.thrift_connection import ConnectionPool, is_unknown_method, server_message
-from metastore.model import Column
+from catalog_ext.metastore.hive.mapping.model import (
+    VIRTUAL_VIEW,
+    HiveDatabase,
+    HivePartition,
+    HiveTable,
+    Storage,
+    metastore_name,
+)
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, fetch_partitions
+from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
+from catalog_ext.metastore.model.tables import Column
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from hmsclient.hmsclient import HMSClient
 
-    from metastore.hive.uris import Address
+    from catalog_ext.metastore.hive.thrift.uris import Address
 
 CONNECT_TIMEOUT_SECONDS = 5.0
 CALL_TIMEOUT_SECONDS = 60.0

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
-from metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
+from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -11,7 +11,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
-from metastore.index import adbc
+from catalog_ext.metastore.index.database import adbc
 
 if TYPE_CHECKING:
     import sqlalchemy as sa
 
-    from metastore.index.engine import Database
+    from catalog_ext.metastore.index.database.database import Database
 
     Query: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
 

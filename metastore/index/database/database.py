@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import sqlalchemy as sa
 
-from metastore.errors import IndexUnavailableError
-from metastore.index import adbc
-from metastore.index.failures import as_ours, is_lost_race, translated
-from metastore.index.urls import shown_url
+from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.index.database import adbc
+from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
+from catalog_ext.metastore.index.database.urls import shown_url
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -35,7 +35,7 @@ class Database:
     """A pool of connections with our transactions, error translation and statement count.
 
     Args:
-        url: A URL that ``metastore.index.urls.parse_url`` made.
+        url: A URL that ``catalog_ext.metastore.index.database.urls.parse_url`` made.
     """
 
     def __init__(self, url: URL) -> None:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from metastore.errors import CatalogExtError, ConflictError, IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError, IndexDatabaseError, IndexUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -5,16 +5,16 @@ from __future__ import annotations
 import hashlib
 from typing import TYPE_CHECKING
 
-from metastore.encoding import encode_key, encode_scalar, is_truncated
-from metastore.errors import InvalidPartitionNameError, InvalidValueError
-from metastore.index.schema import KEY_COLUMNS
-from metastore.names import parse_partition_name, partition_values
-from metastore.values import Value, cast_text
+from catalog_ext.metastore.errors import InvalidPartitionNameError, InvalidValueError
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS
+from catalog_ext.metastore.model.key_encoding import encode_key, encode_scalar, is_truncated
+from catalog_ext.metastore.model.partition_names import parse_partition_name, partition_values
+from catalog_ext.metastore.model.values import Value, cast_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metastore.predicates import Key
+    from catalog_ext.metastore.model.values import Key
 
 
 def typed_values(name: str, keys: Sequence[Key]) -> tuple[Value, ...]:

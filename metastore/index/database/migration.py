@@ -10,11 +10,10 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-import metastore
-from metastore.errors import IndexNotAtHeadError
+from catalog_ext.metastore.errors import IndexNotAtHeadError
 
 if TYPE_CHECKING:
-    from metastore.index.engine import Database
+    from catalog_ext.metastore.index.database.database import Database
 
 VERSION_TABLE = "catalog_ext_schema_version"
 """Our own name, so that the index can share a database with another user of alembic."""
@@ -25,7 +24,7 @@ _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.
 
 def configuration() -> Config:
     """Alembic's configuration of the shipped migrations."""
-    folder = Path(str(metastore.__file__)).parent.parent / "migrations"
+    folder = Path(__file__).parents[3] / "migrations"
     config = Config()
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
     config.attributes["version_table"] = VERSION_TABLE

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import sqlalchemy as sa
 
-from metastore.encoding import MAX_KEY_BYTES
-from metastore.index.column_types import ExactText
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
 
 ALIVE = 2**63 - 1
 """``end_version`` of a row that no version has ended."""

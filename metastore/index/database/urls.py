@@ -8,7 +8,7 @@ from pathlib import Path
 import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
-from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 
 _FORMS = "sqlite:///path/index.db, postgresql+psycopg://user@host/database or mysql+pymysql://user@host/database"
 _DRIVERS = {

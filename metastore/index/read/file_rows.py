@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from metastore.index.reader import detailed_files
+from catalog_ext.metastore.index.read.reader import detailed_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
-    from metastore.predicates import Predicate
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 FILE_ROWS_SCHEMA = pa.schema([
     pa.field("partition", pa.string(), nullable=False),

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from metastore.evaluation import Evaluator
-from metastore.index.file_rows import directories
-from metastore.index.keys import typed_values
-from metastore.index.reader import list_partitions
-from metastore.index.transactions import waiting
+from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.index.read.file_rows import directories
+from catalog_ext.metastore.index.read.reader import list_partitions
+from catalog_ext.metastore.index.write.transactions import waiting
+from catalog_ext.metastore.predicates.evaluation import Evaluator
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
-    from metastore.predicates import Predicate
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 PARTITION_STATES_SCHEMA = pa.schema([
     pa.field("partition", pa.string(), nullable=False),

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import CatalogExtError
 
 if TYPE_CHECKING:
-    from metastore.index.engine import Database
+    from catalog_ext.metastore.index.database.database import Database
 
 _LOG = logging.getLogger(__name__)
 _FIRST = 1000

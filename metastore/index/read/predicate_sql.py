@@ -15,15 +15,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql
 
-from metastore.encoding import MAX_KEY_BYTES, NULL_KEY, encode_key, encode_scalar, next_prefix
-from metastore.index.schema import KEY_COLUMNS, partitions
-from metastore.predicates import (
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions
+from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES, NULL_KEY, encode_key, encode_scalar, next_prefix
+from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
     Constant,
     In,
     IsNull,
-    Key,
     Match,
     Not,
     Operator,
@@ -34,7 +33,7 @@ from metastore.predicates import (
 )
 
 if TYPE_CHECKING:
-    from metastore.values import Scalar, Value
+    from catalog_ext.metastore.model.values import Key, Scalar, Value
 
 _Clause = sa.ColumnElement[bool]
 

@@ -13,21 +13,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from metastore.errors import TableNotFoundError, VersionExpiredError
-from metastore.evaluation import Evaluator
-from metastore.index import arrow_rows
-from metastore.index.column_types import ExactText
-from metastore.index.keys import sort_key, typed_values
-from metastore.index.predicate_sql import Condition, is_bounded, predicate_sql
-from metastore.index.schema import KEY_COLUMNS, PARTITION_NUMBER_BITS, file_statistics, files, partitions, tables
-from metastore.index.serialization import name_hash
-from metastore.predicates import TRUE, Predicate
+from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.keys import sort_key, typed_values
+from catalog_ext.metastore.index.database.schema import (
+    KEY_COLUMNS,
+    PARTITION_NUMBER_BITS,
+    file_statistics,
+    files,
+    partitions,
+    tables,
+)
+from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
+from catalog_ext.metastore.model.json import name_hash
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
 
 PLAN_SCHEMA = pa.schema([
     pa.field("partition_id", pa.int64(), nullable=False),

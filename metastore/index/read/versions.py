@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from metastore.errors import TableNotFoundError
-from metastore.index import arrow_rows
-from metastore.index.bulk import chunks
-from metastore.index.claims import forget_claims
-from metastore.index.reader import PLAN_SCHEMA, raw, version_expired
-from metastore.index.schema import (
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
     file_statistics,
@@ -26,14 +25,15 @@ from metastore.index.schema import (
     transactions,
     waiting_files,
 )
-from metastore.index.serialization import name_hash
-from metastore.transactions.model import State
+from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
+from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.model.json import name_hash
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
 
 _COUNT = pa.int64()
 _TIME = pa.timestamp("ms", tz="UTC")

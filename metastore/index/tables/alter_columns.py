@@ -7,22 +7,22 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from metastore.errors import ConflictError, TableAlreadyExistsError
-from metastore.index.column_types import ExactText
-from metastore.index.failures import is_duplicate
-from metastore.index.namespaces import namespace_not_found
-from metastore.index.outbox import enqueue_for_table
-from metastore.index.schema import namespaces, partitions, tables, transactions
-from metastore.index.serialization import definition_to_dict, definition_to_row
-from metastore.index.tables import load
-from metastore.index.transactions import UNFINISHED
+from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.tables import load
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metastore.identifiers import TableIdentifier
-    from metastore.index.engine import Database
-    from metastore.model import Table, TableDefinition
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
 def alter_table(

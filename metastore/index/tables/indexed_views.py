@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.index import view_partitions, views
+from catalog_ext.metastore.index.tables import view_partitions, views
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
     import sqlalchemy as sa
 
-    from metastore.changes import Commit
-    from metastore.identifiers import TableIdentifier
-    from metastore.index.engine import Database
-    from metastore.model import Table, TableDefinition
-    from metastore.views import Dependency, PartitionDependency, Source, View, ViewQuery
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import Commit
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.views import Dependency, PartitionDependency, Source, View, ViewQuery
 
 
 class IndexedViews:

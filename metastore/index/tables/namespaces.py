@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
-from metastore.index.clock import now_ms
-from metastore.index.failures import is_duplicate
-from metastore.index.outbox import enqueue_for_namespace
-from metastore.index.schema import namespaces, tables
-from metastore.index.serialization import namespace_from_row, namespace_to_dict, namespace_to_row
+from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import namespaces, tables
+from catalog_ext.metastore.index.write.outbox import enqueue_for_namespace
+from catalog_ext.metastore.model.json import namespace_from_row, namespace_to_dict, namespace_to_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Namespace
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Namespace
 
 
 def list_namespaces(database: Database) -> list[str]:

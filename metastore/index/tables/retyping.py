@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import ConflictError, InvalidValueError
-from metastore.index import reservations
-from metastore.index.clock import now_ms
-from metastore.index.keys import checked_values, has_long_key, key_row
-from metastore.index.outbox import enqueue_for_table
-from metastore.index.schema import (
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import ConflictError, InvalidValueError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
     partitions,
@@ -21,15 +20,16 @@ from metastore.index.schema import (
     transaction_claims,
     transactions,
 )
-from metastore.index.serialization import definition_to_dict, definition_to_row, table_from_row, to_json
-from metastore.transactions.model import State
+from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Table, TableDefinition
-    from metastore.predicates import Key
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.values import Key
 
 _AT_ONCE = 2000
 _SHOWN = 5

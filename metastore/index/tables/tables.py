@@ -8,13 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from metastore.identifiers import TableIdentifier
-from metastore.index.clock import now_ms
-from metastore.index.failures import is_duplicate
-from metastore.index.namespaces import namespace_not_found
-from metastore.index.outbox import enqueue_for_table, forget_table
-from metastore.index.schema import (
+from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import (
     PARTITION_NUMBER_BITS,
     applications,
     dropped_tables,
@@ -31,14 +28,17 @@ from metastore.index.schema import (
     views,
     waiting_files,
 )
-from metastore.index.serialization import definition_to_dict, definition_to_row, table_from_row, to_json
-from metastore.model import TableType
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table, forget_table
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.index.engine import Database
-    from metastore.model import Table, TableDefinition
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _ROWS_AT_ONCE = 5000
 

@@ -7,21 +7,27 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.changes import AddPartition, Commit
-from metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
-from metastore.index import tables as table_rows
-from metastore.index.applier import Applier
-from metastore.index.bulk import chunks, insert_rows
-from metastore.index.outbox import PartitionChanges, ToldPartition
-from metastore.index.schema import ALIVE, PARTITION_NUMBER_BITS, partitions, tables, view_partition_dependencies
-from metastore.index.serialization import table_from_row, to_json
-from metastore.names import metastore_obstacle
-from metastore.views import Dependency, PartitionDependency
+from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
+from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    PARTITION_NUMBER_BITS,
+    partitions,
+    tables,
+    view_partition_dependencies,
+)
+from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.write.apply_changes import Applier
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, ToldPartition
+from catalog_ext.metastore.model.changes import AddPartition, Commit
+from catalog_ext.metastore.model.json import table_from_row, to_json
+from catalog_ext.metastore.model.partition_names import metastore_obstacle
+from catalog_ext.metastore.model.views import Dependency, PartitionDependency
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
 
-    from metastore.index.engine import Database
+    from catalog_ext.metastore.index.database.database import Database
 
 _AT_ONCE = 500
 _COLUMNS = ("partition_id", "number", "relation", "partitions")

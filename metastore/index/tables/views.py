@@ -8,31 +8,31 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     InvalidInputError,
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
     ViewNotFoundError,
     ViewPartitionColumnsChangedError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.index import tables as table_rows
-from metastore.index.failures import is_duplicate
-from metastore.index.namespaces import namespace_not_found
-from metastore.index.outbox import enqueue_for_table, enqueue_partitions
-from metastore.index.schema import namespaces, tables, view_sources, views
-from metastore.index.serialization import definition_to_dict, definition_to_row, table_from_row, to_json
-from metastore.index.view_partitions import set_partitions, told_partitions
-from metastore.model import TableType
-from metastore.views import Source, View, ViewQuery, is_automatic
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources, views
+from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.view_partitions import set_partitions, told_partitions
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table, enqueue_partitions
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.views import Source, View, ViewQuery, is_automatic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.changes import Commit
-    from metastore.index.engine import Database
-    from metastore.model import Table, TableDefinition
-    from metastore.views import Dependency
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import Commit
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.views import Dependency
 
 _NOT_THERE = -1
 

@@ -11,19 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
-from metastore.errors import ConflictError, InvalidInputError
-from metastore.index.bulk import chunks, insert_rows
-from metastore.index.clock import now_ms
-from metastore.index.keys import checked_values, has_long_key, key_row
-from metastore.index.outbox import (
-    PartitionChanges,
-    ToldPartition,
-    enqueue_for_table,
-    enqueue_partitions,
-    statistics_parameters,
-)
-from metastore.index.schema import (
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError
+from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
     PARTITION_NUMBER_BITS,
@@ -33,8 +25,16 @@ from metastore.index.schema import (
     table_versions,
     tables,
 )
-from metastore.index.serialization import name_hash, storable, table_from_row, to_json
-from metastore.model import DataFile, Table
+from catalog_ext.metastore.index.write.outbox import (
+    PartitionChanges,
+    ToldPartition,
+    enqueue_for_table,
+    enqueue_partitions,
+    statistics_parameters,
+)
+from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.model.tables import DataFile, Table
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

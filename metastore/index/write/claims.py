@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from metastore.index.clock import now_ms
-from metastore.index.schema import table_versions, tables, transaction_claims, transactions
-from metastore.transactions.model import State
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.schema import table_versions, tables, transaction_claims, transactions
 
 if TYPE_CHECKING:
     from sqlalchemy import Connection

@@ -11,17 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.changes import AddPartition
-from metastore.identifiers import TableIdentifier
-from metastore.index import reservations, tables
-from metastore.index import transactions as rows
-from metastore.index.applier import COUNTS, Applier, Rewrite, directory
-from metastore.index.bulk import chunks
-from metastore.index.claims import forget_claims
-from metastore.index.clock import now_ms
-from metastore.index.commands import PartitionCommand
-from metastore.index.keys import claim_hash, typed_values
-from metastore.index.schema import (
+from catalog_ext.metastore.commit.json import outcome_to_dict
+from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind, WriteOutcome
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
+from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     applications,
     files,
@@ -31,18 +26,24 @@ from metastore.index.schema import (
     transactions,
     waiting_files,
 )
-from metastore.index.serialization import definition_from_dict, name_hash, table_from_row, to_json
-from metastore.model import DataFile, TableType
-from metastore.names import metastore_obstacle, partition_values
-from metastore.transactions.model import COMMANDS, State, WriteKind, WriteOutcome
-from metastore.transactions.serialization import outcome_to_dict
+from catalog_ext.metastore.index.tables import tables
+from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier, Rewrite, directory
+from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_from_dict, name_hash, table_from_row, to_json
+from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
+from catalog_ext.metastore.model.tables import DataFile, TableType
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Table, TableDefinition
-    from metastore.transactions.model import Transaction
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500

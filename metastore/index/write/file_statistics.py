@@ -10,26 +10,26 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.index import reservations
-from metastore.index.applier import directory
-from metastore.index.bulk import chunks
-from metastore.index.clock import now_ms
-from metastore.index.outbox import (
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
+from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write.apply_changes import directory
+from catalog_ext.metastore.index.write.outbox import (
     PartitionChanges,
     ToldPartition,
     enqueue_for_table,
     enqueue_partitions,
     statistics_parameters,
 )
-from metastore.index.schema import ALIVE, file_statistics, files, partitions, tables
-from metastore.index.serialization import name_hash, table_from_row, to_json
+from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
-    from metastore.predicates import Predicate
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 500
 _TOLD_AT_ONCE = 10_000

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.index.clock import now_ms
-from metastore.index.schema import outbox
-from metastore.index.serialization import to_json
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.schema import outbox
+from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.identifiers import TableIdentifier
-    from metastore.index.engine import Database
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
 
 NAMES_PER_MESSAGE = 1000
 """The most partition names that one ``sync_partitions`` message adds, alters, or drops."""

@@ -7,25 +7,25 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.changes import AddPartition
-from metastore.errors import ConflictError
-from metastore.index import reservations
-from metastore.index import transactions as rows
-from metastore.index.applier import Applier, Rewrite, directory
-from metastore.index.bulk import chunks
-from metastore.index.keys import claim_hash, typed_values
-from metastore.index.schema import ALIVE, file_statistics, files, partitions
-from metastore.index.serialization import table_from_row
-from metastore.model import DataFile
-from metastore.transactions.command_rules import already_exists, deletes, not_found, travels
-from metastore.transactions.model import WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.rules import already_exists, deletes, not_found, travels
+from catalog_ext.metastore.errors import ConflictError
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
+from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
+from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite, directory
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.json import table_from_row
+from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
-    from metastore.transactions.model import Transaction
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
 
     Represented = Callable[[Table, Sequence[AddPartition], Sequence[Mapping[str, Any]]], Iterator[AddPartition]]
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import sqlalchemy as sa
 
-from metastore.index.schema import repairs
+from catalog_ext.metastore.index.database.schema import repairs
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metastore.index.engine import Database
-    from metastore.model import Table
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
 
 _TIME = pa.timestamp("ms", tz="UTC")
 _COUNT = pa.int64()

@@ -7,16 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
-from metastore.evaluation import Evaluator
-from metastore.identifiers import TableIdentifier
-from metastore.index import transactions as rows
-from metastore.index.applier import directory
-from metastore.index.bulk import chunks
-from metastore.index.keys import checked_values, claim_hash, key_row, typed_values
-from metastore.index.namespaces import namespace_not_found
-from metastore.index.predicate_sql import predicate_sql
-from metastore.index.schema import (
+from catalog_ext.metastore.commit.claims import Claims, replaces, touched
+from catalog_ext.metastore.commit.json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.keys import checked_values, claim_hash, key_row, typed_values
+from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
     namespaces,
@@ -26,22 +23,24 @@ from metastore.index.schema import (
     transaction_claims,
     transactions,
 )
-from metastore.index.serialization import definition_from_dict, name_hash, storable, table_from_row, to_json
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import TRUE, Predicate, bind
-from metastore.transactions.conflicts import Claims, replaces, touched
-from metastore.transactions.model import COMMANDS, State, WriteKind
-from metastore.transactions.serialization import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write.apply_changes import directory
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_from_dict, name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.index.transactions import ApplicationVersion
-    from metastore.model import Table
-    from metastore.predicates import Key
-    from metastore.transactions.model import WritePlan
-    from metastore.values import Value
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Key, Value
 
 PREDICATE_CLAIM = ""
 """The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""

@@ -8,12 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
-from metastore.identifiers import TableIdentifier
-from metastore.index.bulk import chunks
-from metastore.index.clock import now_ms
-from metastore.index.outbox import ascii_safe
-from metastore.index.schema import (
+from catalog_ext.metastore.commit.json import (
+    plan_from_dict,
+    plan_to_dict,
+    staged_file_from_dict,
+    staged_file_to_dict,
+)
+from catalog_ext.metastore.commit.plan import State, Transaction
+from catalog_ext.metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
     tables,
@@ -22,20 +27,15 @@ from metastore.index.schema import (
     transactions,
     waiting_files,
 )
-from metastore.index.serialization import name_hash, to_json
-from metastore.transactions.model import State, Transaction
-from metastore.transactions.serialization import (
-    plan_from_dict,
-    plan_to_dict,
-    staged_file_from_dict,
-    staged_file_to_dict,
-)
+from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import name_hash, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from metastore.index.engine import Database
-    from metastore.transactions.model import StagedFile
+    from catalog_ext.metastore.commit.plan import StagedFile
+    from catalog_ext.metastore.index.database.database import Database
 
 FILES_PER_DOCUMENT = 500
 """Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""

@@ -9,10 +9,10 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING, NamedTuple
 
-from metastore.errors import StorageError
-from metastore.storage.failures import translate
-from metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
-from metastore.storage.locations import Location, shown
+from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.storage.failures import translate
+from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator
@@ -28,7 +28,7 @@ class _Open(NamedTuple):
 
 
 def list_local(root: Location, descend: Descend) -> Generator[Listed, None, None]:
-    """Yield every file and directory below ``root``; see `metastore.storage.listing.list_tree`."""
+    """Yield every file and directory below ``root``; see `catalog_ext.metastore.storage.listing.list_tree`."""
     try:
         stack = [_Open("", root.path, os.scandir(root.path))]
     except OSError as error:

@@ -11,7 +11,7 @@ from pyarrow import fs as pafs
 if TYPE_CHECKING:
     from botocore.client import BaseClient
 
-    from metastore.storage.options import S3Options
+    from catalog_ext.metastore.storage.options import S3Options
 
 # Of the client itself, a quarter of a second to some seconds apart; `Storage` waits longer for a store that is busy.
 _ATTEMPTS = 3

@@ -19,15 +19,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pyarrow import fs as pafs
 
-from metastore.errors import CatalogExtError, IncompleteListingError, LocationNotFoundError, StorageError
-from metastore.storage.failures import is_missing_bucket
-from metastore.storage.listed import Descend, Listed, ListedFile, ListingFailure
-from metastore.storage.locations import Location
+from catalog_ext.metastore.errors import CatalogExtError, IncompleteListingError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.storage.listed import Descend, Listed, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.locations import Location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.store import Storage
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -87,7 +87,7 @@ class _Frontier:
 
 
 class S3Listing:
-    """One listing of a tree on S3; see `metastore.storage.listing.list_tree`.
+    """One listing of a tree on S3; see `catalog_ext.metastore.storage.listing.list_tree`.
 
     Args:
         storage: The store.
