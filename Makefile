@@ -10,7 +10,7 @@ B      ?=
 KEEP   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test unit lint format docs bench jar package clean distclean
+.PHONY: help venv prerequisites lock demo test unit lint format surface docs bench jar package clean distclean
 
 ##@ Start here
 help:  ## Show this list
@@ -58,6 +58,9 @@ test: $(STAMP)  ## The whole suite, with real servers (T=path for a part)
 
 unit: $(STAMP)  ## The tests that need neither a JVM nor a server
 	$(BIN)/python -m pytest tests/unit
+
+surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change that is meant to change it
+	$(BIN)/python -m tests.contract.surface.snapshot
 
 ##@ Build
 docs: $(STAMP)  ## Write the generated reference pages
