@@ -27,11 +27,11 @@ from typing import TYPE_CHECKING, Any
 from alembic.script import ScriptDirectory
 
 import catalog_ext
-from catalog_ext.conf import SETTINGS
+from catalog_ext.conf.keys import SETTINGS
+from catalog_ext.metastore import errors
 from catalog_ext.service.application import error_response
-from catalog_ext.service.operations import Operations
+from catalog_ext.service.handlers.operations import Operations
 from catalog_ext.service.server import Service
-from metastore import errors
 from tests.service_client import Client
 
 if TYPE_CHECKING:
