@@ -1,9 +1,13 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.catalog
 
 import java.util
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureSignature}
+import org.apache.spark.sql.catalogext.paths.AdHocPaths
+import org.apache.spark.sql.catalogext.session.{BuiltFor, SubmittedJars}
+import org.apache.spark.sql.catalogext.write.WriteKind
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure

@@ -1,10 +1,15 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.catalog
 
 import java.util
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.commands.{ColumnStatistics, ListedPartition, PartitionDeletion,
+  PartitionRequests, PartitionSpecs, TablePartitions}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
+import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, PredicateHelper, SubqueryExpression}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils

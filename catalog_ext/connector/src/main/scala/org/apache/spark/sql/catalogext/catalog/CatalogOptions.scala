@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.catalog
 
 import java.io.IOException
 import java.nio.file.{Files, InvalidPathException, Paths}
@@ -6,6 +6,7 @@ import java.time.Duration
 import java.util.Locale
 
 import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The catalog's options: `spark.sql.catalog.<name>.<option>`. */

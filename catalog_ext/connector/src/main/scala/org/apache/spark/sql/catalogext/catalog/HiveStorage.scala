@@ -1,6 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.catalog
 
 import java.util.Locale
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 
 /** The format and the reader's options that Hive's clauses name: STORED AS, ROW FORMAT DELIMITED, ROW FORMAT SERDE. */
 object HiveStorage {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.catalog
 
 import java.util
 
@@ -7,7 +7,10 @@ import scala.jdk.CollectionConverters._
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.ServiceClient
+import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, CatalogExtWriteBuilder, WriteKind, WriteMarks,
+  WriteSettings, WriteTarget, WriteTransaction}
 import org.apache.spark.sql.connector.catalog.{StagedTable, SupportsWrite, TableCapability}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}

@@ -1,8 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.catalog
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.commands.TableStatement
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.commands
 
 import java.util
 
@@ -6,7 +6,10 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{ReadOptions, StrictMode}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.catalog.{CatalogColumnStat, CatalogStatistics}
 import org.apache.spark.sql.catalyst.expressions.AttributeReference
 import org.apache.spark.sql.classic.SparkSession

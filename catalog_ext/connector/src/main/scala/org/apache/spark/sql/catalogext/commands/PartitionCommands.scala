@@ -1,6 +1,10 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.commands
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.session.OurNames
 import org.apache.spark.sql.catalyst.analysis.{PartitionSpec, ResolvedTable, UnresolvedPartitionSpec, UnresolvedTable,
   UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}

@@ -1,8 +1,11 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.commands
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.ServiceException
+
 
 /** The contract's partition commands: one request a statement, which the service does wholly or not at all. */
 class PartitionRequests(table: CatalogExtTable) {

@@ -1,7 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.commands
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalogext.parser.{StatementCursor, StatementSyntax}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedNamespace
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}

@@ -1,6 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.commands
 
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalogext.CatalogExtSessionCatalog
+import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalyst.analysis.ResolvedNamespace
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan

@@ -1,10 +1,13 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.commands
 
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PartitionValues, PredicateTranslator}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils

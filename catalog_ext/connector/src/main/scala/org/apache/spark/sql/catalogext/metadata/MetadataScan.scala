@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.metadata
 
 import java.io.ByteArrayInputStream
 import java.time.ZoneId
@@ -11,7 +11,9 @@ import org.apache.arrow.vector.{BigIntVector, BitVector, FieldVector, TimeStampM
   VectorSchemaRoot}
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PartitionValues, PredicateTranslator}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData

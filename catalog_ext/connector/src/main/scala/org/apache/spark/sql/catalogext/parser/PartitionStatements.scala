@@ -1,7 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.parser
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.sql.catalogext.commands.{AddAction, DropAction, ExchangePartitions, KeyComparison,
+  PartitionAction, PartitionCommand, QueryAction}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.parser
 
 import scala.collection.mutable.ArrayBuffer
 

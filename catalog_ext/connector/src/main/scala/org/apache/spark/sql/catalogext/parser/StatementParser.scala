@@ -1,6 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.parser
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.commands.ShowCreateDatabaseSyntax
+import org.apache.spark.sql.catalogext.session.OurNames
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParameterContext, ParameterContext,

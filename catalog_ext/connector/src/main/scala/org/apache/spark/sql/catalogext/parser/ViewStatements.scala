@@ -1,7 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.parser
 
 import scala.collection.mutable.ArrayBuffer
 
+import org.apache.spark.sql.catalogext.views.{AddedPartitions, CatalogExtView, DroppedPartitions, RefusedChange,
+  ViewPartition, ViewPartitionChange, ViewPartitionCommand}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedView
 import org.apache.spark.sql.catalyst.plans.logical.{CreateView, LogicalPlan}
 

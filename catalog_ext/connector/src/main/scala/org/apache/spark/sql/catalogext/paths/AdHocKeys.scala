@@ -1,8 +1,10 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.paths
 
 import java.util.Locale
 
 import org.apache.spark.SparkThrowable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.write.PartitionNames
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.paths
 
 import java.io.FileNotFoundException
 import java.nio.charset.StandardCharsets.UTF_8
@@ -11,6 +11,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.classic
 import org.apache.spark.util.SerializableConfiguration
 

@@ -1,10 +1,14 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.paths
 
 import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, TableTotals}
+import org.apache.spark.sql.catalogext.scan.ReadOptions
+import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors, ServiceClient,
+  ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}

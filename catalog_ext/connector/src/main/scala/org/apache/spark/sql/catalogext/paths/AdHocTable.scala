@@ -1,10 +1,13 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.paths
 
 import java.util
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, VirtualColumn}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
+import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.read.ScanBuilder

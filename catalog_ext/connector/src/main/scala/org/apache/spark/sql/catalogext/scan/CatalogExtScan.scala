@@ -1,7 +1,10 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
 import java.util.OptionalLong
 
+import org.apache.spark.sql.catalogext.catalog.PartitionColumns
+import org.apache.spark.sql.catalogext.commands.ColumnStatistics
+import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.Predicate

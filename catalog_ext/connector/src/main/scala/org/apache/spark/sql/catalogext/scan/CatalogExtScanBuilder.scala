@@ -1,6 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.expressions.filter.Predicate

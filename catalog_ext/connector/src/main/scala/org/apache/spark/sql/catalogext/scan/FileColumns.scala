@@ -1,7 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
 import org.apache.hadoop.fs.FileStatus
 
+import org.apache.spark.sql.catalogext.catalog.{TableMetadata, VirtualColumn}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.expressions.{Attribute, EqualTo, Expression, GenericInternalRow, Literal}

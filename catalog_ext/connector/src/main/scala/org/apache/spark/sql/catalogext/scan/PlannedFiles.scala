@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
 import scala.collection.mutable.ArrayBuffer
 
@@ -6,7 +6,9 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{FileStatusWithMetadata, PartitionDirectory}
 
@@ -47,7 +49,7 @@ object PlannedFiles {
 }
 
 /** Gathers the rows of `tables/plan`, which come partition by partition, across batches. */
-private class PlannedFileRows(tableLocation: String, values: PartitionValues) {
+private[catalogext] class PlannedFileRows(tableLocation: String, values: PartitionValues) {
   private val partitions = ArrayBuffer.empty[PlannedPartition]
   private var files = ArrayBuffer.empty[FileStatus]
   private var currentId = 0L

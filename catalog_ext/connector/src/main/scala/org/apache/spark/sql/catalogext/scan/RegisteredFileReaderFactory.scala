@@ -1,8 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
 import java.io.FileNotFoundException
 
 import org.apache.spark.rdd.InputFileBlockHolder
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, PartitionReaderFactory}
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}

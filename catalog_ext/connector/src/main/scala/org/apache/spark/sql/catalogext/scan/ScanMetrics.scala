@@ -1,5 +1,6 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
+import org.apache.spark.sql.catalogext.catalog.TableTotals
 import org.apache.spark.util.Utils
 
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
@@ -23,7 +24,7 @@ object ScanChoice {
   val supported: Array[CustomMetric] = Array(new PartitionsReadMetric, new FilesReadMetric, new FilesSizeMetric)
 }
 
-private case class DriverMetric(name: String, value: Long) extends CustomTaskMetric
+private[catalogext] case class DriverMetric(name: String, value: Long) extends CustomTaskMetric
 
 // Spark makes these by their class names when it shows a query, so that they need constructors without arguments.
 class PartitionsReadMetric extends CustomSumMetric {

@@ -1,7 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.scan
 
 import org.apache.hadoop.mapreduce.TaskAttemptContext
 
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.execution.datasources.{OutputWriter, OutputWriterFactory}
 import org.apache.spark.sql.types.{StringType, StructType}

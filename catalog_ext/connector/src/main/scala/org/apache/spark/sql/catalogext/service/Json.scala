@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.service
 
 import scala.jdk.CollectionConverters._
 

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.service
 
 import java.io.{InputStream, IOException}
 import java.net.{ConnectException, URI}
@@ -13,7 +13,8 @@ import scala.annotation.tailrec
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.Json._
+
 
 /**
  * Calls the service's operations. It lives on the driver only and is safe to share between threads.

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.service
 
 /**
  * The SQLSTATE of each condition, by the words of its name.

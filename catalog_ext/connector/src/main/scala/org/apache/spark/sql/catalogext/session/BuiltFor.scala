@@ -1,6 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.session
 
 import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 
 /** Spark's internals change between releases: a jar that was compiled for another one must not be used. */
 object BuiltFor {

@@ -1,5 +1,6 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.session
 
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalyst.parser.{CatalystSqlParser, ParseException}
 import org.apache.spark.sql.classic.SparkSession
 

@@ -1,7 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.session
 
 import java.util
 
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.Transform
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}

@@ -1,6 +1,7 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
 import org.apache.spark.sql.catalyst.TableIdentifier
 import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.expressions.{Attribute, GenericRow}

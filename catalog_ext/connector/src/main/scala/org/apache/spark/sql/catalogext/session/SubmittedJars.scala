@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.SparkContext
 import org.apache.spark.sql.classic

@@ -1,5 +1,6 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.session
 
+import org.apache.spark.sql.catalogext.catalog.VirtualColumn
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.{NaturalJoin, UsingJoin}
 import org.apache.spark.sql.catalyst.plans.logical.{Join, LogicalPlan, Project, UnaryNode}

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.stream
 
 import scala.collection.mutable.ArrayBuffer
 import scala.util.control.ControlThrowable
@@ -6,7 +6,11 @@ import scala.util.control.ControlThrowable
 import org.apache.arrow.vector.{BigIntVector, VarCharVector}
 import org.apache.hadoop.fs.FileStatus
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.scan.{PartitionValues, PlannedFiles, PlannedRows}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+
 
 /** A file of a streaming read, with its place in the order. */
 case class StreamedFile(version: Long, position: Long, snapshot: Boolean, partition: String, status: FileStatus) {

@@ -1,8 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.stream
 
 import com.fasterxml.jackson.core.JsonProcessingException
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.read.streaming.Offset
 
 /**

@@ -1,5 +1,7 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.stream
 
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.write.WriteTarget
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression, UnsafeProjection}
 import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull

@@ -1,8 +1,12 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.write.{ApplicationBatch, CatalogExtWrite, DiscardingWriterFactory, RunningWrite,
+  WriteSettings, WriteTarget}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.{StreamingDataWriterFactory, StreamingWrite}

@@ -1,9 +1,13 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.stream
 
 import scala.util.Try
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PartitionValues,
+  PlannedFileIndex, PlannedPartition}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
 import org.apache.spark.sql.connector.read.streaming._

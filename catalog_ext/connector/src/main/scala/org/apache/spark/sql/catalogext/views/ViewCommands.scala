@@ -1,6 +1,8 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.views
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.CatalogExtCatalog
+import org.apache.spark.sql.catalogext.commands.{DescribeAction, PartitionCommand, ShowAction}
 import org.apache.spark.sql.catalyst.analysis.{ResolvedPersistentView, ResolvedTable, UnresolvedIdentifier,
   UnresolvedTable, UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.Attribute

@@ -1,10 +1,12 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.views
 
 import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.scan.CatalogExtScan
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.catalog.HiveTableRelation
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan

@@ -1,6 +1,7 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.views
 
 import org.apache.spark.sql.AnalysisException
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 
 /** What statements on views can do wrong before the service hears of it. */
 object ViewErrors {

@@ -1,10 +1,12 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.views
 
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.{NamespaceOperations, TableMetadata}
+import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchViewException,
   ViewAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, View}

@@ -1,8 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.commands.PartitionDeletion
 import org.apache.spark.sql.connector.expressions.filter.{Predicate => V2Predicate}
 import org.apache.spark.sql.connector.write._
 

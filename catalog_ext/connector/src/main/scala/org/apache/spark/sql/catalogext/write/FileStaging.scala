@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import scala.collection.mutable
 import scala.util.control.NonFatal
@@ -8,7 +8,7 @@ import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.Json._
 
 /** Where one task's files go until the driver commits, and what is told of them. Used by one thread. */
 abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import java.math.BigInteger
 import java.util.Locale
@@ -11,12 +11,11 @@ import org.apache.hadoop.fs.Path
 import org.apache.orc.{BooleanColumnStatistics, ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics,
   DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, StringColumnStatistics}
 import org.apache.parquet.HadoopReadOptions
-import org.apache.parquet.column.statistics.Statistics
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.io.api.Binary
 
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.types._

@@ -1,11 +1,14 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.session.OurNames
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import java.io.{ByteArrayInputStream, DataInputStream, EOFException, File, InputStream, IOException, RandomAccessFile}
 import java.nio.charset.StandardCharsets.UTF_8
@@ -14,7 +14,7 @@ import org.apache.hadoop.fs.{MultipartUploader, PartHandle, Path, UploadHandle}
 
 import org.apache.spark.SparkEnv
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.util.Utils
 
 /**

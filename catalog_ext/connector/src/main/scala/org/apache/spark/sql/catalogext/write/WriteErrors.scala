@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import java.io.{FileNotFoundException, IOException}
 import java.nio.file.{AccessDeniedException => NioAccessDenied}
@@ -7,6 +7,8 @@ import scala.annotation.tailrec
 
 import org.apache.hadoop.fs.UnsupportedFileSystemException
 import org.apache.hadoop.security.AccessControlException
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 
 /** The errors that a write raises before its commit. */
 object WriteErrors {

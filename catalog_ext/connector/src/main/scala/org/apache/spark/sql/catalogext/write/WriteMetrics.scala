@@ -1,5 +1,6 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
+import org.apache.spark.sql.catalogext.scan.DriverMetric
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomSumMetric, CustomTaskMetric}
 
 /** What a write did, as Spark's UI and the metrics of a plan show it. */

@@ -1,6 +1,9 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.ServiceClient
 
 /**
  * What a write is to do, apart from its rows.

@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext
+package org.apache.spark.sql.catalogext.write
 
 import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 
@@ -8,7 +8,8 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
-import org.apache.spark.sql.catalogext.Json._
+import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
 
 /** Where the tasks of a transaction put their files; `docs/spec/service.md`, Writes. */
 case class StagingPlaces(
