@@ -10,14 +10,14 @@ B      ?=
 KEEP   ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test unit lint format docs bench jar package clean distclean
+.PHONY: help venv prerequisites lock demo test unit lint format surface docs bench jar package clean distclean
 
 ##@ Start here
 help:  ## Show this list
 	@awk 'BEGIN {FS = ":.*## "} /^##@/ {printf "\n%s\n", substr($$0, 5)} /^[a-z-]+:.*## / {printf "  %-14s %s\n", $$1, $$2}' Makefile
 
 demo: $(STAMP)  ## The main job on real servers and data, in minutes (KEEP=1 leaves it running)
-	@$(BIN)/python -m catalog_ext.demo $(if $(KEEP),--keep)
+	@$(BIN)/python -m examples.demo $(if $(KEEP),--keep)
 
 ##@ Set-up
 prerequisites:  ## Say whether Python and Java are there and new enough
@@ -25,7 +25,7 @@ prerequisites:  ## Say whether Python and Java are there and new enough
 		echo "Python 3.11 or newer is needed as '$(PYTHON)': apt-get install python3 python3-venv, or make PYTHON=/path/to/python3.11" >&2; exit 1; }
 	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
 		echo "Python's venv module is missing: apt-get install python3-venv" >&2; exit 1; }
-	@$(PYTHON) -m metastore.java
+	@$(PYTHON) -m catalog_ext.metastore.runtime.java
 
 venv: $(STAMP)  ## Make .venv from requirements.lock (quick when nothing changed)
 
@@ -59,9 +59,12 @@ test: $(STAMP)  ## The whole suite, with real servers (T=path for a part)
 unit: $(STAMP)  ## The tests that need neither a JVM nor a server
 	$(BIN)/python -m pytest tests/unit
 
+surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change that is meant to change it
+	$(BIN)/python -m tests.contract.surface.snapshot
+
 ##@ Build
 docs: $(STAMP)  ## Write the generated reference pages
-	$(BIN)/python -m catalog_ext.cli.reference
+	$(BIN)/python -m docs.tools.reference
 
 jar: $(STAMP)  ## Compile the Spark connector against the installed PySpark
 	$(BIN)/python -m catalog_ext.connector.build

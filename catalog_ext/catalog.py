@@ -9,14 +9,43 @@ from functools import cached_property
 from itertools import count
 from typing import TYPE_CHECKING, Any, Self
 
-from catalog_ext import conf, write_conf
-from catalog_ext.adoption import adopt_table
-from catalog_ext.following import Following
-from catalog_ext.metastore_link import MetastoreLink
-from catalog_ext.partition_commands import PartitionCommands
-from catalog_ext.partition_maintenance import PartitionMaintenance
-from catalog_ext.partition_strategy import check_reachable, check_registered, placed
-from catalog_ext.registration import (
+from catalog_ext.conf import keys, write_keys
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.conf.setting import seconds_of
+from catalog_ext.metastore.errors import (
+    InvalidInputError,
+    LocationNotFoundError,
+    NamespaceNotEmptyError,
+    StorageError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.model.identifiers import TableIdentifier, validate_identifier
+from catalog_ext.metastore.model.tables import (
+    PARTITION_MODE_PROPERTY,
+    Namespace,
+    PartitionMode,
+    Table,
+    TableDefinition,
+    TableType,
+)
+from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
+from catalog_ext.metastore.predicates.tree import Predicate, bind
+from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.metastore_sync.connection import MetastoreLink
+from catalog_ext.metastore_sync.sync import Following
+from catalog_ext.partitions.commands import PartitionCommands
+from catalog_ext.partitions.maintenance import PartitionMaintenance
+from catalog_ext.repair.repair import Repair, RepairMode, RepairOptions
+from catalog_ext.repair.report import RepairReport
+from catalog_ext.scan.observe import Progress, RepairProgress
+from catalog_ext.scan.scratch import Spool
+from catalog_ext.tables.alter import TableDdl
+from catalog_ext.tables.hive_import import adopt_table
+from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
+from catalog_ext.tables.registration import (
     Registration,
     check_columns,
     check_format,
@@ -28,43 +57,21 @@ from catalog_ext.registration import (
     checked_properties,
     warn_of_overlap,
 )
-from catalog_ext.repair.engine import Repair, RepairMode, RepairOptions
-from catalog_ext.repair.observe import Progress, RepairProgress
-from catalog_ext.repair.report import RepairReport
-from catalog_ext.repair.spool import Spool
-from catalog_ext.setting import seconds_of
-from catalog_ext.settings import UNSET, MetastoreArgument, Settings
-from catalog_ext.statistics import StatisticsKeeper
-from catalog_ext.status import StatusEntry, status_entries
-from catalog_ext.table_ddl import TableDdl
-from catalog_ext.views import Views
-from catalog_ext.writing import Writing
-from metastore.errors import (
-    InvalidInputError,
-    LocationNotFoundError,
-    NamespaceNotEmptyError,
-    StorageError,
-    TableAlreadyExistsError,
-    TableNotFoundError,
-)
-from metastore.identifiers import TableIdentifier, validate_identifier
-from metastore.index import Index
-from metastore.index.transactions import UNFINISHED
-from metastore.model import PARTITION_MODE_PROPERTY, Namespace, PartitionMode, Table, TableDefinition, TableType
-from metastore.predicate_parser import parse_predicate, spec_predicate
-from metastore.predicates import Predicate, bind
-from metastore.storage.locations import Location, canonical_location
+from catalog_ext.views.views import Views
+from catalog_ext.writes.column_statistics import StatisticsKeeper
+from catalog_ext.writes.status import StatusEntry, status_entries
+from catalog_ext.writes.writes import Writing
 
 if TYPE_CHECKING:
     from types import TracebackType
 
     import pyarrow as pa
 
-    from metastore.hive.delivery import DeliveryReport
-    from metastore.index.tables import TableVersion
-    from metastore.storage.store import Storage
-    from metastore.transactions.model import Transaction
-    from metastore.transactions.reports import RecoveryReport, VacuumReport
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
+    from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
 
 logger = logging.getLogger(__name__)
 
@@ -92,7 +99,7 @@ def connect(
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
-    from metastore.hive.conf import configured_uris
+    from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
 
     configured = configured_uris() if metastore is UNSET else None
     settings = Settings.resolve(
@@ -291,7 +298,7 @@ class Catalog:
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
         )
-        definition = registration.define(self.storage, conf.SAMPLE_FILES.read(properties or {}, self.settings.conf))
+        definition = registration.define(self.storage, keys.SAMPLE_FILES.read(properties or {}, self.settings.conf))
         definition = check_registered(definition)
         check_partition_commit(definition)
         self.following.check_free(definition)
@@ -448,7 +455,7 @@ class Catalog:
             dry_run,
             strict,
             self.following.takes(target.definition),
-            conf.BATCH_PARTITIONS.read(target.definition.properties, self.settings.conf),
+            keys.BATCH_PARTITIONS.read(target.definition.properties, self.settings.conf),
         )
         spool = Spool()
         try:
@@ -557,7 +564,7 @@ class Catalog:
         there = self.load_table(table)
         age = seconds_of(retention, "retention")
         if age is None:
-            age = write_conf.VACUUM_RETENTION.read(there.definition.properties, self.settings.conf)
+            age = write_keys.VACUUM_RETENTION.read(there.definition.properties, self.settings.conf)
         return self.writes.engine.vacuum(there, age, dry_run=dry_run)
 
     def status(self, table: str | None = None) -> list[StatusEntry]:
@@ -645,6 +652,6 @@ class Catalog:
 
     def _contents(self, definition: TableDefinition) -> list[str]:
         """What lies in a table's location, but for what a write that would have created the table has staged there."""
-        staging = write_conf.STAGING_DIR.read(definition.properties, self.settings.conf)
+        staging = write_keys.STAGING_DIR.read(definition.properties, self.settings.conf)
         names = (entry.location.name for entry in self.storage.list_directory(definition.location))
         return [name for name in names if name != staging]

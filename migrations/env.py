@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that ``metastore.index.migration`` hands over."""
+"""Runs the migrations on the connection that ``catalog_ext.metastore.index.database.migration`` hands over."""
 
 from __future__ import annotations
 

@@ -20,7 +20,7 @@ _FENCE = re.compile(
 )
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING = re.compile(r"^#+\s+(?P<title>.+?)\s*#*$", re.MULTILINE)
-_GENERATED = ("catalog_ext.cli.reference", "catalog_ext.cli.error_reference", "tests.conformance.report")
+_GENERATED = ("docs.tools.reference", "docs.tools.error_reference", "tests.conformance.report")
 
 
 def pages(project: Path) -> list[Path]:

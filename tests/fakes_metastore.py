@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     MetastoreRefusedError,
     NamespaceAlreadyExistsError,
     NamespaceNotEmptyError,
@@ -15,14 +15,14 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.client import DEFAULT_BATCH, fetch_partitions
-from metastore.hive.model import EXTERNAL_TABLE, metastore_name
-from metastore.hive.uris import Address, unavailable
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, metastore_name
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, fetch_partitions
+from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metastore.hive.model import HiveDatabase, HivePartition, HiveTable
+    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
 
 _ADDRESS = Address("fake.invalid")
 

@@ -10,14 +10,15 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from metastore.alterations import with_properties
-from metastore.changes import AddPartition
-from metastore.evaluation import Evaluator
-from metastore.identifiers import TableIdentifier
-from metastore.index.keys import typed_values
-from metastore.model import Column, DataFile, Namespace, Table, TableDefinition, TableType
-from metastore.names import DEFAULT_PARTITION, escape_path_name
-from metastore.predicates import (
+from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.model.alterations import with_properties
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, escape_path_name
+from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.model.values import Value, value_text
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
     Constant,
@@ -30,12 +31,11 @@ from metastore.predicates import (
     Predicate,
     StringMatch,
 )
-from metastore.values import Value, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.index import Index
+    from catalog_ext.metastore.index import Index
 
 _LONG = "ü" * 126  # 252 bytes: one more character of two bytes is kept, one of four is cut
 STRINGS = (

@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
-from metastore.storage.listing import ListedFile, list_tree
-from metastore.storage.promotion import StagedPlace
-from metastore.transactions.model import Upload, UploadedPart
+from catalog_ext.metastore.commit.plan import Upload, UploadedPart
+from catalog_ext.metastore.storage.listing import ListedFile, list_tree
+from catalog_ext.metastore.storage.promotion import StagedPlace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from botocore.client import BaseClient
 
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
     from tests.servers.stores import S3Server
 
 STAGING = "_catalog_ext_staging"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import catalog_ext
-from metastore.index import Index
+from catalog_ext.metastore.index import Index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

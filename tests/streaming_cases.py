@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.index import Index
-from metastore.transactions.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TIME_PATTERN, TRIGGER
+from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TIME_PATTERN, TRIGGER
+from catalog_ext.metastore.index import Index
 from tests.repair_cases import empty_index
 from tests.write_cases import Stand, definition
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from metastore.transactions.model import WriteOutcome
+    from catalog_ext.metastore.commit.plan import WriteOutcome
 
 HOURLY = {
     TRIGGER: "partition-time",

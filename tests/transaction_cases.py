@@ -6,8 +6,8 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from metastore.index.serialization import definition_to_dict
-from metastore.transactions.model import (
+from catalog_ext.metastore.commit.json import outcome_from_dict
+from catalog_ext.metastore.commit.plan import (
     Promotion,
     StagedFile,
     State,
@@ -16,11 +16,11 @@ from metastore.transactions.model import (
     WriteOutcome,
     WritePlan,
 )
-from metastore.transactions.serialization import outcome_from_dict
+from catalog_ext.metastore.model.json import definition_to_dict
 
 if TYPE_CHECKING:
-    from metastore.index import Index
-    from metastore.model import Table, TableDefinition
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _NUMBERS = itertools.count(1)
 LEASE_MS = 600_000

@@ -6,23 +6,23 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import CatalogExtError, NamespaceAlreadyExistsError
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, Namespace, Table, TableDefinition, TableType
-from metastore.names import is_hidden
-from metastore.storage.listing import ListedFile, ListingFailure, list_tree
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
-from metastore.transactions.engine import Transactions
-from metastore.transactions.model import BeginWrite, BegunWrite, Promotion, StagedFile, WriteKind
-from metastore.transactions.places import Places
+from catalog_ext.metastore.commit.plan import BeginWrite, BegunWrite, Promotion, StagedFile, WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExistsError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.metastore.transactions.staging_locations import Places
+from catalog_ext.metastore.transactions.write_protocol import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from metastore.index import Index
-    from metastore.transactions.model import Upload, WriteOutcome
+    from catalog_ext.metastore.commit.plan import Upload, WriteOutcome
+    from catalog_ext.metastore.index import Index
 
 TABLE = TableIdentifier("s", "t")
 

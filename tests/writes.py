@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.writing import Batch
-from metastore.errors import CommitStateUnknownError
-from metastore.transactions.faults import armed
-from metastore.transactions.model import StagedFile, WriteKind
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import StagedFile, WriteKind
+from catalog_ext.metastore.errors import CommitStateUnknownError
+from catalog_ext.writes.writes import Batch
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
-    from metastore.transactions.model import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
 
 
 class Crash(BaseException):

@@ -8,21 +8,21 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.resolved import EMBEDDED
 from catalog_ext.connector.build import connector_jar, spark_version
-from catalog_ext.settings import EMBEDDED
-from catalog_ext.spark_storage import hadoop_version
-from metastore.errors import CatalogExtError
-from metastore.hive.connect import connect
-from metastore.hive.embedded import EmbeddedMetastore
-from metastore.index import Index
-from metastore.java import find_java
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.runtime.java import find_java
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.spark.storage import hadoop_version
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from catalog_ext.settings import Settings
+    from catalog_ext.conf.resolved import Settings
 
 _EMBEDDED_START_S = 90.0
 _PENDING_LIMIT = 1000

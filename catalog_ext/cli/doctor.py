@@ -12,7 +12,7 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, make_table, note, shown
 from catalog_ext.cli.progress import spinner
-from metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import CatalogExtError
 
 _MARKS = {
     State.OK: ("✓", "green"),

@@ -12,13 +12,13 @@ import click
 from rich.console import Console
 
 from catalog_ext.catalog import Catalog, connect
-from catalog_ext.settings import UNSET, MetastoreArgument, Settings
-from metastore.hive.conf import configured_uris
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from metastore.hive.delivery import DeliveryReport
+    from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
 
 _SETTLE_TIMEOUT_S = 30.0
 _PLAIN_WIDTH = 200

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from catalog_ext.cli.invocation import pairs
-from metastore.names import DEFAULT_PARTITION
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 
 if TYPE_CHECKING:
     from collections.abc import Callable

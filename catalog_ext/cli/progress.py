@@ -12,8 +12,8 @@ if TYPE_CHECKING:
 
     from rich.console import Console
 
-    from catalog_ext.repair.observe import Progress as Report
-    from catalog_ext.repair.observe import RepairProgress
+    from catalog_ext.scan.observe import Progress as Report
+    from catalog_ext.scan.observe import RepairProgress
 
 _WORDS = {
     "listing": "Listing the store",

@@ -11,7 +11,7 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option, where_of, where_options
 from catalog_ext.cli.output import add_row, make_table, note, size
 from catalog_ext.cli.progress import progress_bar
-from metastore.errors import RepairRefusedError
+from catalog_ext.metastore.errors import RepairRefusedError
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -15,9 +15,9 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import echo_json, note
 from catalog_ext.connector.build import connector_jar
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.service.server import LOOPBACK, Service, new_token
-from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS
-from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS
 
 logger = logging.getLogger(__name__)
 
@@ -109,11 +109,10 @@ def _print_settings(uri: str, settings: dict[str, str]) -> None:
 
 def _log(level: str) -> None:
     """Log on standard error with the time, as what runs for months has to."""
-    for name in ("catalog_ext", "metastore"):
-        parent = logging.getLogger(name)
-        parent.setLevel(level.upper())
-        for handler in parent.handlers:
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    parent = logging.getLogger("catalog_ext")
+    parent.setLevel(level.upper())
+    for handler in parent.handlers:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
 
 def _token(file: Path | None) -> str:

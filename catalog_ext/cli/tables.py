@@ -11,17 +11,17 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
 from catalog_ext.cli.progress import progress_bar, spinner
-from catalog_ext.service.messages import table_json
-from metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.model import FORMATS
+from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import FORMATS
+from catalog_ext.service.messages.core import table_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 
 @click.command()

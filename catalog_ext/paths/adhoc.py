@@ -8,27 +8,27 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from catalog_ext.conf import SAMPLE_FILES
+from catalog_ext.conf.keys import SAMPLE_FILES
+from catalog_ext.metastore.errors import CatalogExtError, PathLayoutError, UnsupportedFormatError
+from catalog_ext.metastore.index import PLAN_SCHEMA
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import parse_fields
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.patterns import parse_pattern
 from catalog_ext.paths.keys import CastKey, Pruner, keys_of, partition_name, pruning_keys
 from catalog_ext.paths.sampling import Sampler
 from catalog_ext.paths.states import FoundFile, expression
 from catalog_ext.paths.walk import Matches, Walk
-from catalog_ext.registration import check_columns, check_format
-from catalog_ext.schema_inference import infer_columns, without_keys
-from metastore.errors import CatalogExtError, PathLayoutError, UnsupportedFormatError
-from metastore.index import PLAN_SCHEMA
-from metastore.model import Column
-from metastore.predicates import bind
-from metastore.storage.locations import Location, shown
-from metastore.storage.patterns import parse_pattern
-from metastore.types import parse_fields
+from catalog_ext.tables.registration import check_columns, check_format
+from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-    from metastore.predicates import Predicate
-    from metastore.storage.patterns import Alternative
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.patterns import Alternative
+    from catalog_ext.metastore.storage.store import Storage
 
 DEFAULT_SAMPLE_FILES = 10
 DEFAULT_FORMAT = "parquet"
@@ -49,7 +49,7 @@ class PathRequest:
 
     Attributes:
         path: A location, with or without wildcards.
-        format: One of ``metastore.model.FORMATS``; None goes by the files' suffixes.
+        format: One of ``catalog_ext.metastore.model.tables.FORMATS``; None goes by the files' suffixes.
         schema: The columns as DDL; None reads them from a sample of files.
         options: Spark's reader options of the format, and ``schema.sample-files``.
         partitioning: Whether keys in the path are columns (``use_hive_partitioning``).

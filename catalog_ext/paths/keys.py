@@ -7,23 +7,22 @@ from enum import Enum
 from functools import lru_cache
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.repair.layout import typed_value
-from metastore.errors import InvalidValueError, PathLayoutError
-from metastore.evaluation import UNKNOWN, Evaluator
-from metastore.names import DEFAULT_PARTITION, escape_path_name, split_component
-from metastore.predicates import Key
-from metastore.storage.locations import shown
-from metastore.types import STRING
-from metastore.values import cast_text
+from catalog_ext.metastore.errors import InvalidValueError, PathLayoutError
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, escape_path_name, split_component
+from catalog_ext.metastore.model.types import STRING
+from catalog_ext.metastore.model.values import Key, cast_text
+from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
+from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.scan.key_layout import typed_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metastore.evaluation import Unknown
-    from metastore.predicates import Predicate
-    from metastore.storage.locations import Location
-    from metastore.types import DataType
-    from metastore.values import Value
+    from catalog_ext.metastore.model.types import DataType
+    from catalog_ext.metastore.model.values import Value
+    from catalog_ext.metastore.predicates.evaluation import Unknown
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.locations import Location
 
 _REMEMBERED = 65_536
 

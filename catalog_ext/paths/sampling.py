@@ -5,18 +5,18 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
+from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.storage.store import EntryKind
 from catalog_ext.paths.keys import Pruner
 from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, step
 from catalog_ext.paths.walk import Walk
-from metastore.errors import LocationNotFoundError
-from metastore.storage.failures import is_missing_bucket
-from metastore.storage.store import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from metastore.storage.patterns import Alternative
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.patterns import Alternative
+    from catalog_ext.metastore.storage.store import Storage
 
 T = TypeVar("T")
 

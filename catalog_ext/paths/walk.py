@@ -7,23 +7,23 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.storage.globs import list_or_nothing
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.store import Entry, EntryKind
 from catalog_ext.paths.keys import Verdict, keys_of
 from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below, step
-from metastore.errors import LocationNotFoundError, PathNotFoundError
-from metastore.names import is_hidden
-from metastore.storage.failures import is_missing_bucket
-from metastore.storage.globs import list_or_nothing
-from metastore.storage.listed import ListedFile, ListingFailure
-from metastore.storage.listing import list_tree
-from metastore.storage.locations import Location, shown
-from metastore.storage.store import Entry, EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
+    from catalog_ext.metastore.storage.patterns import Alternative
+    from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.paths.keys import Pruner
-    from metastore.storage.patterns import Alternative
-    from metastore.storage.store import Storage
 
 _FEW_TREES = 4
 """So many trees are listed by several requests at a time each; more are listed side by side."""

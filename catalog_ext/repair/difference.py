@@ -6,17 +6,17 @@ from dataclasses import dataclass
 from itertools import groupby
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.model.changes import AddPartition, Change, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 from catalog_ext.repair.report import NEW, ReportEntry
-from catalog_ext.repair.spellings import Spellings
-from metastore.changes import AddPartition, Change, DropPartition, ReplaceFiles
-from metastore.model import DataFile
-from metastore.transactions.places import transaction_id_in
+from catalog_ext.scan.equivalent_names import Spellings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from catalog_ext.repair.spool import Spool
-    from metastore.predicates import Key
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.scan.scratch import Spool
 
 _IS_LISTED = "EXISTS (SELECT 1 FROM listed_partitions l WHERE l.name = i.name)"
 
@@ -33,7 +33,7 @@ class Difference:
     """Compares the two sides in the scratch database.
 
     Args:
-        spool: Both sides, filled by ``catalog_ext.repair.observe``.
+        spool: Both sides, filled by ``catalog_ext.scan.observe``.
         keys: The table's partition columns.
         has_directories: Whether the table's store keeps empty directories, so that an absent partition is gone.
         drops: Whether partitions that are gone will be dropped, rather than stay registered.

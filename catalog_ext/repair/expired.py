@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.model import TableType
-from metastore.partition_expiry import Expiry
+from catalog_ext.metastore.commit.partition_expiry import Expiry
+from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
-    from catalog_ext.repair.spool import Spool
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.scan.scratch import Spool
 
 _AT_ONCE = 1000
 

@@ -7,15 +7,15 @@ import os
 import socket
 from typing import TYPE_CHECKING
 
-from metastore.errors import CatalogExtError
-from metastore.index.clock import now_ms
-from metastore.index.repairs import RepairRecord
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.write.repairs import RepairRecord
 
 if TYPE_CHECKING:
-    from catalog_ext.repair.engine import RepairOptions
-    from catalog_ext.repair.spool import Spool
-    from metastore.index import Index
-    from metastore.model import Table
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.repair.repair import RepairOptions
+    from catalog_ext.scan.scratch import Spool
 
 logger = logging.getLogger(__name__)
 

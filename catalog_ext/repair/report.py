@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from catalog_ext.repair.spool import Spool
+    from catalog_ext.scan.scratch import Spool
 
 SCHEMA = pa.schema([
     ("action", pa.string()), ("partition", pa.string()), ("path", pa.string()), ("files", pa.int64()),

@@ -15,10 +15,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import JSONResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.service.messages import Request
-from catalog_ext.service.operations import Operations
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     AlreadyExistsError,
     CatalogExtError,
     ConflictError,
@@ -37,6 +34,9 @@ from metastore.errors import (
     UnauthorizedError,
     VersionExpiredError,
 )
+from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.handlers.operations import Operations
+from catalog_ext.service.messages.core import Request
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Generator

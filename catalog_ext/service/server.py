@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import uvicorn
 
+from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.service.application import build_application
-from metastore.errors import ServiceError
 
 if TYPE_CHECKING:
     from types import TracebackType

@@ -11,14 +11,13 @@ import re
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.names import DEFAULT_PARTITION
-from metastore.predicates import (
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
+from catalog_ext.metastore.predicates.tree import (
     And,
     Comparison,
     Constant,
     In,
     IsNull,
-    Key,
     Match,
     Not,
     Operator,
@@ -30,7 +29,7 @@ from metastore.predicates import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from metastore.values import Value
+    from catalog_ext.metastore.model.values import Key, Value
 
 MAX_VALUES = 200
 """Longer IN lists are left out: the metastore's parser and its database both have limits."""

@@ -1,11 +1,11 @@
 """The index: every partition and file of every table, in a SQL database."""
 
-from metastore.index.database import Index
-from metastore.index.outbox import Delivery
-from metastore.index.reader import PARTITION_SCHEMA, PLAN_SCHEMA
-from metastore.index.tables import TableVersion
-from metastore.index.transactions import ApplicationVersion, WaitingFiles
-from metastore.index.versions import CHANGES_SCHEMA, ENDED_SCHEMA, HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+from catalog_ext.metastore.index.index import Index
+from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
+from catalog_ext.metastore.index.read.versions import CHANGES_SCHEMA, ENDED_SCHEMA, HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+from catalog_ext.metastore.index.tables.tables import TableVersion
+from catalog_ext.metastore.index.write.outbox import Delivery
+from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
 
 __all__ = [
     "CHANGES_SCHEMA",

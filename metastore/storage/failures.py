@@ -11,14 +11,14 @@ import errno
 import re
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StorageAccessDeniedError,
     StorageError,
     StorageUnavailableError,
 )
-from metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -7,14 +7,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from metastore.errors import LocationNotFoundError
-from metastore.names import is_hidden
-from metastore.storage.failures import is_missing_bucket
-from metastore.storage.listed import ListedFile, ListingFailure
-from metastore.storage.listing import list_tree
-from metastore.storage.locations import Location
-from metastore.storage.patterns import Alternative, Component, compile_components, parse_pattern
-from metastore.storage.store import Entry, EntryKind, Storage
+from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.patterns import Alternative, Component, compile_components, parse_pattern
+from catalog_ext.metastore.storage.store import Entry, EntryKind, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -28,7 +28,7 @@ def glob(storage: Storage, pattern: str, *, base: str | None = None) -> list[str
 
     Args:
         storage: The store.
-        pattern: A location with wildcards, see `metastore.storage.patterns`.
+        pattern: A location with wildcards, see `catalog_ext.metastore.storage.patterns`.
         base: The location that a relative pattern is relative to.
 
     Raises:

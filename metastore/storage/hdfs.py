@@ -16,16 +16,16 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from metastore.errors import CatalogExtError, EnvironmentSetupError, IncompleteListingError, StorageError
-from metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.errors import CatalogExtError, EnvironmentSetupError, IncompleteListingError, StorageError
+from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
 
 if TYPE_CHECKING:
     from collections.abc import Generator, Iterator, Mapping, Sequence
 
     from hdfs_native import Client, FileStatus
 
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
 
 # One name node that is away is given up after 5 s; the client's own 15 attempts take three minutes. A name service
 # with several nodes has them, because a failover takes its time.
@@ -99,7 +99,7 @@ class Hdfs:
             self._client.mkdirs(path, _DIRECTORY_MODE, parents)
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file or directory; see `metastore.storage.local_files.LocalFiles`."""
+        """Move a file or directory; see `catalog_ext.metastore.storage.local.files.LocalFiles`."""
         with os_errors():
             self._client.rename(source, target, overwrite=False)
 
@@ -109,7 +109,7 @@ class Hdfs:
             self._client.delete(path, recursive=False)
 
     def remove_directory(self, path: str) -> None:
-        """Remove a directory if it is empty; see `metastore.storage.local_files.LocalFiles`."""
+        """Remove a directory if it is empty; see `catalog_ext.metastore.storage.local.files.LocalFiles`."""
         found = self.status(path)
         if found is None:
             raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)

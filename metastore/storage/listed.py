@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 if TYPE_CHECKING:
-    from metastore.errors import StorageError
+    from catalog_ext.metastore.errors import StorageError
 
 
 class ListedFile(NamedTuple):

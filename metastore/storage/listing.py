@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from metastore.storage.hdfs import list_hdfs
-from metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
-from metastore.storage.listing_local import list_local
-from metastore.storage.listing_s3 import S3Listing
-from metastore.storage.locations import Location
+from catalog_ext.metastore.storage.hdfs import list_hdfs
+from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.local.listing import list_local
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.s3.listing import S3Listing
 
 if TYPE_CHECKING:
     from collections.abc import Generator
 
-    from metastore.storage.store import Storage
+    from catalog_ext.metastore.storage.store import Storage
 
 __all__ = ["Descend", "Listed", "ListedDirectory", "ListedFile", "ListingFailure", "list_tree"]
 

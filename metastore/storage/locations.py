@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal
 
-from metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import InvalidInputError
 
 Scheme = Literal["s3a", "hdfs", "file"]
 

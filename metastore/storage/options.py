@@ -14,8 +14,8 @@ from dataclasses import dataclass, field, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import InvalidConfigurationError
-from metastore.storage.locations import shown
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.storage.locations import shown
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

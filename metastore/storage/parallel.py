@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from metastore.errors import CatalogExtError
+    from catalog_ext.metastore.errors import CatalogExtError
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -13,8 +13,8 @@ from enum import Enum
 from itertools import product
 from typing import TypeAlias
 
-from metastore.errors import InvalidPatternError
-from metastore.storage.locations import Location, shown
+from catalog_ext.metastore.errors import InvalidPatternError
+from catalog_ext.metastore.storage.locations import Location, shown
 
 MAX_ALTERNATIVES = 100_000
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")

@@ -10,18 +10,18 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
-from metastore.errors import CatalogExtError, StagedFileMissingError, StorageError
-from metastore.storage.locations import shown
-from metastore.storage.parallel import in_parallel, raise_together
-from metastore.storage.store import EntryKind
-from metastore.transactions.faults import fault_point
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.errors import CatalogExtError, StagedFileMissingError, StorageError
+from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
+from catalog_ext.metastore.storage.store import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Storage
-    from metastore.transactions.model import Upload
+    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
 
 DEFAULT_THREADS = 16
 

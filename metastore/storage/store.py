@@ -12,27 +12,27 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 import pyarrow as pa
 from pyarrow import fs as pafs
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StagedFileMissingError,
     StorageError,
     StorageUnavailableError,
 )
-from metastore.storage.failures import is_throttled, location_not_found, translate
-from metastore.storage.hdfs import Hdfs, HdfsHandler
-from metastore.storage.local_files import LocalFiles
-from metastore.storage.locations import Location, shown
-from metastore.storage.options import S3Options, StorageOptions
-from metastore.storage.parallel import batched, in_parallel, raise_together
-from metastore.storage.retry import Backoff
-from metastore.storage.s3_client import Timeouts, connect, connect_boto, knows_region
-from metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload, Uploads
+from catalog_ext.metastore.storage.failures import is_throttled, location_not_found, translate
+from catalog_ext.metastore.storage.hdfs import Hdfs, HdfsHandler
+from catalog_ext.metastore.storage.local.files import LocalFiles
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.options import S3Options, StorageOptions
+from catalog_ext.metastore.storage.parallel import batched, in_parallel, raise_together
+from catalog_ext.metastore.storage.retry import Backoff
+from catalog_ext.metastore.storage.s3.client import Timeouts, connect, connect_boto, knows_region
+from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload, Uploads
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from metastore.transactions.model import Upload
+    from catalog_ext.metastore.commit.plan import Upload
 
 T = TypeVar("T")
 

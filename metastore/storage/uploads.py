@@ -11,17 +11,17 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
-from metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
-from metastore.storage.locations import Location, shown
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
+from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
+from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from botocore.client import BaseClient
 
-    from metastore.storage.retry import Backoff
-    from metastore.transactions.model import Upload
+    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.storage.retry import Backoff
 
 T = TypeVar("T")
 
@@ -63,7 +63,7 @@ class Uploads:
         self._endpoint = endpoint
 
     def complete(self, location: Location, upload: Upload, size: int) -> None:
-        """Make ``location`` an object of the parts of ``upload``; see `metastore.storage.store.Storage`."""
+        """Make ``location`` an object of the parts of ``upload``; see `catalog_ext.metastore.storage.store.Storage`."""
         parts = [
             {"PartNumber": part.number, "ETag": part.etag, **part.checksums}
             for part in sorted(upload.parts, key=lambda part: part.number)

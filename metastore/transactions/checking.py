@@ -7,30 +7,30 @@ from functools import partial
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError, TableNotFoundError
-from metastore.identifiers import TableIdentifier
-from metastore.index.reservations import bound_predicate, covers
-from metastore.index.serialization import definition_from_dict
-from metastore.model import TableType
-from metastore.names import is_hidden, parse_partition_name
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
-from metastore.storage.locations import Location, shown
-from metastore.storage.parallel import in_parallel
-from metastore.storage.promotion import check_staged
-from metastore.storage.store import EntryKind
-from metastore.transactions.model import State, WriteKind
-from metastore.transactions.partition_commit import Decision, PartitionCommit
-from metastore.transactions.places import DATA, Places, transaction_id_in
-from metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.commit.partition_commit import Decision, PartitionCommit
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError, TableNotFoundError
+from catalog_ext.metastore.index.write.reservations import bound_predicate, covers
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_from_dict
+from catalog_ext.metastore.model.partition_names import is_hidden, parse_partition_name
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.promotion import check_staged
+from catalog_ext.metastore.storage.store import EntryKind
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.staging_locations import DATA, Places, transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.storage.store import Entry, Storage
-    from metastore.transactions.model import Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import Transaction, WritePlan
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Entry, Storage
 
 _AT_ONCE = 5000
 _VALUES_AT_ONCE = 100

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from metastore.errors import CatalogExtError
-from metastore.index.clock import now_ms
-from metastore.index.transactions import UNFINISHED
-from metastore.transactions.model import State
-from metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
-from metastore.transactions.steps import Undone
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
+from catalog_ext.metastore.transactions.steps import Undone
 
 if TYPE_CHECKING:
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.transactions.model import Transaction
-    from metastore.transactions.steps import Steps
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.transactions.steps import Steps
 
 logger = logging.getLogger(__name__)
 

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metastore.index import Index
-    from metastore.model import Table
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
 
 
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[tuple[str, int]]:

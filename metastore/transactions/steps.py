@@ -9,7 +9,10 @@ import logging
 from itertools import islice
 from typing import TYPE_CHECKING, TypeVar
 
-from metastore.errors import (
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
+from catalog_ext.metastore.commit.plan import COMMANDS, Promotion, State, WriteKind
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
     StagedFileMissingError,
@@ -17,23 +20,20 @@ from metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
-from metastore.index.serialization import definition_from_dict
-from metastore.storage.listing import ListedFile, ListingFailure, list_tree
-from metastore.storage.locations import Location
-from metastore.storage.promotion import promote, restore, undo
-from metastore.transactions.faults import fault_point
-from metastore.transactions.model import COMMANDS, Promotion, State, WriteKind
-from metastore.transactions.partition_commit import PartitionCommit, run_policies
-from metastore.transactions.places import Places, below
+from catalog_ext.metastore.model.json import definition_from_dict
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.promotion import promote, restore, undo
+from catalog_ext.metastore.transactions.staging_locations import Places, below
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from metastore.index import Index
-    from metastore.model import Table, TableDefinition
-    from metastore.storage.promotion import StagedPlace
-    from metastore.storage.store import Storage
-    from metastore.transactions.model import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.storage.promotion import StagedPlace
+    from catalog_ext.metastore.storage.store import Storage
 
 T = TypeVar("T")
 

@@ -9,23 +9,23 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from metastore.errors import CatalogExtError, LocationNotFoundError
-from metastore.index.clock import now_ms
-from metastore.names import is_hidden
-from metastore.storage.listing import ListedFile, ListingFailure, list_tree
-from metastore.storage.locations import Location
-from metastore.transactions.model import State
-from metastore.transactions.places import DATA, transaction_id_in
-from metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
+from catalog_ext.metastore.transactions.staging_locations import DATA, transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.storage.listing import Listed
-    from metastore.storage.store import Storage
-    from metastore.transactions.steps import Steps
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.listing import Listed
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.steps import Steps
 
 logger = logging.getLogger(__name__)
 

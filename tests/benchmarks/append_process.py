@@ -11,8 +11,8 @@ import time
 from pathlib import Path
 
 from catalog_ext.catalog import connect
-from metastore.errors import CatalogExtError
-from metastore.transactions.engine import Transactions
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.transactions.write_protocol import Transactions
 from tests.benchmarks.committing import append_file
 
 

@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import connect
-from metastore.index import Index
-from metastore.transactions.engine import Transactions
-from metastore.transactions.model import BeginWrite, StagedFile, WriteKind
-from metastore.transactions.places import Places
+from catalog_ext.metastore.commit.plan import BeginWrite, StagedFile, WriteKind
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.transactions.staging_locations import Places
+from catalog_ext.metastore.transactions.write_protocol import Transactions
 from tests.benchmarks import trees
 from tests.benchmarks.measure import Outcome, interleaved, median, ratio, shown
 from tests.benchmarks.stand import NAMESPACE

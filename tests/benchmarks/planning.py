@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import duckdb
 
-from catalog_ext.demo.sessions import LISTING_PARALLELISM
+from examples.demo.sessions import LISTING_PARALLELISM
 from tests.benchmarks import trees
 from tests.benchmarks.measure import Outcome, median, ratio, shown
 from tests.benchmarks.stand import CATALOG, NAMESPACE

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import connect
-from catalog_ext.demo.servers import SeaweedServer
-from metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.listing import list_tree
 from tests.benchmarks import trees
 from tests.benchmarks.measure import Outcome, interleaved, median, ratio, shown
 from tests.benchmarks.stand import NAMESPACE
+from tests.servers.seaweedfs import SeaweedServer
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog

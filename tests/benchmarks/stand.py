@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from catalog_ext.demo import sessions
-from catalog_ext.session import active_catalog, configure
-from catalog_ext.session import stop as stop_catalog
-from metastore.hive.embedded import EmbeddedMetastore
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.spark.session import active_catalog, configure
+from catalog_ext.spark.session import stop as stop_catalog
+from examples.demo import sessions
 from tests.benchmarks.trees import seed_file
 
 if TYPE_CHECKING:

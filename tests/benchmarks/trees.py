@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from metastore.changes import AddPartition
-from metastore.model import DataFile
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator

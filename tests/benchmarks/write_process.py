@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING
 
 from pyspark.sql import SparkSession
 
-from catalog_ext.demo import sessions
-from catalog_ext.demo.servers import SeaweedServer
-from catalog_ext.session import configure
-from catalog_ext.session import stop as stop_catalog
+from catalog_ext.spark.session import configure
+from catalog_ext.spark.session import stop as stop_catalog
+from examples.demo import sessions
 from tests.benchmarks.measure import interleaved, median
+from tests.servers.seaweedfs import SeaweedServer
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -14,10 +14,10 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.errors import NamespaceNotFoundError, TableNotFoundError
-from metastore.hive.connect import connect
-from metastore.hive.locations import same_location
+from catalog_ext.metastore.errors import NamespaceNotFoundError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from metastore.hive.counting import CountingMetastore
+    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
     from tests.servers.hive import HiveMetastore
 
 pytestmark = pytest.mark.spark

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import AnalysisException
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration.scans import files_read
 from tests.integration.spark_sessions import fresh_session, small_builder
 

@@ -14,7 +14,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from catalog_ext.demo.servers import SeaweedServer
+    from tests.servers.seaweedfs import SeaweedServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 

@@ -17,7 +17,7 @@ from pyarrow import fs
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.demo.servers import SeaweedServer
+    from tests.servers.seaweedfs import SeaweedServer
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -122,7 +122,7 @@ def test_rows_go_to_the_directories_of_their_keys(writes: Writes) -> None:
 
 
 def _location(writes: Writes, table: str) -> object:
-    from metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.locations import Location
 
     return Location.parse(f"s3a://{writes.root(table)}")
 

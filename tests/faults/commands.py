@@ -6,14 +6,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from metastore.errors import CatalogExtError, CommitStateUnknownError
-from metastore.identifiers import TableIdentifier
-from metastore.transactions.faults import InjectedFault
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.commit.fault_points import InjectedFault
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
-    from metastore.transactions.model import WriteOutcome
+    from catalog_ext.metastore.commit.plan import WriteOutcome
 
 OTHER = TableIdentifier("s", "o")
 BEFORE = {"k=1": "1\n", "k=2": "2\n"}

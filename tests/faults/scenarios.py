@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
-from metastore.transactions.faults import InjectedFault
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.commit.fault_points import InjectedFault
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, TableNotFoundError
 from tests.write_cases import TABLE, Stand, definition
 
 if TYPE_CHECKING:
-    from metastore.identifiers import TableIdentifier
-    from metastore.model import TableDefinition
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 State_ = Mapping[str, str] | None
 """The rows by partition; None where there is no table."""

@@ -11,18 +11,18 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from metastore.errors import (
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import (
     ConflictError,
     LocationNotFoundError,
     MetastoreUnavailableError,
     StagedFileMissingError,
     TransactionStateError,
 )
-from metastore.hive.delivery import Deliverer
-from metastore.index import Index
-from metastore.storage.store import Storage
-from metastore.transactions.faults import armed
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.storage.store import Storage
 from tests.faults.scenarios import OVERWRITE
 from tests.repair_cases import empty_index
 from tests.write_cases import Stand, definition
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from metastore.hive.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
 
 PROCESSES = 8
 WRITES = 3

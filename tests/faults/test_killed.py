@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.index import Index
-from metastore.transactions.faults import POINTS
-from metastore.transactions.reports import RecoveryAction
+from catalog_ext.metastore.commit.fault_points import POINTS
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults import commands
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.writer import Order, Server, run_all, stand

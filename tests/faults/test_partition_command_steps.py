@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import CommitStateUnknownError, StorageAccessDeniedError
-from metastore.index import Index
-from metastore.transactions.faults import armed
-from metastore.transactions.model import State
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError
+from catalog_ext.metastore.index import Index
 from tests.faults.commands import COMMANDS, MOVING, OTHER, attempt, check, prepare
 from tests.faults.test_steps import COMMITTED, DECIDED, OF_WRITING, forget, recover
 from tests.repair_cases import empty_index

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.transactions.faults import POINTS, armed
-from metastore.transactions.model import WriteKind
+from catalog_ext.metastore.commit.fault_points import POINTS, armed
+from catalog_ext.metastore.commit.plan import WriteKind
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.writes import crash_at, insert
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import CatalogExtError, IndexUnavailableError
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.transactions.faults import POINTS, InjectedFault, armed
-from metastore.transactions.model import WriteKind
-from metastore.transactions.reports import RecoveryAction
+from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults.scenarios import APPEND, OVERWRITE, SCENARIOS, Scenario
 from tests.repair_cases import empty_index
 from tests.write_cases import Stand

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import CatalogExtError, CommitStateUnknownError
-from metastore.transactions.faults import POINTS, InjectedFault, armed
+from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
 from tests.streaming_cases import Stream, announced, hourly, unseen, waiting
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from metastore.index import Index
-from metastore.storage.store import Storage
-from metastore.transactions.faults import armed
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.storage.store import Storage
 from tests.faults.commands import COMMANDS, attempt
 from tests.faults.scenarios import SCENARIOS
 from tests.promotion_cases import UploadStore
@@ -22,8 +22,8 @@ from tests.write_cases import Stand
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from metastore.storage.locations import Location
-    from metastore.transactions.model import Upload
+    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.storage.locations import Location
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
-from catalog_ext.demo.processes import ServerProcess, free_ports
 from tests.integration.clients import environment, program
+from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from catalog_ext.connector.build import connector_jar
-from catalog_ext.demo.processes import ServerProcess, free_ports
+from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.index import Index
+from catalog_ext.metastore.index import Index
 from tests.integration.fake_service import FakeService
 
 if TYPE_CHECKING:

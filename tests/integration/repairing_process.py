@@ -12,9 +12,9 @@ import time
 from typing import Any
 
 import catalog_ext
-from catalog_ext.repair.engine import Repair, RepairOptions
-from catalog_ext.repair.spool import Spool
-from metastore.errors import TableAlreadyExistsError
+from catalog_ext.metastore.errors import TableAlreadyExistsError
+from catalog_ext.repair.repair import Repair, RepairOptions
+from catalog_ext.scan.scratch import Spool
 
 
 def say(**line: Any) -> None:

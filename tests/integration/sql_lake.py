@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.integration.written import Lake
 

@@ -13,8 +13,8 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.storage.locations import Location
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageAccessDeniedError
+from catalog_ext.metastore.predicates.parser import parse_predicate
+from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path
-from metastore.errors import LocationNotFoundError, PathNotFoundError, StorageAccessDeniedError
-from metastore.predicate_parser import parse_predicate
-from metastore.storage.store import Storage
 from tests.integration.test_storage_s3 import Bucket
 
 if TYPE_CHECKING:

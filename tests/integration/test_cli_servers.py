@@ -10,8 +10,8 @@ import pyarrow as pa
 from pyarrow import parquet as pq
 
 from catalog_ext.cli.main import main
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from pathlib import Path

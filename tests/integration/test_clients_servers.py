@@ -16,7 +16,7 @@ from pyspark.sql.connect import functions as F
 from pyspark.sql.connect.session import SparkSession
 
 from catalog_ext.connector.build import connector_jar
-from catalog_ext.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
+from catalog_ext.spark.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
 from tests.integration.client_servers import connect_server, thrift_server
 from tests.integration.clients import conf_folder, program, run
 from tests.integration.waiting import until

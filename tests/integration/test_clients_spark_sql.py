@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.session import CATALOG_CLASS
+from catalog_ext.spark.session import CATALOG_CLASS
 from tests.integration.clients import conf_folder, program, run
 
 if TYPE_CHECKING:

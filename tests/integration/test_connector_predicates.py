@@ -8,7 +8,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import catalog_ext
-from catalog_ext import session as catalog_session
+from catalog_ext.spark import session as catalog_session
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:

@@ -8,7 +8,7 @@ import boto3
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from catalog_ext.spark_storage import s3a_packages
+from catalog_ext.spark.storage import s3a_packages
 from tests.integration.connector_session import connector_session
 from tests.integration.fake_service import FakeFile, FakePartition
 

@@ -15,9 +15,9 @@ import pytest
 from hmsclient.genthrift.hive_metastore.ttypes import Database
 from hmsclient.hmsclient import HMSClient
 
-from metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
-from metastore.hive.embedded import EmbeddedMetastore
-from metastore.hive.lease import read_state
+from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.lease import read_state
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 OWNER = """
 import os, pathlib, sys, time
-from metastore.hive.embedded import EmbeddedMetastore
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
 server = EmbeddedMetastore(pathlib.Path(sys.argv[1]))
 server.start_in_background()
 if sys.argv[2] == "starting":

@@ -10,14 +10,14 @@ import pyarrow as pa
 import pytest
 from pyarrow import csv, orc, parquet
 
-from metastore.changes import AddPartition
-from metastore.hive.connect import connect
-from metastore.hive.conversion import from_hive
-from metastore.hive.delivery import Deliverer
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.model import Column, DataFile, Namespace, TableDefinition, TableType
-from metastore.names import format_partition_name
+from catalog_ext.metastore.hive.mapping.conversion import from_hive
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import format_partition_name
+from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.hive.connect import connect
-from metastore.hive.model import EXTERNAL_TABLE, HiveDatabase
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.servers.hive_releases import RELEASE_4, ReleaseMetastore, engine_4
 

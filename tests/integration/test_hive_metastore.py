@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition, ReplaceFiles
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     MetastoreRefusedError,
     MetastoreUnavailableError,
     NamespaceAlreadyExistsError,
@@ -21,26 +20,27 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.connect import connect
-from metastore.hive.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
-from metastore.hive.delivery import Deliverer, DeliveryReport
-from metastore.hive.filters import metastore_filter
-from metastore.hive.follower import follow
-from metastore.hive.forwarder import CallForwarder
-from metastore.hive.model import HiveDatabase, HivePartition
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.index.outbox import Delivery
-from metastore.model import Column, DataFile, Namespace, TableDefinition, TableType
-from metastore.names import escape_path_name
-from metastore.predicate_parser import parse_predicate
-from metastore.predicates import bind
+from catalog_ext.metastore.hive.filters import metastore_filter
+from catalog_ext.metastore.hive.mapping.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
+from catalog_ext.metastore.hive.outbox.follower import follow
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write.outbox import Delivery
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import escape_path_name
+from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
+from catalog_ext.metastore.predicates.parser import parse_predicate
+from catalog_ext.metastore.predicates.tree import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from metastore.hive.counting import CountingMetastore
+    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
     from tests.servers.hive import HiveMetastore
 
 HARD_VALUES = ["a b", "a%b", "ä€😀", "x/y", "q'\"q", "k=v", "{1}", "a:b", "tab\there", "A", "a", " a "]

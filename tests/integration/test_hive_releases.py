@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.alterations import AddColumn, ChangeType, DropColumn, Position, altered
-from metastore.changes import AddPartition, DropPartition
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     MetastoreRefusedError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from metastore.hive.connect import connect
-from metastore.hive.conversion import from_hive, from_hive_partition, to_hive, to_hive_partition
-from metastore.hive.delivery import Deliverer
-from metastore.hive.follower import follow
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.index.outbox import Delivery
-from metastore.model import Column, Namespace, TableDefinition, TableType
+from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_partition, to_hive, to_hive_partition
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer
+from catalog_ext.metastore.hive.outbox.follower import follow
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write.outbox import Delivery
+from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropColumn, Position, altered
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from tests.index_cases import alter_properties
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore
 
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metastore.hive.counting import CountingMetastore
+    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
 
 REGIONS = ["a b", "x%2Fy", "ä€", "__HIVE_DEFAULT_PARTITION__", *(f"r{i}" for i in range(300))]
 

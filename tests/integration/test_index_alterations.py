@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.alterations import AddColumn, altered
-from metastore.changes import AddPartition
-from metastore.errors import (
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
     NamespaceNotFoundError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.model import Namespace
-from metastore.transactions.model import State
+from catalog_ext.metastore.model.alterations import AddColumn, altered
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Namespace
 from tests.index_cases import create, data_files
 from tests.transaction_cases import begin, plan
 
 if TYPE_CHECKING:
-    from metastore.index import Index
-    from metastore.model import TableDefinition
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 
 def test_alterations_follow_one_another(index: Index) -> None:

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import HealthCheck, given, settings
 
-from metastore.changes import AddPartition, DropPartition, ReplaceFiles
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
     InvalidPartitionNameError,
@@ -21,10 +20,12 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index, adbc
-from metastore.model import DataFile, Namespace
-from metastore.predicates import Comparison, Operator, Predicate
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database import adbc
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import DataFile, Namespace
+from catalog_ext.metastore.predicates.tree import Comparison, Operator, Predicate
 from tests.index_cases import (
     Filled,
     alter_properties,
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 DATABASES = ("sqlite", "postgres", "mariadb")
 

@@ -11,16 +11,16 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
-from metastore.changes import AddPartition
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     EnvironmentSetupError,
     IndexDatabaseError,
     IndexUnavailableError,
     InvalidConfigurationError,
 )
-from metastore.index import Index
-from metastore.index import urls as urls_module
-from metastore.model import Namespace
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database import urls as urls_module
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import Namespace
 from tests.index_cases import create, data_files, listed_names
 
 if TYPE_CHECKING:
@@ -145,9 +145,9 @@ def test_a_relative_path_and_a_url_are_the_same_file(tmp_path: Path, monkeypatch
 
 _OPEN_AND_COMMIT = """
 import sys
-from metastore.changes import AddPartition
-from metastore.index import Index
-from metastore.identifiers import TableIdentifier
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 with Index.open(sys.argv[1]) as index:
     table = index.load_table(TableIdentifier("s", "t"))
     for i in range(10):

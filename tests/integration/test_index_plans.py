@@ -11,16 +11,16 @@ import pytest
 import sqlalchemy as sa
 from sqlalchemy.ext.compiler import compiles
 
-from metastore.changes import AddPartition, DropPartition
-from metastore.index import Index
-from metastore.index.engine import Database
-from metastore.index.keys import typed_values
-from metastore.index.reader import located_statement, partitions_statement, plan_statement
-from metastore.index.reservations import by_values_statement
-from metastore.index.schema import ALIVE, partitions
-from metastore.index.urls import parse_url
-from metastore.index.versions import changes_statement
-from metastore.predicates import And, Comparison, In, IsNull, Match, Operator, Or, StringMatch
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database.database import Database
+from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.urls import parse_url
+from catalog_ext.metastore.index.read.reader import located_statement, partitions_statement, plan_statement
+from catalog_ext.metastore.index.read.versions import changes_statement
+from catalog_ext.metastore.index.write.reservations import by_values_statement
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Match, Operator, Or, StringMatch
 from tests.index_cases import create, data_files
 
 if TYPE_CHECKING:
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
 
     from sqlalchemy.sql.compiler import SQLCompiler
 
-    from metastore.model import Table
-    from metastore.predicates import Predicate
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 DAYS = 180
 REGIONS = 10

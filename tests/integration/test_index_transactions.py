@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.changes import AddPartition
-from metastore.errors import ConflictError, VersionExpiredError
-from metastore.transactions.model import ColumnStatistics, StagedFile, State, WriteKind
+from catalog_ext.metastore.commit.plan import ColumnStatistics, StagedFile, State, WriteKind
+from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
+from catalog_ext.metastore.model.changes import AddPartition
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, files_by_partition, finish, plan, relocated, staged, write
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.transactions.model import Transaction
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
 
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
 WRITERS = 8

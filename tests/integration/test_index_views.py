@@ -6,21 +6,21 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.changes import AddPartition
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     NamespaceNotFoundError,
     PartitionAlreadyExistsError,
     TableAlreadyExistsError,
     ViewAlreadyExistsError,
     ViewNotFoundError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
-from metastore.views import VIEW_FORMAT, Dependency, Source, View, ViewQuery
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.model.views import VIEW_FORMAT, Dependency, Source, View, ViewQuery
 from tests.index_cases import create, listed_names
 
 if TYPE_CHECKING:
-    from metastore.index import Index
+    from catalog_ext.metastore.index import Index
 
 QUERY = ViewQuery("SELECT 'ü\\' AS x", "lake", ("s",), {"a": "b"}, "BINDING", ("x", "ds"), ("s.t",))
 

@@ -14,9 +14,9 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.hive.counting import CountingMetastore
-from metastore.index import Index
+from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
+from catalog_ext.metastore.index import Index
+from catalog_ext.spark import session as sessions
 from tests.integration.scans import files_read
 from tests.integration.spark_sessions import fresh_session, small_builder
 
@@ -213,7 +213,7 @@ def test_sparks_own_hive_catalog_reads_the_same(flights: Lake) -> None:
     assert len(ours) == 2 * len(DAYS) * 3
 
 
-@pytest.mark.filterwarnings("ignore::catalog_ext.registration.TableOverlapWarning")
+@pytest.mark.filterwarnings("ignore::catalog_ext.tables.registration.TableOverlapWarning")
 def test_a_metastore_that_is_down_is_said_and_catches_up(flights: Lake) -> None:
     location = f"{flights.location}/origin=EWR"
     flights.metastore.stop()

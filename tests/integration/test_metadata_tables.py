@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from metastore.changes import AddPartition
-from metastore.model import DataFile
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile
 from tests.integration.sql_lake import external, sql_lake
 
 if TYPE_CHECKING:

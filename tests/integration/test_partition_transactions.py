@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.partition_maintenance import PartitionMaintenance
-from metastore.changes import AddPartition
-from metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
-from metastore.hive.connect import connect
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.index.file_statistics import KnownFile
-from metastore.model import Column, DataFile, TableDefinition, TableType
-from metastore.transactions.faults import armed
-from metastore.transactions.model import WriteKind
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write.file_statistics import KnownFile
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
+from catalog_ext.partitions.maintenance import PartitionMaintenance
 from tests.faults.commands import (
     BEFORE,
     COMMANDS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from metastore.hive.counting import CountingMetastore
+    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
     from tests.servers.hdfs import HdfsServer
     from tests.servers.hive import HiveMetastore
 

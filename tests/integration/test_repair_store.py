@@ -11,16 +11,16 @@ import pytest
 from botocore.config import Config
 
 import catalog_ext
-from metastore.changes import AddPartition
-from metastore.errors import (
+from catalog_ext.metastore.commit.plan import BegunWrite, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StorageAccessDeniedError,
     StorageUnavailableError,
     TableLayoutError,
 )
-from metastore.model import DataFile
-from metastore.transactions.model import BegunWrite, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile
 from tests.integration.faulty_store import FaultyStore
 from tests.repair_cases import indexed, skipped
 from tests.writes import begin, crash_at

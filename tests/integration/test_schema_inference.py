@@ -13,11 +13,11 @@ import pytest
 from pyarrow import orc
 from pyarrow import parquet as pq
 
-from catalog_ext.schema_inference import infer_columns
-from metastore.errors import InvalidInputError, InvalidTypeError
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
-from metastore.types import parse_fields
+from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError
+from catalog_ext.metastore.model.types import parse_fields
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.tables.schema_inference import infer_columns
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:

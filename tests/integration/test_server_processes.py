@@ -11,13 +11,13 @@ from pathlib import Path
 
 import pytest
 
-from catalog_ext.demo.processes import ServerProcess, free_ports
-from metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from tests.servers.processes import ServerProcess, free_ports
 
 PROJECT = Path(__file__).parents[2]
 OWNER = """
 import pathlib, signal, sys, time
-from catalog_ext.demo.processes import ServerProcess
+from tests.servers.processes import ServerProcess
 command = [sys.executable, "-m", "http.server", "--bind", "127.0.0.1", sys.argv[1]]
 ServerProcess("a server", command, pathlib.Path(sys.argv[2]), stop_signal=15)
 print("started", flush=True)

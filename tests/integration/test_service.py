@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import IndexNotAtHeadError
+from catalog_ext.metastore.index import Index
 from catalog_ext.service.server import Service
-from metastore.errors import IndexNotAtHeadError
-from metastore.index import Index
-from metastore.transactions.model import WriteKind
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
 from tests.service_client import Client
 from tests.writes import crash_at, insert

@@ -10,7 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration.session_commands import HIVE, differences, plain_session
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.integration.thrift_proxy import ThriftProxy

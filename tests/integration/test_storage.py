@@ -11,11 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from metastore.errors import LocationNotFoundError, StorageError
-from metastore.storage.globs import glob
-from metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
-from metastore.storage.locations import Location
-from metastore.storage.store import EntryKind, Storage
+from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
+from catalog_ext.metastore.storage.globs import glob
+from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import EntryKind, Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -13,18 +13,18 @@ from typing import TYPE_CHECKING
 import pytest
 from hdfs_native import Client
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     LocationNotFoundError,
     StagedFileMissingError,
     StorageAccessDeniedError,
     StorageError,
     StorageUnavailableError,
 )
-from metastore.storage.globs import glob
-from metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
-from metastore.storage.locations import Location
-from metastore.storage.promotion import check_staged, promote, undo
-from metastore.storage.store import EntryKind, Storage
+from catalog_ext.metastore.storage.globs import glob
+from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.promotion import check_staged, promote, undo
+from catalog_ext.metastore.storage.store import EntryKind, Storage
 from tests.promotion_cases import RenameStore
 
 if TYPE_CHECKING:
@@ -166,10 +166,10 @@ def test_two_processes_may_promote_and_clean_up_at_once(store: RenameStore) -> N
 
 _STRANGER = """
 import json, sys
-from metastore.errors import CatalogExtError
-from metastore.storage.listing import ListedFile, list_tree
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.storage.listing import ListedFile, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
 
 storage, table, said = Storage(), Location.parse(sys.argv[1]), {}
 calls = {
@@ -212,7 +212,7 @@ def test_permissions(store: RenameStore) -> None:
 
 
 def test_nobody_answers_or_is_named() -> None:
-    from catalog_ext.demo.processes import free_ports
+    from tests.servers.processes import free_ports
 
     (port,) = free_ports(1)
     with pytest.raises(StorageUnavailableError, match="does not answer") as caught:

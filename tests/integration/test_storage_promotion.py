@@ -12,17 +12,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import (
+from catalog_ext.metastore.commit.plan import Upload, UploadedPart
+from catalog_ext.metastore.errors import (
     LocationNotFoundError,
     StagedFileMissingError,
     StorageAccessDeniedError,
     StorageUnavailableError,
 )
-from metastore.storage.locations import Location
-from metastore.storage.promotion import StagedPlace, check_staged, promote, undo
-from metastore.storage.retry import Backoff
-from metastore.storage.store import Storage
-from metastore.transactions.model import Upload, UploadedPart
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.promotion import StagedPlace, check_staged, promote, undo
+from catalog_ext.metastore.storage.retry import Backoff
+from catalog_ext.metastore.storage.store import Storage
 from tests.promotion_cases import CONTENT, RenameStore, UploadStore, s3_options
 
 if TYPE_CHECKING:
@@ -259,7 +259,7 @@ def test_wrong_credentials(s3_server: S3Server, bucket_on: Callable[[S3Server], 
 
 
 def test_no_store_at_the_endpoint(s3_server: S3Server) -> None:
-    from catalog_ext.demo.processes import free_ports
+    from tests.servers.processes import free_ports
 
     (port,) = free_ports(1)
     storage = Storage(

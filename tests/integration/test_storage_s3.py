@@ -16,19 +16,19 @@ import boto3
 import pytest
 from botocore.config import Config
 
-from metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageUnavailableError
-from metastore.storage.globs import glob
-from metastore.storage.listing import ListedFile, ListingFailure, list_tree
-from metastore.storage.locations import Location
-from metastore.storage.retry import Backoff
-from metastore.storage.s3_client import Timeouts
-from metastore.storage.store import Storage
+from catalog_ext.metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageUnavailableError
+from catalog_ext.metastore.storage.globs import glob
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.retry import Backoff
+from catalog_ext.metastore.storage.s3.client import Timeouts
+from catalog_ext.metastore.storage.store import Storage
 from tests.integration.faulty_store import FaultyStore
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from metastore.storage.listing import Descend, Listed
+    from catalog_ext.metastore.storage.listing import Descend, Listed
     from tests.servers.stores import S3Server
 
 FEW_WAITS = Backoff(retries=2, first_s=0.05, longest_s=0.1)

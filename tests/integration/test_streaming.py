@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as f
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration import streaming_policies
 from tests.integration.spark_sessions import fresh_session, small_builder
 

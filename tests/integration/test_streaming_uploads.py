@@ -6,10 +6,10 @@ import secrets
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from metastore.index import Index
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
-from metastore.transactions.partition_commit import POLICY_KIND
+from catalog_ext.metastore.commit.partition_commit import POLICY_KIND
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
 from tests.faults.writer import Order, Server, stand
 from tests.promotion_cases import s3_options
 from tests.repair_cases import empty_index

@@ -5,8 +5,8 @@ from __future__ import annotations
 import secrets
 from typing import TYPE_CHECKING
 
-from metastore.index import Index
-from metastore.transactions.faults import armed
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.index import Index
 from tests.faults.scenarios import OVERWRITE
 from tests.repair_cases import empty_index
 from tests.write_cases import Stand

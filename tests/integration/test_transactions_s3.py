@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from metastore.errors import LocationNotFoundError
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from tests.faults.writer import Order, Server, stand
 from tests.promotion_cases import s3_options
 from tests.repair_cases import empty_index

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import catalog_ext
-from catalog_ext.registration import TableOverlapWarning
+from catalog_ext.tables.registration import TableOverlapWarning
 from tests.repair_cases import indexed, register, walked, write
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def index(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def catalog(index: str, tmp_path: Path) -> Iterator[Catalog]:
-    from metastore.index import Index
+    from catalog_ext.metastore.index import Index
 
     with Index.connect(index) as fresh:
         fresh.migrate()

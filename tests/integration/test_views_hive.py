@@ -8,14 +8,14 @@ import pytest
 from hmsclient import hmsclient
 
 import catalog_ext
-from catalog_ext.view_checks import ViewRequest
-from catalog_ext.views import NewPartition
-from metastore.hive.connect import connect
-from metastore.hive.model import VIRTUAL_VIEW
-from metastore.hive.uris import parse_uris
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column
-from metastore.views import ViewQuery
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.views import ViewQuery
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition
-from metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, finish, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from metastore.index import Index
-    from metastore.model import Table
-    from metastore.transactions.model import Transaction
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
 
 WIDE = {"op": ">=", "column": "k", "value": "2"}
 ABOVE_FIVE = {"op": ">", "column": "k", "value": "5"}

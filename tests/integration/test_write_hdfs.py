@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-from catalog_ext.session import active_catalog, configure
-from catalog_ext.session import stop as stop_catalog
-from metastore.storage.locations import Location
-from metastore.transactions.faults import armed
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.spark.session import active_catalog, configure
+from catalog_ext.spark.session import stop as stop_catalog
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.promotion_cases import files_below
 

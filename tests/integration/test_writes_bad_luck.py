@@ -22,7 +22,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from catalog_ext.catalog import connect
-from metastore.transactions.faults import ENVIRONMENT
+from catalog_ext.metastore.commit.fault_points import ENVIRONMENT
 from tests.integration.connector_session import connector_session
 from tests.integration.spark_batch import Batch
 from tests.integration.waiting import WAIT_S, meets, until, waits

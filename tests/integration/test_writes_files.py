@@ -14,8 +14,8 @@ from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.names import format_partition_name
+from catalog_ext.metastore.model.partition_names import format_partition_name
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.integration.written import Lake
 

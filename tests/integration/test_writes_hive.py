@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.hive.connect import connect
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:

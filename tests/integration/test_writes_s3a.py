@@ -10,9 +10,9 @@ import pytest
 from pyspark.errors import PySparkException
 
 import catalog_ext
-from catalog_ext import session as sessions
-from metastore.storage.locations import Location
-from metastore.transactions.faults import armed
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_batch import Batch
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.promotion_cases import files_below

@@ -13,7 +13,7 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
 import catalog_ext
-from catalog_ext import session as sessions
+from catalog_ext.spark import session as sessions
 from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.writes import crash_at, insert
 

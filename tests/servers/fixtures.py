@@ -69,7 +69,7 @@ def mariadb_url(mariadb_server: DatabaseServer) -> Iterator[str]:
 @pytest.fixture(scope="session")
 def s3_server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[S3Server]:
     """SeaweedFS. It lists in an order of its own and is otherwise close to the real thing."""
-    from catalog_ext.demo.servers import SeaweedServer
+    from tests.servers.seaweedfs import SeaweedServer
 
     server = SeaweedServer(tmp_path_factory.mktemp("seaweed"))
     yield server

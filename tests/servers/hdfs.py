@@ -6,9 +6,9 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from catalog_ext.demo.processes import ServerProcess, free_ports
-from metastore.jars import fetch_jars
-from metastore.java import find_java, jar_folder, jar_version
+from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
+from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
     from pathlib import Path

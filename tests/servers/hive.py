@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.demo.hive_cli import HiveCli, HiveCliError, engine_jars
-from metastore.hive.embedded import EmbeddedMetastore
-from metastore.jars import fetch_jars
-from metastore.java import jar_folder, jar_version
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.java import jar_folder, jar_version
+from tests.servers.hive_cli import HiveCli, HiveCliError, engine_jars
 
 if TYPE_CHECKING:
     from pathlib import Path

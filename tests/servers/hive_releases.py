@@ -15,12 +15,12 @@ from xml.sax.saxutils import escape
 
 import filelock
 
-from catalog_ext.demo.hive_cli import HiveCli
-from metastore.errors import MetastoreUnavailableError
-from metastore.hive.connect import connect
-from metastore.hive.uris import Address
-from metastore.jars import cache_folder, fetch_jars
-from metastore.java import find_java, jar_folder
+from catalog_ext.metastore.errors import MetastoreUnavailableError
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.uris import Address
+from catalog_ext.metastore.runtime.jars import cache_folder, fetch_jars
+from catalog_ext.metastore.runtime.java import find_java, jar_folder
+from tests.servers.hive_cli import HiveCli
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

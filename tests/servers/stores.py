@@ -11,9 +11,9 @@ import boto3
 import botocore.config
 from botocore.exceptions import BotoCoreError
 
-from catalog_ext.demo.counting_proxy import CountingProxy
-from catalog_ext.demo.processes import ServerProcess, free_ports
-from catalog_ext.demo.servers import REGION
+from tests.servers.counting_proxy import CountingProxy
+from tests.servers.processes import ServerProcess, free_ports
+from tests.servers.seaweedfs import REGION
 
 if TYPE_CHECKING:
     from collections import Counter

@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path
-from catalog_ext.paths.keys import CastKey
-from catalog_ext.paths.sampling import spread
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     InvalidPatternError,
     PathLayoutError,
     PathNotFoundError,
     UnsupportedFormatError,
 )
-from metastore.predicate_parser import parse_predicate
-from metastore.storage.store import Storage
-from metastore.types import parse_type
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.parser import parse_predicate
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path
+from catalog_ext.paths.keys import CastKey
+from catalog_ext.paths.sampling import spread
 from tests.repair_cases import write
 
 if TYPE_CHECKING:
-    from metastore.storage.locations import Location
-    from metastore.storage.store import Entry
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Entry
 
 MONTHS = [f"year={y}/month={m:02d}" for y in (2023, 2024) for m in (1, 2, 10)]
 

@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from metastore.alterations import (
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    ColumnAlreadyExistsError,
+    ColumnNotFoundError,
+    InvalidAlterationError,
+    PartitionColumnAlterationError,
+    UnsupportedTypeChangeError,
+)
+from catalog_ext.metastore.model.alterations import (
     AddColumn,
     ChangeComment,
     ChangeDefault,
@@ -17,18 +25,10 @@ from metastore.alterations import (
     RenameColumn,
     altered,
 )
-from metastore.errors import (
-    CatalogExtError,
-    ColumnAlreadyExistsError,
-    ColumnNotFoundError,
-    InvalidAlterationError,
-    PartitionColumnAlterationError,
-    UnsupportedTypeChangeError,
-)
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
-from metastore.types import parse_type
-from metastore.widening import widening_problem
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.widening import widening_problem
 
 NESTED = "struct<a:int,b:array<struct<x:int>>,c:map<string,float>>"
 

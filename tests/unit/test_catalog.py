@@ -11,8 +11,8 @@ import pytest
 
 import catalog_ext
 from catalog_ext.catalog import Catalog
-from catalog_ext.settings import Settings
-from metastore.errors import (
+from catalog_ext.conf.resolved import Settings
+from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidIdentifierError,
     InvalidInputError,
@@ -22,9 +22,9 @@ from metastore.errors import (
     NamespaceNotFoundError,
     TableNotFoundError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, Namespace, TableDefinition, TableType
-from metastore.storage.store import Storage
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
+from catalog_ext.metastore.storage.store import Storage
 from tests.repair_cases import local_catalog, register, write
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     IncompleteListingError,
     LocationNotFoundError,
@@ -17,9 +17,9 @@ from metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from metastore.hive.conversion import to_hive, to_hive_database, to_hive_partition
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, Namespace, PartitionMode, TableDefinition, TableType
+from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database, to_hive_partition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, PartitionMode, TableDefinition, TableType
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, write
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
     return fake
 
 
@@ -104,7 +104,7 @@ def test_what_cannot_be_imported_leaves_nothing_behind(
     def no_entry(_: object) -> object:
         raise StorageAccessDeniedError("no entry")
 
-    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: metastore)
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: metastore)
     listing = catalog.storage.list_directory
     monkeypatch.setattr(catalog.storage, "list_directory", no_entry)
     refused(IncompleteListingError, r"s\.t was not imported: 'k=3' cannot be listed: no entry")

@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.procedures import find_procedure
-from catalog_ext.writing import Batch
-from metastore.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
-from metastore.identifiers import TableIdentifier
-from metastore.model import TableType
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.procedures.registry import find_procedure
+from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
 from tests.writes import begin, crash_at, insert, stage
 

@@ -15,8 +15,7 @@ from catalog_ext.catalog import Catalog
 from catalog_ext.cli.main import cli, exit_code, main
 from catalog_ext.cli.output import shown
 from catalog_ext.cli.progress import progress_bar
-from catalog_ext.repair.observe import RepairProgress
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
     IndexUnavailableError,
@@ -24,6 +23,7 @@ from metastore.errors import (
     RepairRefusedError,
     TableNotFoundError,
 )
+from catalog_ext.scan.observe import RepairProgress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

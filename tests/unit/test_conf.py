@@ -7,48 +7,48 @@ from pathlib import Path
 
 import pytest
 
-from catalog_ext import conf, write_conf
 from catalog_ext.catalog import connect
-from catalog_ext.cli import reference
-from catalog_ext.conf import SETTINGS, check_properties, process_settings
-from catalog_ext.partition_strategy import IN_DATA_FILE
-from catalog_ext.setting import Scope, Setting
-from catalog_ext.settings import Settings
-from metastore.errors import InvalidConfigurationError
-from metastore.model import PartitionMode
-from metastore.transactions import faults
+from catalog_ext.conf import keys, write_keys
+from catalog_ext.conf.keys import SETTINGS, check_properties, process_settings
+from catalog_ext.conf.resolved import Settings
+from catalog_ext.conf.setting import Scope, Setting
+from catalog_ext.metastore.commit import fault_points as faults
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.tables import PartitionMode
+from catalog_ext.tables.partition_strategy import IN_DATA_FILE
+from docs.tools import reference
 
 PROJECT = Path(__file__).resolve().parents[2]
 
 
 def test_the_nearest_source_wins() -> None:
-    assert conf.MISSING_FILES.read({"missing-files": "skip"}, {"missing-files": "error"}) == "skip"
-    assert conf.MISSING_FILES.read({}, {"missing-files": "skip"}) == "skip"
-    assert conf.MISSING_FILES.read() == "error"
+    assert keys.MISSING_FILES.read({"missing-files": "skip"}, {"missing-files": "error"}) == "skip"
+    assert keys.MISSING_FILES.read({}, {"missing-files": "skip"}) == "skip"
+    assert keys.MISSING_FILES.read() == "error"
 
 
 @pytest.mark.parametrize(
     ("setting", "text", "value"),
     [
-        (conf.SAMPLE_FILES, "7", 7),
-        (conf.SAMPLE_FILES, "All", None),
-        (conf.PARTITION_COLUMNS, "declared", PartitionMode.DECLARED),
-        (conf.LISTING_THREADS, " 32 ", 32),
-        (conf.METASTORE_TIMEOUT, "500ms", 0.5),
-        (conf.METASTORE_TIMEOUT, "2m", 120.0),
-        (conf.METASTORE_TIMEOUT, "1.5 h", 5400.0),
-        (conf.METASTORE_TIMEOUT, "15", 15.0),
-        (conf.USE_HIVE_PARTITIONING, "TRUE", True),
-        (conf.USE_HIVE_PARTITIONING, "0", False),
-        (write_conf.VACUUM_RETENTION, "0s", 0.0),
-        (write_conf.VACUUM_RETENTION, "7d", 604_800.0),
-        (write_conf.PARTITION_COMMIT_DELAY, "1 hours", 3_600_000),
-        (write_conf.STAGING_DIR, ".staging", ".staging"),
-        (write_conf.OVERWRITE_MODE, "RELOCATE", "relocate"),
-        (write_conf.WRITE_MAX_FILE_SIZE, "1 GiB", 2**30),
-        (write_conf.WRITE_MAX_FILE_SIZE, "1048576", 2**20),
-        (write_conf.WRITE_MAX_OPEN_WRITERS, "0", 0),
-        (write_conf.TXN_VERSION, "9223372036854775807", 2**63 - 1),
+        (keys.SAMPLE_FILES, "7", 7),
+        (keys.SAMPLE_FILES, "All", None),
+        (keys.PARTITION_COLUMNS, "declared", PartitionMode.DECLARED),
+        (keys.LISTING_THREADS, " 32 ", 32),
+        (keys.METASTORE_TIMEOUT, "500ms", 0.5),
+        (keys.METASTORE_TIMEOUT, "2m", 120.0),
+        (keys.METASTORE_TIMEOUT, "1.5 h", 5400.0),
+        (keys.METASTORE_TIMEOUT, "15", 15.0),
+        (keys.USE_HIVE_PARTITIONING, "TRUE", True),
+        (keys.USE_HIVE_PARTITIONING, "0", False),
+        (write_keys.VACUUM_RETENTION, "0s", 0.0),
+        (write_keys.VACUUM_RETENTION, "7d", 604_800.0),
+        (write_keys.PARTITION_COMMIT_DELAY, "1 hours", 3_600_000),
+        (write_keys.STAGING_DIR, ".staging", ".staging"),
+        (write_keys.OVERWRITE_MODE, "RELOCATE", "relocate"),
+        (write_keys.WRITE_MAX_FILE_SIZE, "1 GiB", 2**30),
+        (write_keys.WRITE_MAX_FILE_SIZE, "1048576", 2**20),
+        (write_keys.WRITE_MAX_OPEN_WRITERS, "0", 0),
+        (write_keys.TXN_VERSION, "9223372036854775807", 2**63 - 1),
     ],
 )
 def test_values(setting: Setting[object], text: str, value: object) -> None:
@@ -58,28 +58,28 @@ def test_values(setting: Setting[object], text: str, value: object) -> None:
 @pytest.mark.parametrize(
     ("setting", "text", "expected"),
     [
-        (conf.SAMPLE_FILES, "0", "whole number from 1 to 1000000, or 'all'"),
-        (conf.SAMPLE_FILES, "some", "whole number"),
-        (conf.PARTITION_COLUMNS, "Declared", "'virtual' or 'declared'"),
-        (conf.MISSING_FILES, "ignore", "'error' or 'skip'"),
-        (conf.LISTING_THREADS, "-1", "whole number"),
-        (conf.LISTING_THREADS, "٣", "whole number"),
-        (conf.METASTORE_TIMEOUT, "0s", "above zero"),
-        (conf.METASTORE_TIMEOUT, "soon", "500ms, 30s or 2m"),
-        (conf.METASTORE_TIMEOUT, "-5s", "duration"),
-        (conf.USE_HIVE_PARTITIONING, "yes", "1, 0, true or false"),
-        (conf.URI, "", "empty"),
-        (conf.MISSING_FILES, "x" * 10_000, "give"),
-        (write_conf.TRANSACTION_LEASE, "0s", "above zero"),
-        (write_conf.VACUUM_RETENTION, "never", "duration"),
-        (write_conf.STAGING_DIR, "staging", "begins with '_' or '.'"),
-        (write_conf.STAGING_DIR, "_a/b", "without '/'"),
-        (write_conf.STAGING_DIR, "_a=b", "and '='"),
-        (write_conf.STAGING_DIR, "..", "begins with"),
-        (write_conf.WRITE_MAX_FILE_SIZE, "0", "above zero"),
-        (write_conf.WRITE_MAX_FILE_SIZE, "1x", "a size"),
-        (write_conf.TXN_VERSION, "9223372036854775808", "whole number from 0"),
-        (write_conf.TXN_VERSION, "-1", "whole number from 0"),
+        (keys.SAMPLE_FILES, "0", "whole number from 1 to 1000000, or 'all'"),
+        (keys.SAMPLE_FILES, "some", "whole number"),
+        (keys.PARTITION_COLUMNS, "Declared", "'virtual' or 'declared'"),
+        (keys.MISSING_FILES, "ignore", "'error' or 'skip'"),
+        (keys.LISTING_THREADS, "-1", "whole number"),
+        (keys.LISTING_THREADS, "٣", "whole number"),
+        (keys.METASTORE_TIMEOUT, "0s", "above zero"),
+        (keys.METASTORE_TIMEOUT, "soon", "500ms, 30s or 2m"),
+        (keys.METASTORE_TIMEOUT, "-5s", "duration"),
+        (keys.USE_HIVE_PARTITIONING, "yes", "1, 0, true or false"),
+        (keys.URI, "", "empty"),
+        (keys.MISSING_FILES, "x" * 10_000, "give"),
+        (write_keys.TRANSACTION_LEASE, "0s", "above zero"),
+        (write_keys.VACUUM_RETENTION, "never", "duration"),
+        (write_keys.STAGING_DIR, "staging", "begins with '_' or '.'"),
+        (write_keys.STAGING_DIR, "_a/b", "without '/'"),
+        (write_keys.STAGING_DIR, "_a=b", "and '='"),
+        (write_keys.STAGING_DIR, "..", "begins with"),
+        (write_keys.WRITE_MAX_FILE_SIZE, "0", "above zero"),
+        (write_keys.WRITE_MAX_FILE_SIZE, "1x", "a size"),
+        (write_keys.TXN_VERSION, "9223372036854775808", "whole number from 0"),
+        (write_keys.TXN_VERSION, "-1", "whole number from 0"),
     ],
 )
 def test_values_that_are_refused(setting: Setting[object], text: str, expected: str) -> None:
@@ -91,7 +91,7 @@ def test_values_that_are_refused(setting: Setting[object], text: str, expected: 
 
 def test_a_setting_without_default_must_be_given() -> None:
     with pytest.raises(InvalidConfigurationError, match="'uri' is missing"):
-        conf.URI.read({})
+        keys.URI.read({})
 
 
 @pytest.mark.parametrize("setting", [s for s in SETTINGS if s.default is not None], ids=lambda s: s.key)
@@ -100,7 +100,7 @@ def test_every_default_can_be_read(setting: Setting[object]) -> None:
 
 
 def test_an_alias_means_the_same_and_the_key_goes_first() -> None:
-    setting = write_conf.STAGING_DIR
+    setting = write_keys.STAGING_DIR
     assert setting.read({}, {"hive_staging_dir": "_a"}) == "_a"
     assert setting.read({"hive_staging_dir": "_a", "staging-dir": "_b"}) == "_b"
     assert setting.read({"hive_staging_dir": "_a"}, {"staging-dir": "_b"}) == "_a"
@@ -111,15 +111,15 @@ def test_an_alias_means_the_same_and_the_key_goes_first() -> None:
 
 
 def test_a_setting_without_default_may_be_left_out() -> None:
-    assert write_conf.TXN_APP_ID.read_optional({}) is None
-    assert write_conf.TXN_VERSION.read_optional({"txn-version": "3"}) == 3
+    assert write_keys.TXN_APP_ID.read_optional({}) is None
+    assert write_keys.TXN_VERSION.read_optional({"txn-version": "3"}) == 3
 
 
 def test_keys_and_variables_are_unique() -> None:
     names = [name for s in SETTINGS for name in s.names]
     assert len(set(names)) == len(names)
     assert len({s.variable for s in SETTINGS}) == len(SETTINGS)
-    assert conf.LISTING_THREADS.variable == "CATALOG_EXT_LISTING_THREADS"
+    assert keys.LISTING_THREADS.variable == "CATALOG_EXT_LISTING_THREADS"
 
 
 def test_process_settings_take_spark_before_the_environment() -> None:

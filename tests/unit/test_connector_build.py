@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.connector import build
-from metastore import java
-from metastore.errors import EnvironmentSetupError
-from metastore.jars import CACHE_VARIABLE
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.runtime import java
+from catalog_ext.metastore.runtime.jars import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

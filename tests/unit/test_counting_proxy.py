@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog_ext.demo.counting_proxy import CountingProxy, RequestReader, S3Request, classify
+from tests.servers.counting_proxy import CountingProxy, RequestReader, S3Request, classify
 
 STREAM = (
     b"PUT /bucket/a%20b?x-id=PutObject HTTP/1.1\r\nHost: h\r\nContent-Length: 14\r\nExpect: 100-continue\r\n\r\n"

@@ -15,13 +15,13 @@ import pyarrow.parquet as pq
 import pytest
 from pyarrow.fs import LocalFileSystem
 
-from catalog_ext.demo import flights, sessions
-from catalog_ext.demo.hive_cli import HiveCli
-from catalog_ext.demo.keep import SCRIPT
-from catalog_ext.demo.queries import QUERIES, equal
-from catalog_ext.demo.screen import WIDTH, Screen
-from catalog_ext.demo.stage import still_answering
-from catalog_ext.repair.observe import RepairProgress
+from catalog_ext.scan.observe import RepairProgress
+from examples.demo import flights, sessions
+from examples.demo.keep import SCRIPT
+from examples.demo.queries import QUERIES, equal
+from examples.demo.screen import WIDTH, Screen
+from examples.demo.stage import still_answering
+from tests.servers.hive_cli import HiveCli
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,8 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from metastore.encoding import (
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.key_encoding import (
     MAX_KEY_BYTES,
     NULL_KEY,
     encode_key,
@@ -19,12 +20,11 @@ from metastore.encoding import (
     next_prefix,
     truncate_key,
 )
-from metastore.errors import InvalidValueError
-from metastore.evaluation import order_key
-from metastore.types import parse_type
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.evaluation import order_key
 
 if TYPE_CHECKING:
-    from metastore.values import Scalar
+    from catalog_ext.metastore.model.values import Scalar
 
 _text = st.text(st.characters(exclude_categories=["Cs"]))
 _PAIRS: dict[str, st.SearchStrategy[Scalar]] = {

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.cli import error_reference
-from metastore import errors
+from catalog_ext.metastore import errors
+from docs.tools import error_reference
 
 if TYPE_CHECKING:
     from pathlib import Path

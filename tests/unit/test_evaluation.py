@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.evaluation import UNKNOWN, Evaluator, matches_string
-from metastore.predicates import (
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import Key
+from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator, matches_string
+from catalog_ext.metastore.predicates.tree import (
     FALSE,
     TRUE,
     And,
     Comparison,
     In,
     IsNull,
-    Key,
     Match,
     Not,
     Operator,
@@ -25,12 +26,11 @@ from metastore.predicates import (
     Predicate,
     StringMatch,
 )
-from metastore.types import parse_type
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from metastore.values import Value
+    from catalog_ext.metastore.model.values import Value
 
 KEYS = (Key(0, "i", parse_type("int")), Key(1, "s", parse_type("string")), Key(2, "f", parse_type("double")))
 

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
-from metastore.hive.conversion import (
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.conversion import (
     from_hive,
     from_hive_database,
     from_hive_partition,
@@ -20,11 +20,11 @@ from metastore.hive.conversion import (
     to_hive_partition,
     unrepresentable_reason,
 )
-from metastore.hive.locations import relative_name, same_location
-from metastore.hive.model import HivePartition, HiveTable, Storage
-from metastore.identifiers import TableIdentifier
-from metastore.model import FORMATS, Column, Namespace, TableDefinition, TableType
-from metastore.names import format_partition_name
+from catalog_ext.metastore.hive.mapping.locations import relative_name, same_location
+from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, Storage
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import format_partition_name
+from catalog_ext.metastore.model.tables import FORMATS, Column, Namespace, TableDefinition, TableType
 
 LAZY = "org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe"
 TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition
-from metastore.errors import EnvironmentSetupError, TableNotFoundError
-from metastore.hive.conversion import from_hive, to_hive
-from metastore.hive.counting import CountingMetastore
-from metastore.hive.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
-from metastore.hive.follower import follow
-from metastore.hive.model import HiveDatabase, HivePartition
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.model import Column, Namespace, TableDefinition, TableType
+from catalog_ext.metastore.errors import EnvironmentSetupError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.conversion import from_hive, to_hive
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
+from catalog_ext.metastore.hive.outbox.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
+from catalog_ext.metastore.hive.outbox.follower import follow
+from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:

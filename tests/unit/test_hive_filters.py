@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from metastore.hive.filters import MAX_VALUES, metastore_filter
-from metastore.predicate_parser import parse_predicate
-from metastore.predicates import In, Key, bind
-from metastore.types import parse_type
+from catalog_ext.metastore.hive.filters import MAX_VALUES, metastore_filter
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import Key
+from catalog_ext.metastore.predicates.parser import parse_predicate
+from catalog_ext.metastore.predicates.tree import In, bind
 
 KEYS = (
     Key(0, "ds", parse_type("date")),

@@ -8,18 +8,18 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     MetastoreRefusedError,
     MetastoreUnavailableError,
     TableNotFoundError,
 )
-from metastore.hive.conf import configured_uris, read_site
-from metastore.hive.connect import connect
-from metastore.hive.counting import CountingMetastore
-from metastore.hive.model import HiveDatabase, HivePartition, HiveTable, Storage
-from metastore.hive.resilience import FailoverMetastore, RetryingMetastore
-from metastore.hive.uris import Address, parse_uris, was_request_sent
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
+from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
+from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
+from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:

@@ -4,8 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from metastore.errors import InvalidIdentifierError
-from metastore.identifiers import MAX_IDENTIFIER_LENGTH, TableIdentifier, validate_column_name, validate_identifier
+from catalog_ext.metastore.errors import InvalidIdentifierError
+from catalog_ext.metastore.model.identifiers import (
+    MAX_IDENTIFIER_LENGTH,
+    TableIdentifier,
+    validate_column_name,
+    validate_identifier,
+)
 
 HOSTILE = [
     "",

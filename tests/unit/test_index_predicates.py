@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from metastore.changes import AddPartition
-from metastore.index import Index
-from metastore.predicates import And, Comparison, In, Operator, Or, Predicate
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.predicates.tree import And, Comparison, In, Operator, Or, Predicate
 from tests.index_cases import Filled, create, data_files, planned_names, predicates
 
 if TYPE_CHECKING:

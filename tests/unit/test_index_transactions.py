@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition
-from metastore.errors import (
+from catalog_ext.metastore.commit.json import outcome_from_dict
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
     InvalidPartitionNameError,
@@ -18,11 +19,11 @@ from metastore.errors import (
     TransactionNotFoundError,
     TransactionStateError,
 )
-from metastore.index import Index, claims, commits
-from metastore.index.serialization import name_hash
-from metastore.model import DataFile
-from metastore.transactions.model import State, WriteKind
-from metastore.transactions.serialization import outcome_from_dict
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.write import claims, commits
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.json import name_hash
+from catalog_ext.metastore.model.tables import DataFile
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import (
     begin,
@@ -39,7 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 
 @pytest.fixture

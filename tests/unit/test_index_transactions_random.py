@@ -8,22 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition
-from metastore.evaluation import Evaluator
-from metastore.index import Index
-from metastore.index.keys import typed_values
-from metastore.model import DataFile
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import TRUE, bind
-from metastore.transactions.model import State, WriteKind
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import TRUE, bind
 from tests.index_cases import create
 from tests.transaction_cases import begin, finish, plan, staged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from metastore.model import Table
-    from metastore.transactions.model import WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.model.tables import Table
 
 # k=1 and k=01 are one partition to an overwrite, and two to an append.
 NAMES = ("k=1", "k=2", "k=3", "k=01", "k=02", "k=__HIVE_DEFAULT_PARTITION__")

@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition
-from metastore.errors import ConflictError, TableNotFoundError, VersionExpiredError
-from metastore.index import Index, claims
-from metastore.index.reader import PLAN_SCHEMA
-from metastore.transactions.model import ColumnStatistics, StagedFile, State, WriteKind
+from catalog_ext.metastore.commit.plan import ColumnStatistics, StagedFile, State, WriteKind
+from catalog_ext.metastore.errors import ConflictError, TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
+from catalog_ext.metastore.index.write import claims
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from tests.index_cases import create, data_files
 from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
 
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
 

@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition, ReplaceFiles
-from metastore.index import Index
-from metastore.model import DataFile
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.tables import DataFile
 from tests.index_cases import create, data_files
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from metastore.changes import Change
-    from metastore.model import Table
+    from catalog_ext.metastore.model.changes import Change
+    from catalog_ext.metastore.model.tables import Table
 
 _State = dict[str, dict[str, DataFile]]
 
@@ -121,13 +121,13 @@ def _statistics(path: Path) -> set[str]:
 def test_a_commit_stands_when_the_statistics_cannot_be_renewed(
     tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from metastore.errors import IndexUnavailableError
-    from metastore.index import statistics
+    from catalog_ext.metastore.errors import IndexUnavailableError
+    from catalog_ext.metastore.index.read import planner_statistics
 
     def locked(_: object) -> None:
         raise IndexUnavailableError("locked")
 
-    monkeypatch.setattr(statistics, "analyze", locked)
+    monkeypatch.setattr(planner_statistics, "analyze", locked)
     with Index.open(str(tmp_path / "index.db")) as index:
         table = create(index, keys={"k": "int"})
         many = [AddPartition(f"k={i}", data_files(1)) for i in range(600)]

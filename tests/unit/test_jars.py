@@ -4,9 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore import java
-from metastore.errors import EnvironmentSetupError
-from metastore.jars import Coordinate, fetch_jar, fetch_jars
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.runtime import java
+from catalog_ext.metastore.runtime.jars import Coordinate, fetch_jar, fetch_jars
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -4,8 +4,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore import java
-from metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.runtime import java
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -6,13 +6,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from catalog_ext.repair.layout import Layout, Place
-from catalog_ext.repair.spellings import Spellings
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
-from metastore.names import format_partition_name, metastore_obstacle
-from metastore.predicate_parser import parse_predicate
-from metastore.predicates import bind
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.predicates.parser import parse_predicate
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.scan.equivalent_names import Spellings
+from catalog_ext.scan.key_layout import Layout, Place
 
 
 def definition(**keys: str) -> TableDefinition:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidPartitionNameError
-from metastore.names import (
+from catalog_ext.metastore.errors import InvalidPartitionNameError
+from catalog_ext.metastore.model.partition_names import (
     DEFAULT_PARTITION,
     MAX_VALUE_LENGTH,
     escape_path_name,

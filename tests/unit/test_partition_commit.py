@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidConfigurationError, InvalidValueError, PartitionPolicyError
-from metastore.transactions.partition_commit import (
+from catalog_ext.metastore.commit.partition_commit import (
     DELAY,
     OPTIONS,
     POLICY_CLASS,
@@ -26,6 +25,7 @@ from metastore.transactions.partition_commit import (
     chosen_options,
     run_policies,
 )
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError, PartitionPolicyError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

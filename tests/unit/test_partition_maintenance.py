@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.procedures import find_procedure
+from catalog_ext.metastore import errors
+from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
-from metastore import errors
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
 from tests.service_client import Client
 from tests.unit.test_partition_commands import external, managed, names, state

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore import errors
-from metastore.transactions.faults import armed
+from catalog_ext.metastore import errors
+from catalog_ext.metastore.commit.fault_points import armed
 from tests.repair_cases import indexed, local_catalog, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
 from tests.writes import insert

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from catalog_ext.partition_strategy import check_alteration, check_registered, placed
-from metastore.errors import CatalogExtError
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.tables.partition_strategy import check_alteration, check_registered, placed
 
 YEAR = Column("year", "int", nullable=False)
 HIVE = {"partition_strategy": "hive"}

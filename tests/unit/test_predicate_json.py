@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
-from metastore.errors import InvalidPredicateError
-from metastore.predicate_json import predicate_from_json
-from metastore.predicates import (
+from catalog_ext.metastore.errors import InvalidPredicateError
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import (
     FALSE,
     TRUE,
     And,

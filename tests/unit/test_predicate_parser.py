@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidPredicateError
-from metastore.predicate_parser import MAX_LENGTH, parse_predicate, spec_predicate
-from metastore.predicates import (
+from catalog_ext.metastore.errors import InvalidPredicateError
+from catalog_ext.metastore.predicates.parser import MAX_LENGTH, parse_predicate, spec_predicate
+from catalog_ext.metastore.predicates.tree import (
     FALSE,
     TRUE,
     And,

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import InvalidPredicateError, InvalidValueError
-from metastore.predicates import (
+from catalog_ext.metastore.errors import InvalidPredicateError, InvalidValueError
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import Key
+from catalog_ext.metastore.predicates.tree import (
     FALSE,
     TRUE,
     And,
     Comparison,
     In,
     IsNull,
-    Key,
     Match,
     Not,
     Operator,
@@ -27,10 +28,9 @@ from metastore.predicates import (
     bind,
     columns_of,
 )
-from metastore.types import parse_type
 
 if TYPE_CHECKING:
-    from metastore.values import Value
+    from catalog_ext.metastore.model.values import Value
 
 KEYS = (
     Key(0, "Ds", parse_type("date")),

@@ -6,10 +6,10 @@ import threading
 
 import pytest
 
-from catalog_ext import redelivery
-from catalog_ext.redelivery import Redelivery
-from metastore.errors import IndexUnavailableError
-from metastore.hive.delivery import DeliveryReport
+from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
+from catalog_ext.metastore_sync import delivery_retry as redelivery
+from catalog_ext.metastore_sync.delivery_retry import Redelivery
 
 
 class Metastore:

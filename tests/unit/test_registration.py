@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.registration import TableOverlapWarning
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     InvalidConfigurationError,
     InvalidIdentifierError,
@@ -25,15 +24,16 @@ from metastore.errors import (
     TableLayoutError,
     UnsupportedFormatError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.tables.registration import TableOverlapWarning
 from tests.repair_cases import local_catalog, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from metastore.model import Table
+    from catalog_ext.metastore.model.tables import Table
 
 EU = "ds=2025-01-01/region=eu"
 

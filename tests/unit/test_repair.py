@@ -7,11 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.repair import engine
-from catalog_ext.repair.engine import Repair, RepairMode, RepairOptions
-from catalog_ext.repair.spool import Spool
-from metastore.changes import AddPartition
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     InvalidInputError,
     InvalidPredicateError,
     InvalidValueError,
@@ -20,7 +16,11 @@ from metastore.errors import (
     StorageAccessDeniedError,
     TableNotFoundError,
 )
-from metastore.model import DataFile
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.repair import repair as engine
+from catalog_ext.repair.repair import Repair, RepairMode, RepairOptions
+from catalog_ext.scan.scratch import Spool
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.repair.observe import RepairProgress
+    from catalog_ext.scan.observe import RepairProgress
 
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
 

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore_link import MetastoreLink
-from catalog_ext.repair import observe
-from metastore.changes import AddPartition, DropPartition, ReplaceFiles
-from metastore.errors import StorageAccessDeniedError, StorageUnavailableError
-from metastore.model import DataFile
-from metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
-from metastore.storage.listing import list_tree
+from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavailableError
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore_sync.connection import MetastoreLink
+from catalog_ext.scan import observe
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.repair.observe import RepairProgress
-    from metastore.changes import Change
-    from metastore.storage.listed import Listed
+    from catalog_ext.metastore.model.changes import Change
+    from catalog_ext.metastore.storage.listed import Listed
+    from catalog_ext.scan.observe import RepairProgress
 
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
 
@@ -218,7 +218,7 @@ def test_a_listing_is_closed_when_the_repair_fails(catalog: Catalog, monkeypatch
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
     return fake
 
 
@@ -291,7 +291,7 @@ def test_a_table_of_another_place_in_the_metastore_keeps_its_name(
 ) -> None:
     register(followed, root)
     followed.unregister_table("s.t")
-    from metastore.errors import TableAlreadyExistsError
+    from catalog_ext.metastore.errors import TableAlreadyExistsError
 
     with pytest.raises(TableAlreadyExistsError, match="import_table"):
         register(followed, tmp_path / "other")

@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from catalog_ext.repair import observe
-from metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.scan import observe
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 
 if TYPE_CHECKING:

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.errors import StorageError
 from catalog_ext.repair.report import SCHEMA, RepairReport, ReportEntry, format_bytes
-from catalog_ext.repair.spool import Spool
-from metastore.errors import StorageError
+from catalog_ext.scan.scratch import Spool
 
 Row = tuple[str, str, str, int, int, str]
 HOSTILE = "ds=<script>alert('1')</script>&\"\n\x1b[31mé"
@@ -274,4 +274,6 @@ def test_the_public_surface() -> None:
         "Catalog", "CatalogExtError", "RepairProgress", "RepairReport", "ReportEntry", "configure", "connect",
         "repair_partitions",
     ]  # fmt: skip
+    for name in catalog_ext.__all__:
+        getattr(catalog_ext, name)  # resolved at the first use
     assert {name for name in vars(catalog_ext) if name in catalog_ext.__all__} == set(catalog_ext.__all__)

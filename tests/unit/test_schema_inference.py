@@ -10,9 +10,7 @@ import pytest
 from pyarrow import orc
 from pyarrow import parquet as pq
 
-from catalog_ext.schema.merge import TypeConflictError, loosen, widen
-from catalog_ext.schema_inference import infer_columns, without_keys
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     InvalidConfigurationError,
     InvalidInputError,
@@ -20,10 +18,12 @@ from metastore.errors import (
     SchemaConflictError,
     UnsupportedFormatError,
 )
-from metastore.model import Column
-from metastore.storage.locations import Location
-from metastore.storage.store import Storage
-from metastore.types import parse_type
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.tables.schema.merge import TypeConflictError, loosen, widen
+from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from catalog_ext.procedures import PROCEDURES
+from catalog_ext.metastore import errors
+from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
+from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application
 from catalog_ext.service.server import Service
-from metastore import errors
-from metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
 from tests.repair_cases import local_catalog, register, write
 from tests.service_client import END_MARKER, Answer, Client
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.procedures import Procedure
+    from catalog_ext.procedures.registry import Procedure
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.catalog import Catalog
+from catalog_ext.conf.resolved import Settings
+from catalog_ext.metastore.errors import ServiceError
+from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.service.server import Service
-from catalog_ext.settings import Settings
-from metastore.errors import ServiceError
-from metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

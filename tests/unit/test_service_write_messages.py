@@ -6,10 +6,17 @@ from typing import Any
 
 import pytest
 
-from catalog_ext.service.messages import Request
-from catalog_ext.service.write_messages import MAX_FILES, files_of, kind_of, outcome_json, transaction_of
-from metastore.errors import InvalidInputError
-from metastore.transactions.model import ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind, WriteOutcome
+from catalog_ext.metastore.commit.plan import (
+    ColumnStatistics,
+    StagedFile,
+    Upload,
+    UploadedPart,
+    WriteKind,
+    WriteOutcome,
+)
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.service.messages.core import Request
+from catalog_ext.service.messages.writes import MAX_FILES, files_of, kind_of, outcome_json, transaction_of
 
 ID = "0123456789abcdef0123456789abcdef"
 FILE: dict[str, Any] = {

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.metastore.errors import RepairRefusedError
+from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.service.server import Service
-from metastore.errors import RepairRefusedError
-from metastore.index.clock import now_ms
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.service_client import Answer, Client
 

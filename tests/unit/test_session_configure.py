@@ -11,8 +11,8 @@ from pyspark import SparkContext
 from pyspark.sql import SparkSession
 
 import catalog_ext
-from catalog_ext.running_jvm import add_to_running_jvm
-from metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.spark.running_jvm import add_to_running_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import catalog_ext
-from catalog_ext.settings import Settings
-from metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.conf.resolved import Settings
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 
 VARIABLES = ("CATALOG_EXT_INDEX", "CATALOG_EXT_METASTORE", "CATALOG_EXT_WAREHOUSE")
 

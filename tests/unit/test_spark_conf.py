@@ -5,15 +5,15 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-from catalog_ext import conf
 from catalog_ext.cli.main import cli
-from catalog_ext.conf import SETTINGS
-from catalog_ext.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
-from catalog_ext.setting import Scope
-from catalog_ext.spark_storage import s3a_packages
-from metastore.hive.conf import configured_uris, read_site
-from metastore.hive.uris import parse_uris
-from metastore.storage.options import StorageOptions
+from catalog_ext.conf import keys
+from catalog_ext.conf.keys import SETTINGS
+from catalog_ext.conf.setting import Scope
+from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
+from catalog_ext.metastore.storage.options import StorageOptions
+from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
+from catalog_ext.spark.storage import s3a_packages
 
 PROJECT = Path(__file__).resolve().parents[2]
 CONF = PROJECT / "spark_conf"
@@ -51,8 +51,8 @@ def test_the_catalogs_options_are_settings_with_good_values() -> None:
     assert {"uri", "token-file"} <= set(options) <= set(in_session)
     for key, value in options.items():
         assert in_session[key].value_of(value) is not None
-    assert options["request-timeout"] == conf.REQUEST_TIMEOUT.default
-    assert options["missing-files"] == conf.MISSING_FILES.default
+    assert options["request-timeout"] == keys.REQUEST_TIMEOUT.default
+    assert options["missing-files"] == keys.MISSING_FILES.default
 
 
 def test_the_session_catalog_is_off_and_reaches_the_same_service() -> None:

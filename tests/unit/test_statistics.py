@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from catalog_ext.metastore.index.write import file_statistics
 from catalog_ext.service.server import Service
-from metastore.index import file_statistics
 from tests.repair_cases import local_catalog, register, write
 from tests.service_client import Client
 

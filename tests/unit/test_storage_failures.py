@@ -6,16 +6,16 @@ import errno
 
 import pytest
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StorageAccessDeniedError,
     StorageError,
     StorageUnavailableError,
 )
-from metastore.storage.failures import is_missing_bucket, is_throttled, translate
-from metastore.storage.hdfs import os_errors
-from metastore.storage.locations import Location
+from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate
+from catalog_ext.metastore.storage.hdfs import os_errors
+from catalog_ext.metastore.storage.locations import Location
 
 TRIPS = Location.parse("s3a://bucket/trips")
 LOCAL = Location.parse("/warehouse/trips")

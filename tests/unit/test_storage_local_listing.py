@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import LocationNotFoundError, StorageError
-from metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
-from metastore.storage.store import Storage
+from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
+from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from metastore.storage.listing import Listed
+    from catalog_ext.metastore.storage.listing import Listed
 
 
 def everything(directory: str) -> bool:

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidInputError
-from metastore.storage.locations import Location, canonical_location
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.storage.locations import Location, canonical_location
 
 COMPONENTS = st.text(
     alphabet=st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metastore.errors import InvalidConfigurationError
-from metastore.storage.options import S3Options, StorageOptions
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.storage.options import S3Options, StorageOptions
 
 HADOOP = {
     "fs.s3a.endpoint": "http://127.0.0.1:9000",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidInputError
-from metastore.storage.locations import Location
-from metastore.storage.patterns import compile_components, escape, has_wildcards, parse_pattern
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.patterns import compile_components, escape, has_wildcards, parse_pattern
 
 
 def written_out(pattern: str) -> list[str]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from botocore.exceptions import ClientError, EndpointConnectionError, NoCredentialsError
 
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
     StagedFileMissingError,
@@ -17,11 +17,11 @@ from metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
-from metastore.storage.locations import Location
-from metastore.storage.parallel import in_parallel
-from metastore.storage.promotion import StagedPlace, check_staged, promote
-from metastore.storage.store import Storage
+from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.promotion import StagedPlace, check_staged, promote
+from catalog_ext.metastore.storage.store import Storage
 
 
 @pytest.fixture

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.errors import InvalidConfigurationError, InvalidValueError
-from metastore.transactions.model import State, WriteKind
-from metastore.transactions.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
+from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
 from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
 
 if TYPE_CHECKING:

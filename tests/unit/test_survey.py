@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext import survey as survey_module
-from catalog_ext.survey import Surveyor
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
-from metastore.storage.store import Storage
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.tables import location_scan as survey_module
+from catalog_ext.tables.location_scan import Surveyor
 from tests.repair_cases import write
 
 if TYPE_CHECKING:

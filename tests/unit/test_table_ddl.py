@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.registration import TableOverlapWarning
-from metastore.alterations import AddColumn, DropColumn, RenameColumn
-from metastore.errors import (
+from catalog_ext.metastore.errors import (
     AcidTableError,
     ColumnAlreadyExistsError,
     InvalidAlterationError,
@@ -21,10 +19,12 @@ from metastore.errors import (
     TableAlreadyExistsError,
     UnsupportedFormatError,
 )
-from metastore.hive.conversion import to_hive
-from metastore.hive.delivery import Deliverer
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
+from catalog_ext.metastore.hive.mapping.conversion import to_hive
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer
+from catalog_ext.metastore.model.alterations import AddColumn, DropColumn, RenameColumn
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.tables.registration import TableOverlapWarning
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, register, write
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 @pytest.fixture
 def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
     fake = FakeMetastore()
-    monkeypatch.setattr("catalog_ext.metastore_link.connect", lambda *_, **__: fake)
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
     return fake
 
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from metastore.changes import AddPartition, DropPartition
-from metastore.errors import (
+from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
     InvalidConfigurationError,
@@ -21,12 +21,12 @@ from metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
-from metastore.identifiers import TableIdentifier
-from metastore.index import Index
-from metastore.model import DataFile, Totals
-from metastore.transactions.model import State, WriteKind
-from metastore.transactions.places import Places
-from metastore.transactions.reports import RecoveryAction
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import DataFile, Totals
+from catalog_ext.metastore.transactions.reports import RecoveryAction
+from catalog_ext.metastore.transactions.staging_locations import Places
 from tests.repair_cases import empty_index, write
 from tests.write_cases import Stand, definition
 
@@ -69,7 +69,7 @@ def equals(value: str) -> dict[str, str]:
 
 
 def test_an_append_adds_partitions_and_files(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "metastore.transactions.engine")
+    caplog.set_level(logging.INFO, "catalog_ext.metastore.transactions.write_protocol")
     outcome = stand.write({"k=1": "1\n", "k=2": "2\n2\n"})
     assert (outcome.version, outcome.partitions_added, outcome.files_added, outcome.rows) == (1, 2, 2, 3)
     assert (outcome.bytes, outcome.table, outcome.pending_deliveries) == (6, "s.t", 0)

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidTypeError
-from metastore.types import KEY_TYPES, DataType, Field, parse_fields, parse_type, quote_name
+from catalog_ext.metastore.errors import InvalidTypeError
+from catalog_ext.metastore.model.types import KEY_TYPES, DataType, Field, parse_fields, parse_type, quote_name
 
 
 @pytest.mark.parametrize(

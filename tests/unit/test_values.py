@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metastore.errors import InvalidValueError
-from metastore.types import parse_type
-from metastore.values import Scalar, cast_text, epoch_microseconds, value_text
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import Scalar, cast_text, epoch_microseconds, value_text
 
 # type: {text: what Spark casts it to, as text; None where it does not cast}
 SPARK = {

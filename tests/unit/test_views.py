@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.procedures import find_procedure
-from catalog_ext.view_automation import parse_requirements
-from catalog_ext.view_checks import ViewRequest
-from catalog_ext.views import NewPartition
-from metastore import errors
-from metastore.identifiers import TableIdentifier
-from metastore.model import Column, TableDefinition, TableType
-from metastore.views import Dependency, ViewQuery
+from catalog_ext.metastore import errors
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.model.views import Dependency, ViewQuery
+from catalog_ext.procedures.registry import find_procedure
+from catalog_ext.views.automatic import parse_requirements
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
 from tests.repair_cases import local_catalog, register, write
 
 if TYPE_CHECKING:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from metastore.transactions.conflicts import Claims, replaces, touched
-from metastore.transactions.model import Promotion, WriteKind, WritePlan
+from catalog_ext.metastore.commit.claims import Claims, replaces, touched
+from catalog_ext.metastore.commit.plan import Promotion, WriteKind, WritePlan
 
 
 def appends(*names: str) -> Claims:

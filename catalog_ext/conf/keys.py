@@ -1,0 +1,238 @@
+"""Every setting of catalog-ext: its key, default, meaning, and how it is read.
+
+Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > table
+property > environment > default. ``docs/configuration.md`` is made from this module (``python -m
+docs.tools.reference``); the settings of writes are in ``catalog_ext.conf.write_keys``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.conf.setting import NUMBER, TIME, Scope, Setting, count, count_or_all, flag, seconds, text_value, word
+from catalog_ext.conf.write_keys import WRITE_SETTINGS
+from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def _mode(text: str) -> PartitionMode:
+    if text not in tuple(PartitionMode):
+        raise ValueError("give 'virtual' or 'declared'")
+    return PartitionMode(text)
+
+
+_PROCESS = (Scope.SESSION, Scope.ENVIRONMENT)
+
+SAMPLE_FILES: Setting[int | None] = Setting(
+    "schema.sample-files",
+    "100",
+    "Files from which a schema is read that is not given, spread over the partitions. An option of the read for ad-hoc "
+    "paths, where the default is 10.",
+    f"{NUMBER}, or `all`",
+    count_or_all,
+    (Scope.READ, Scope.TABLE, Scope.ENVIRONMENT),
+)
+PARTITION_COLUMNS: Setting[PartitionMode] = Setting(
+    PARTITION_MODE_PROPERTY,
+    "virtual",
+    "Whether `SELECT *` hides partition columns; CREATE TABLE sets `declared`. Given to a catalog it is what imported "
+    "tables get, and in the session catalog, where it is `declared`, what every table without the property has.",
+    "`virtual` or `declared`",
+    _mode,
+    (Scope.SESSION, Scope.TABLE),
+)
+MISSING_FILES: Setting[str] = Setting(
+    "missing-files",
+    "error",
+    "What a read does when a registered file has gone: fail, or read on.",
+    "`error` or `skip`",
+    word("error", "skip"),
+    (Scope.READ, Scope.SESSION, Scope.TABLE),
+)
+LISTING_THREADS: Setting[int] = Setting(
+    "listing.threads", "16", "Prefixes that one listing asks the store for at the same time.", NUMBER, count, _PROCESS
+)
+LISTING_TARGET_PREFIXES: Setting[int] = Setting(
+    "listing.target-prefixes",
+    "64",
+    "Prefixes that a listing looks for before it lists each recursively.",
+    NUMBER,
+    count,
+    _PROCESS,
+)
+DISTRIBUTED_LISTING: Setting[int] = Setting(
+    "adhoc.distributed-listing-threshold",
+    "1000",
+    "Directories on one level of an ad-hoc path that the service lists; more are listed by a Spark job.",
+    NUMBER,
+    count,
+    (Scope.READ, Scope.SESSION),
+)
+BATCH_PARTITIONS: Setting[int] = Setting(
+    "repair.batch-partitions",
+    "1000",
+    "Partitions that a repair commits to the index in one atomic batch.",
+    NUMBER,
+    count,
+    (Scope.TABLE, Scope.ENVIRONMENT),
+)
+METASTORE_TIMEOUT: Setting[float] = Setting(
+    "repair.metastore-timeout",
+    "30s",
+    "How long a change waits for the metastore; what is left is delivered later.",
+    TIME,
+    seconds,
+    _PROCESS,
+)
+METASTORE_CONNECT_TIMEOUT: Setting[float] = Setting(
+    "metastore.connect-timeout",
+    "5s",
+    "How long each metastore server has to accept a connection.",
+    TIME,
+    seconds,
+    _PROCESS,
+)
+METASTORE_CALL_TIMEOUT: Setting[float] = Setting(
+    "metastore.call-timeout", "60s", "How long a metastore server has to answer one call.", TIME, seconds, _PROCESS
+)
+URI: Setting[str] = Setting(
+    "uri",
+    None,
+    "Address of the catalog's service; `catalog_ext.configure` sets it.",
+    "an http or https address",
+    text_value,
+    (Scope.SESSION,),
+)
+TOKEN: Setting[str] = Setting(
+    "token",
+    None,
+    "Token of the service; `catalog_ext.configure` sets it.",
+    "text",
+    text_value,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
+TOKEN_FILE: Setting[str] = Setting(
+    "token-file",
+    None,
+    "File that holds the token, instead of the token itself.",
+    "a path on the driver's machine",
+    text_value,
+    (Scope.SESSION,),
+)
+REQUEST_TIMEOUT: Setting[float] = Setting(
+    "request-timeout",
+    "60s",
+    "How long Spark waits for the service's answer to one request.",
+    TIME,
+    seconds,
+    (Scope.SESSION,),
+)
+USE_HIVE_PARTITIONING: Setting[bool] = Setting(
+    "use_hive_partitioning",
+    "1",
+    "Whether reads of the session see virtual partition columns.",
+    "`1`, `0`, `true` or `false`",
+    flag,
+    (Scope.SQL,),
+)
+INDEX: Setting[str] = Setting(
+    "index",
+    None,
+    "The index; a SQLite file beside the warehouse otherwise.",
+    "a SQLAlchemy URL, or the path of a SQLite file",
+    text_value,
+    (Scope.ENVIRONMENT,),
+)
+METASTORE: Setting[str] = Setting(
+    "metastore",
+    None,
+    "The Hive Metastore; otherwise what Spark's configuration names, else the embedded one.",
+    "`thrift://host:9083` (several with commas), `embedded` or `none`",
+    text_value,
+    (Scope.ENVIRONMENT,),
+)
+WAREHOUSE: Setting[str] = Setting(
+    "warehouse",
+    None,
+    "Where managed tables go; `spark-warehouse` in the working directory otherwise.",
+    "a location",
+    text_value,
+    (Scope.ENVIRONMENT,),
+)
+STORAGE: Setting[str] = Setting(
+    "storage",
+    None,
+    "How S3 and HDFS are reached, for the command line; otherwise the usual AWS chain and Hadoop's files.",
+    "`KEY=VALUE` pairs with blanks between: `endpoint`, `access_key`, … or Hadoop's `fs.s3a.*` and `dfs.*` keys",
+    text_value,
+    (Scope.ENVIRONMENT,),
+)
+CACHE: Setting[str] = Setting(
+    "cache",
+    None,
+    "Folder of the compiled connector; the user's cache folder otherwise.",
+    "a path",
+    text_value,
+    (Scope.ENVIRONMENT,),
+)
+
+SETTINGS: tuple[Setting[Any], ...] = (
+    INDEX,
+    METASTORE,
+    WAREHOUSE,
+    STORAGE,
+    CACHE,
+    URI,
+    TOKEN,
+    TOKEN_FILE,
+    REQUEST_TIMEOUT,
+    PARTITION_COLUMNS,
+    SAMPLE_FILES,
+    MISSING_FILES,
+    USE_HIVE_PARTITIONING,
+    LISTING_THREADS,
+    LISTING_TARGET_PREFIXES,
+    DISTRIBUTED_LISTING,
+    BATCH_PARTITIONS,
+    METASTORE_TIMEOUT,
+    METASTORE_CONNECT_TIMEOUT,
+    METASTORE_CALL_TIMEOUT,
+    *WRITE_SETTINGS,
+)
+"""All of them, in the order of the reference page."""
+
+
+def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], catalog: str) -> dict[str, str]:
+    """The settings by key that hold for a whole process: Spark's conf for the catalog, then the environment.
+
+    Args:
+        environment: The process's environment.
+        spark: The session's conf; empty where there is no Spark.
+        catalog: The catalog's name in SQL.
+    """
+    found: dict[str, str] = {}
+    for setting in SETTINGS:
+        if Scope.ENVIRONMENT in setting.scopes and environment.get(setting.variable):
+            found[setting.key] = environment[setting.variable]
+        if Scope.SESSION not in setting.scopes:
+            continue
+        texts = (spark.get(f"spark.sql.catalog.{catalog}.{name}") for name in setting.names)
+        if text := next(filter(None, texts), None):
+            found[setting.key] = text
+    return found
+
+
+def check_properties(properties: Mapping[str, str]) -> None:
+    """Return if every table property that is a setting has a value that the setting can have.
+
+    Raises:
+        InvalidConfigurationError: One has not.
+    """
+    for setting in SETTINGS:
+        if Scope.TABLE not in setting.scopes:
+            continue
+        for name in setting.names:
+            if name in properties:
+                setting.value_of(properties[name])

@@ -1,0 +1,121 @@
+"""Where a catalog keeps its things: the arguments of ``connect`` and ``configure``, with their defaults filled in."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from enum import Enum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+
+from catalog_ext.conf.keys import LISTING_TARGET_PREFIXES, LISTING_THREADS, process_settings
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.store import Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+STATE_FOLDER = ".catalog-ext"
+"""The folder beside a local warehouse that holds the embedded index and the embedded metastore."""
+
+DEFAULT_WAREHOUSE = "spark-warehouse"
+
+
+class _Unset(Enum):
+    UNSET = "unset"
+
+
+UNSET: Final = _Unset.UNSET
+MetastoreArgument: TypeAlias = str | Literal[_Unset.UNSET] | None
+
+EMBEDDED: Final = "embedded"
+"""The ``metastore`` argument that asks for the embedded server by name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """The resolved arguments of a catalog.
+
+    Attributes:
+        name: The catalog's name in SQL.
+        index: SQLAlchemy URL of the index, maybe with a password.
+        metastore: ``thrift://…`` URIs, ``embedded``, or None for no metastore.
+        warehouse: Canonical location of managed tables.
+        storage: Settings for the stores, by Hadoop's or our short names.
+        state: The local folder of everything embedded.
+        conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf.keys``).
+    """
+
+    name: str
+    index: str
+    metastore: str | None
+    warehouse: str
+    state: Path
+    storage: Mapping[str, Any] = field(default_factory=dict)
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def resolve(
+        cls, *, name: str = "lake", index: str | None = None, metastore: MetastoreArgument = UNSET,
+        warehouse: str | None = None, storage: Mapping[str, Any] | None = None, configured_metastore: str | None = None,
+        spark: Mapping[str, str] | None = None,
+    ) -> Settings:  # fmt: skip
+        """The settings of these arguments; an argument wins over the environment, which wins over the default.
+
+        Args:
+            name: The catalog's name in SQL.
+            index: SQLAlchemy URL or path of the index; ``CATALOG_EXT_INDEX``; a SQLite file beside the warehouse.
+            metastore: URIs, ``embedded`` or None; ``CATALOG_EXT_METASTORE`` (``none`` for None); what Spark's own
+                configuration names; the embedded one.
+            warehouse: Location of managed tables; ``CATALOG_EXT_WAREHOUSE``; ``spark-warehouse`` in the working folder.
+            storage: Settings for the stores.
+            configured_metastore: The URIs that Spark's configuration names, if any.
+            spark: The conf of the Spark session, whose ``spark.sql.catalog.<name>.<key>`` go before the environment.
+
+        Raises:
+            InvalidConfigurationError: A value is not of its form.
+        """
+        if not name.isidentifier():
+            raise InvalidConfigurationError(f"{name!r} is not a catalog name. Use letters, digits and '_'.")
+        location = _location(warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE") or DEFAULT_WAREHOUSE)
+        state = _state_folder(location)
+        chosen = index or os.environ.get("CATALOG_EXT_INDEX") or str(state / "index.db")
+        chosen_metastore = _metastore(metastore, configured_metastore)
+        conf = process_settings(os.environ, spark or {}, name)
+        return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf)
+
+    def open_storage(self, options: Mapping[str, Any] | None = None) -> Storage:
+        """The stores, with the settings for them.
+
+        Args:
+            options: How S3 is reached; the catalog's own ``storage`` if left out.
+
+        Raises:
+            InvalidConfigurationError: An option or setting is not of its form.
+        """
+        return Storage(
+            self.storage if options is None else options,
+            listing_threads=LISTING_THREADS.read(self.conf),
+            target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
+        )
+
+
+def _location(text: str) -> str:
+    if "://" not in text and not text.startswith("file:"):
+        return canonical_location(str(Path(text).absolute()))
+    return canonical_location(text)
+
+
+def _state_folder(warehouse: str) -> Path:
+    parent = Path(warehouse.removeprefix("file://")).parent if warehouse.startswith("file://") else Path.cwd()
+    return parent / STATE_FOLDER
+
+
+def _metastore(argument: MetastoreArgument, configured: str | None) -> str | None:
+    if argument is not UNSET:
+        return None if argument is None or argument.lower() == "none" else argument
+    environment = os.environ.get("CATALOG_EXT_METASTORE")
+    if environment:
+        return None if environment.lower() == "none" else environment
+    return configured or EMBEDDED

@@ -1,0 +1,201 @@
+"""What a setting is: its key, default, meaning, the places where it can be given, and how its text is read."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Generic, TypeVar
+
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.model.durations import duration_s
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+T = TypeVar("T")
+
+ENVIRONMENT_PREFIX = "CATALOG_EXT_"
+_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
+_SIZE = re.compile(r"(\d{1,15}) ?([kmgt]?)i?b?", re.ASCII)
+
+
+class Scope(StrEnum):
+    """A place where a setting can be given, in the order in which they are looked at."""
+
+    READ = "option of a read"
+    WRITE = "option of a write"
+    SESSION = "Spark conf `spark.sql.catalog.<catalog>.<key>`"
+    SQL = "`SET` in the session"
+    TABLE = "table property"
+    ENVIRONMENT = "environment variable"
+
+
+@dataclass(frozen=True, slots=True)
+class Setting(Generic[T]):
+    """A setting.
+
+    Attributes:
+        key: Its name, without a prefix.
+        default: The text that stands for the value where nothing is given; None where there is no such value.
+        doc: One line for people.
+        values: The values it takes, for people.
+        parse: Makes the value of a text; raises ``ValueError``, with what is expected as its message.
+        scopes: Where it can be given.
+        alias: Another system's name of it, which means the same wherever the key does.
+    """
+
+    key: str
+    default: str | None
+    doc: str
+    values: str
+    parse: Callable[[str], T]
+    scopes: tuple[Scope, ...]
+    alias: str | None = None
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The key, and the alias if there is one; the key goes first."""
+        return (self.key,) if self.alias is None else (self.key, self.alias)
+
+    @property
+    def variable(self) -> str:
+        """The environment variable of the same meaning."""
+        return ENVIRONMENT_PREFIX + self.key.upper().replace(".", "_").replace("-", "_")
+
+    def read(self, *sources: Mapping[str, str]) -> T:
+        """The value from the first of the sources that has the key, else the default.
+
+        Args:
+            sources: Settings by key, the nearest first.
+
+        Raises:
+            InvalidConfigurationError: The text is none that the key may have, or there is neither text nor default.
+        """
+        text = self.text(*sources)
+        if text is None:
+            raise InvalidConfigurationError(f"The setting {self.key!r} is missing: {self.doc}")
+        return self.value_of(text)
+
+    def read_optional(self, *sources: Mapping[str, str]) -> T | None:
+        """As ``read``, but None where there is neither text nor default."""
+        text = self.text(*sources)
+        return None if text is None else self.value_of(text)
+
+    def text(self, *sources: Mapping[str, str]) -> str | None:
+        """The text from the first of the sources that has the key or its alias, else the default, unchecked."""
+        return next((source[name] for source in sources for name in self.names if name in source), self.default)
+
+    def value_of(self, text: str) -> T:
+        """The value that a text stands for.
+
+        Raises:
+            InvalidConfigurationError: It is none that the key may have.
+        """
+        try:
+            return self.parse(text.strip())
+        except ValueError as error:
+            raise InvalidConfigurationError(
+                f"The setting {self.key!r} cannot be {text[:60]!r}: {error}.", {"key": self.key, "value": text[:60]}
+            ) from error
+
+
+def text_value(text: str) -> str:
+    """Any text but none; like every parser here it raises ``ValueError`` for what it does not take."""
+    if not text:
+        raise ValueError("it is empty")
+    return text
+
+
+def count(text: str) -> int:
+    """A whole number from 1 to a million."""
+    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
+        raise ValueError("give a whole number from 1 to 1000000")
+    return int(text)
+
+
+def count_or_all(text: str) -> int | None:
+    """A whole number from 1 to a million, or None for ``all``."""
+    if text.lower() == "all":
+        return None
+    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
+        raise ValueError("give a whole number from 1 to 1000000, or 'all'")
+    return int(text)
+
+
+def long_integer(text: str) -> int:
+    """A whole number from 0 that 64 bits hold."""
+    if not text.isdecimal() or not text.isascii() or len(text) > 19 or int(text) >= 2**63:
+        raise ValueError("give a whole number from 0 to 9223372036854775807")
+    return int(text)
+
+
+def duration(text: str) -> float:
+    """A duration in seconds, zero among them."""
+    value = duration_s(text)
+    if value is None:
+        raise ValueError("give a duration such as 0s, 500ms, 30s, 2m or 7d")
+    return value
+
+
+def seconds_of(value: str | float | None, name: str) -> float | None:
+    """The seconds that an argument means: a number, text such as ``10m``, or None.
+
+    Raises:
+        InvalidInputError: It is no duration.
+    """
+    if value is None:
+        return None
+    try:
+        found = duration(value.strip()) if isinstance(value, str) else float(value)
+        if not 0 <= found < 1e12:
+            raise ValueError("give a duration from zero")
+    except ValueError as error:
+        raise InvalidInputError(f"The argument {name} cannot be {str(value)[:60]!r}: {error}.") from error
+    return found
+
+
+def seconds(text: str) -> float:
+    """A duration above zero, in seconds."""
+    value = duration_s(text)
+    if not value:
+        raise ValueError("give a duration above zero such as 500ms, 30s or 2m")
+    return value
+
+
+def size(text: str) -> int:
+    """A size above zero, in bytes."""
+    match = _SIZE.fullmatch(text.lower())
+    if match is None or int(match.group(1)) == 0:
+        raise ValueError("give a size above zero such as 1048576, 512m or 1g")
+    return int(match.group(1)) * _BYTES[match.group(2)]
+
+
+def hidden_name(text: str) -> str:
+    """The name of a directory that engines which list directories skip."""
+    if not text.startswith(("_", ".")) or "/" in text or "=" in text or text in (".", "..") or len(text) > 100:
+        raise ValueError("give a name of at most 100 characters that begins with '_' or '.', without '/' and '='")
+    return text
+
+
+def flag(text: str) -> bool:
+    """``1`` or ``true``, ``0`` or ``false``."""
+    if text.lower() not in ("1", "true", "0", "false"):
+        raise ValueError("give 1, 0, true or false")
+    return text.lower() in ("1", "true")
+
+
+def word(*words: str) -> Callable[[str], str]:
+    """A parser that takes one of these words, in any case."""
+
+    def parse(text: str) -> str:
+        if text.lower() not in words:
+            raise ValueError(f"give {' or '.join(repr(w) for w in words)}")
+        return text.lower()
+
+    return parse
+
+
+NUMBER = "a whole number from 1"
+TIME = "a duration: `500ms`, `30s`, `2m`; a bare number is seconds"
+SIZE = "a size: `512m`, `1g`; a bare number is bytes"

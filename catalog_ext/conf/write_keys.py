@@ -1,0 +1,269 @@
+"""The settings of writes; ``catalog_ext.conf.keys`` has the others and says how all of them are read."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.conf.setting import (
+    NUMBER,
+    SIZE,
+    TIME,
+    Scope,
+    Setting,
+    count,
+    duration,
+    flag,
+    hidden_name,
+    long_integer,
+    seconds,
+    size,
+    text_value,
+    word,
+)
+from catalog_ext.metastore.commit.partition_commit import (
+    PolicyKind,
+    Trigger,
+    parse_delay_ms,
+    parse_policies,
+    parse_policy_class,
+    parse_success_file,
+    parse_trigger,
+    parse_zone,
+)
+from catalog_ext.metastore.commit.partition_expiry import RETENTION
+
+if TYPE_CHECKING:
+    from datetime import tzinfo
+
+_FLAG = "`1`, `0`, `true` or `false`"
+_WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
+_HIVE = (Scope.WRITE, Scope.SQL, Scope.TABLE)
+_OF_WRITE_ALONE = (Scope.WRITE,)
+_WRITE_OR_TABLE = (Scope.WRITE, Scope.TABLE)
+
+TRANSACTION_LEASE: Setting[float] = Setting(
+    "transaction.lease",
+    "10m",
+    "How long a write that gives no sign of life is left alone before anybody may finish or undo it.",
+    TIME,
+    seconds,
+    _WRITE,
+)
+COMMIT_UNKNOWN_TIMEOUT: Setting[float] = Setting(
+    "commit.unknown-timeout",
+    "2m",
+    "How long the index is asked what became of a commit whose connection was lost, before the outcome is unknown.",
+    TIME,
+    seconds,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
+COMMIT_THREADS: Setting[int] = Setting(
+    "commit.threads",
+    "16",
+    "Files that one commit renames, completes or deletes at the same time.",
+    NUMBER,
+    count,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
+VACUUM_RETENTION: Setting[float] = Setting(
+    "vacuum.retention",
+    "7d",
+    "Age from which `vacuum` removes files and versions that nothing needs any more.",
+    "a duration: `0s`, `12h`, `7d`; a bare number is seconds",
+    duration,
+    (Scope.TABLE, Scope.ENVIRONMENT),
+)
+PARTITION_RETENTION: Setting[float] = Setting(
+    RETENTION,
+    None,
+    "Age, by their values, from which `expire_partitions` drops partitions, and repair registers none again.",
+    "a duration: `12h`, `7d`; a bare number is seconds",
+    duration,
+    (Scope.TABLE,),
+)
+STAGING_DIR: Setting[str] = Setting(
+    "staging-dir",
+    "_catalog_ext_staging",
+    "Name of the hidden directory, in the table's, where files of local disks and HDFS lie until their commit.",
+    "a name that begins with `_` or `.` and holds no `/`",
+    hidden_name,
+    _WRITE,
+    alias="hive_staging_dir",
+)
+OVERWRITE_MODE: Setting[str] = Setting(
+    "overwrite-mode",
+    "in-place",
+    "Where an overwrite puts new files: beside the old ones, which are deleted, or in a new directory to which the "
+    "partition moves by one change in the metastore.",
+    "`in-place` or `relocate`",
+    word("in-place", "relocate"),
+    _WRITE,
+)
+HIVE_COMPATIBLE: Setting[bool] = Setting(
+    "hive-compatible",
+    "true",
+    "Whether tables that the metastore knows are written in the form that Hive 2.3 to 4 can read.",
+    _FLAG,
+    flag,
+    _WRITE,
+)
+WRITE_DISTRIBUTION_MODE: Setting[str] = Setting(
+    "write.distribution-mode",
+    "auto",
+    "Whether a shuffle brings the rows of a partition to one task, for fewer files (`hash`), or every task writes the "
+    "partitions that it has rows of (`none`); `auto` is the cheapest, today `none`.",
+    "`auto`, `hash` or `none`",
+    word("auto", "hash", "none"),
+    _WRITE,
+)
+WRITE_MAX_OPEN_WRITERS: Setting[int] = Setting(
+    "write.max-open-writers",
+    "0",
+    "Files that one task keeps open for different partitions before it sorts the rest of its rows; 0 is to sort all of "
+    "them, which is the cheapest as a rule. Where it is not given, `spark.sql.maxConcurrentOutputFileWriters` goes "
+    "before the default.",
+    "a whole number from 0",
+    long_integer,
+    _WRITE,
+)
+WRITE_MAX_FILE_SIZE: Setting[int] = Setting(
+    "write.max-file-size",
+    "1g",
+    "Size from which a task goes on in a new file.",
+    SIZE,
+    size,
+    _WRITE,
+    alias="hive_sink_max_file_size",
+)
+DYNAMIC_PARTITION: Setting[bool] = Setting(
+    "hive.exec.dynamic.partition",
+    "true",
+    "Whether an INSERT may leave partition columns to its rows.",
+    _FLAG,
+    flag,
+    _HIVE,
+)
+DYNAMIC_PARTITION_MODE: Setting[str] = Setting(
+    "hive.exec.dynamic.partition.mode",
+    "nonstrict",
+    "`strict` wants at least one partition column with a fixed value in such an INSERT.",
+    "`nonstrict` or `strict`",
+    word("nonstrict", "strict"),
+    _HIVE,
+)
+MAX_DYNAMIC_PARTITIONS: Setting[int] = Setting(
+    "hive.exec.max.dynamic.partitions",
+    None,
+    "Partitions that one write with dynamic keys may touch; no limit where it is not given.",
+    "a whole number from 0",
+    long_integer,
+    _HIVE,
+)
+MAX_DYNAMIC_PARTITIONS_PER_TASK: Setting[int] = Setting(
+    "hive.exec.max.dynamic.partitions.pernode",
+    None,
+    "Partitions that one task of such a write may touch; no limit where it is not given.",
+    "a whole number from 0",
+    long_integer,
+    _HIVE,
+)
+TXN_APP_ID: Setting[str] = Setting(
+    "txn-app-id",
+    None,
+    "Names the application whose numbered batches are each committed at most once; given with `txn-version`.",
+    "text",
+    text_value,
+    _OF_WRITE_ALONE,
+)
+TXN_VERSION: Setting[int] = Setting(
+    "txn-version",
+    None,
+    "Number of the batch: if this one or a higher one of the application is committed already, nothing is written.",
+    "a whole number from 0",
+    long_integer,
+    _OF_WRITE_ALONE,
+)
+PARTITION_COMMIT_TRIGGER: Setting[Trigger] = Setting(
+    "sink.partition-commit.trigger",
+    "process-time",
+    "When a partition of a streaming write becomes visible: with its epoch, or when the watermark reaches its time.",
+    "`process-time` or `partition-time`",
+    parse_trigger,
+    _WRITE_OR_TABLE,
+)
+PARTITION_COMMIT_DELAY: Setting[int] = Setting(
+    "sink.partition-commit.delay",
+    "0s",
+    "How far the watermark must be past a partition's time; with `process-time`, how long a partition waits.",
+    "a duration: `0s`, `1 h`, `1 d`; a bare number is seconds",
+    parse_delay_ms,
+    _WRITE_OR_TABLE,
+)
+PARTITION_COMMIT_TIME_ZONE: Setting[tzinfo] = Setting(
+    "sink.partition-commit.watermark-time-zone",
+    "UTC",
+    "Zone in which a partition's time is local time.",
+    "a zone such as `UTC` or `Asia/Shanghai`",
+    parse_zone,
+    _WRITE_OR_TABLE,
+)
+PARTITION_COMMIT_POLICY: Setting[tuple[PolicyKind, ...]] = Setting(
+    "sink.partition-commit.policy.kind",
+    "metastore",
+    "What is done for a partition when a write to it is committed; the metastore follows in any case.",
+    "one or more of `metastore`, `success-file`, `custom`, with commas between them",
+    parse_policies,
+    _WRITE_OR_TABLE,
+)
+PARTITION_COMMIT_CLASS: Setting[str | None] = Setting(
+    "sink.partition-commit.policy.class",
+    None,
+    "The callable of the policy `custom`: it gets the values and the location of a committed partition.",
+    "an importable Python callable: `package.module:name`",
+    parse_policy_class,
+    _WRITE_OR_TABLE,
+)
+PARTITION_COMMIT_SUCCESS_FILE: Setting[str] = Setting(
+    "sink.partition-commit.success-file.name",
+    "_SUCCESS",
+    "Name of the empty file that the policy `success-file` writes.",
+    "a file name that begins with `_` or `.`",
+    parse_success_file,
+    _WRITE_OR_TABLE,
+)
+PARTITION_TIME_PATTERN: Setting[str] = Setting(
+    "partition.time-extractor.timestamp-pattern",
+    None,
+    "How a partition's time is made of its keys: `$year-$month-$day $hour:00:00`; otherwise the first key is the time.",
+    "text with `$key` in it",
+    text_value,
+    _WRITE_OR_TABLE,
+)
+
+WRITE_SETTINGS: tuple[Setting[Any], ...] = (
+    TRANSACTION_LEASE,
+    COMMIT_UNKNOWN_TIMEOUT,
+    COMMIT_THREADS,
+    VACUUM_RETENTION,
+    PARTITION_RETENTION,
+    STAGING_DIR,
+    OVERWRITE_MODE,
+    HIVE_COMPATIBLE,
+    WRITE_DISTRIBUTION_MODE,
+    WRITE_MAX_OPEN_WRITERS,
+    WRITE_MAX_FILE_SIZE,
+    DYNAMIC_PARTITION,
+    DYNAMIC_PARTITION_MODE,
+    MAX_DYNAMIC_PARTITIONS,
+    MAX_DYNAMIC_PARTITIONS_PER_TASK,
+    TXN_APP_ID,
+    TXN_VERSION,
+    PARTITION_COMMIT_TRIGGER,
+    PARTITION_COMMIT_DELAY,
+    PARTITION_COMMIT_TIME_ZONE,
+    PARTITION_COMMIT_POLICY,
+    PARTITION_COMMIT_CLASS,
+    PARTITION_COMMIT_SUCCESS_FILE,
+    PARTITION_TIME_PATTERN,
+)
+"""All of them, in the order of the reference page."""

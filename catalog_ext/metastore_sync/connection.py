@@ -1,0 +1,100 @@
+"""The catalog's one way to its metastore: none, one that runs somewhere, or the embedded one."""
+
+from __future__ import annotations
+
+import threading
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
+from catalog_ext.conf.resolved import EMBEDDED, Settings
+from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.metastore.hive.thrift.connect import connect
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+
+
+class MetastoreLink:
+    """Connects on the first use; the embedded server is being started meanwhile, so that nobody waits for it early."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._uris = settings.metastore
+        self._embedded: EmbeddedMetastore | None = None
+        self._client: HiveMetastore | None = None
+        self._lock = threading.Lock()
+        self._connect = partial(
+            connect,
+            connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),
+            call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
+        )
+        if self._uris == EMBEDDED:
+            self._embedded = EmbeddedMetastore(settings.state / "metastore")
+            self._embedded.start_in_background()
+        elif self._uris is not None:
+            # A malformed URI is the caller's mistake, to be heard of now and not at the first delivery.
+            self._client = self._connect(self._uris)
+
+    @property
+    def enabled(self) -> bool:
+        """Whether there is a metastore at all."""
+        return self._uris is not None
+
+    @property
+    def embedded(self) -> bool:
+        """Whether it is the embedded one."""
+        return self._embedded is not None
+
+    @property
+    def starting(self) -> bool:
+        """Whether it is the embedded one, and not ready yet."""
+        return self._embedded is not None and not self._embedded.settled
+
+    def started_client(self) -> HiveMetastore:
+        """The client, without waiting for the embedded server.
+
+        Raises:
+            MetastoreUnavailableError: The embedded one is still starting, or does not start.
+            InvalidConfigurationError: There is no metastore.
+        """
+        if self.starting:
+            raise MetastoreUnavailableError("The embedded metastore is still starting; it gets the change in a moment.")
+        return self.client()
+
+    def uri(self, timeout_s: float = 120.0) -> str:
+        """The URIs of the metastore, waiting for the embedded one.
+
+        Raises:
+            InvalidConfigurationError: There is no metastore.
+            MetastoreUnavailableError: The embedded one does not start.
+        """
+        if self._embedded is not None:
+            return self._embedded.uri(timeout_s)
+        if self._uris is None:
+            raise InvalidConfigurationError(
+                "This catalog has no metastore. Pass metastore='thrift://host:9083' to have one."
+            )
+        return self._uris
+
+    def client(self, timeout_s: float = 120.0) -> HiveMetastore:
+        """The client, waiting at most ``timeout_s`` seconds for the embedded server.
+
+        Raises:
+            InvalidConfigurationError: There is no metastore.
+            MetastoreUnavailableError: The embedded one does not start.
+        """
+        uri = self.uri(timeout_s)
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect(uri)
+            return self._client
+
+    def close(self) -> None:
+        """Give up the connections and the embedded server, unless another process uses it."""
+        with self._lock:
+            client, self._client = self._client, None
+        if client is not None:
+            client.close()
+        if self._embedded is not None:
+            self._embedded.stop()

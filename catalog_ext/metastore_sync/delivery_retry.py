@@ -1,0 +1,77 @@
+"""Brings what the metastore has not taken to it later, for as long as this process lives."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import CatalogExtError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
+
+logger = logging.getLogger(__name__)
+
+FIRST_PAUSE_S = 5.0
+LONGEST_PAUSE_S = 60.0
+IDLE_PAUSE_S = 30.0
+
+
+class Redelivery:
+    """Delivers again, at growing intervals, until nothing is pending.
+
+    Nothing runs while nothing is pending, unless it was told to look all the time. What is still pending when the
+    process ends stays in the index, and the next change by any process delivers it.
+
+    Args:
+        deliver: Delivers what is due.
+    """
+
+    def __init__(self, deliver: Callable[[], DeliveryReport]) -> None:
+        self._deliver = deliver
+        self._lock = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._closed = False
+        self._always = False
+
+    def look_always(self) -> None:
+        """From now on look for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
+        self._always = True
+        self.schedule(IDLE_PAUSE_S)
+
+    def schedule(self, pause_s: float = FIRST_PAUSE_S) -> None:
+        """Deliver again after a pause, unless that is arranged already."""
+        with self._lock:
+            if self._closed or self._timer is not None:
+                return
+            self._timer = threading.Timer(pause_s, self._run, args=(pause_s,))
+            self._timer.daemon = True
+            self._timer.start()
+
+    def close(self) -> None:
+        """Arrange no more, and wait for a delivery that is under way."""
+        with self._lock:
+            self._closed = True
+            timer, self._timer = self._timer, None
+        if timer is not None:
+            timer.cancel()
+            timer.join()
+
+    def _run(self, pause_s: float) -> None:
+        try:
+            pending = self._deliver().pending
+        except CatalogExtError as error:
+            # Nobody waits for this answer: it is said, and tried again.
+            logger.warning("Delivery to the metastore failed and is tried again later: %s", error.message)
+            pending = 1
+        with self._lock:
+            self._timer = None
+        if pending:
+            self.schedule(min(2 * pause_s, LONGEST_PAUSE_S))
+        elif self._always:
+            self.schedule(IDLE_PAUSE_S)
+        else:
+            logger.info("The metastore has taken everything that was pending.")

@@ -1,0 +1,144 @@
+"""The metastore follows the index: what is delivered to it, when, and what is said of it."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import keys
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    MetastoreUnavailableError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore_sync.delivery_retry import Redelivery
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore_sync.connection import MetastoreLink
+
+logger = logging.getLogger(__name__)
+
+STARTING_PAUSE_S = 0.5
+"""How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
+
+
+class Following:
+    """Brings the outbox of an index to a metastore, now or later.
+
+    Args:
+        index: Holds the outbox.
+        metastore: The way to the metastore, which may be none.
+        settings: How long a change waits for it.
+        before: Is called after a change, before it is delivered: what follows from it in the index.
+    """
+
+    def __init__(
+        self, index: Index, metastore: MetastoreLink, settings: Settings, before: Callable[[], None] | None = None
+    ) -> None:
+        self._metastore = metastore
+        self._before = before
+        self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
+        self._patient = Deliverer(index, lambda: metastore.client(self._timeout_s))
+        # Whoever makes a change does not wait for an embedded metastore that is still starting.
+        self._impatient = Deliverer(index, metastore.started_client)
+        self._last: DeliveryReport | None = None
+        self._redelivery = Redelivery(self.deliver)
+
+    def close(self) -> None:
+        """Arrange no more deliveries; what an embedded metastore could not take while it was starting goes now."""
+        self._redelivery.close()
+        if self._metastore.embedded and self._last is not None and self._last.pending:
+            self.deliver()
+
+    def takes(self, definition: TableDefinition) -> bool:
+        """Whether the metastore gets this table: there is one, and it can hold it."""
+        return self._metastore.enabled and unrepresentable_reason(definition) is None
+
+    def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
+        """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``)."""
+        if not self._metastore.enabled:
+            return DeliveryReport(0, 0, None)
+        report = self._last = self._patient.deliver(timeout_s=timeout_s or self._timeout_s)
+        return report
+
+    def keep_delivering(self) -> None:
+        """Deliver now and then, until ``close``, what this and other processes left pending."""
+        if self._metastore.enabled:
+            self._redelivery.look_always()
+
+    def follow(self) -> DeliveryReport | None:
+        """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""
+        if self._before is not None:
+            self._before()
+        if not self._metastore.enabled:
+            return None
+        report = self._last = self._impatient.deliver(timeout_s=self._timeout_s)
+        if report.pending and self._metastore.starting:
+            self._redelivery.schedule(STARTING_PAUSE_S)
+        elif report.pending:
+            self._redelivery.schedule()
+            logger.warning(
+                "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
+                "later, in order.",
+                report.pending,
+                report.error or "it takes its time",
+            )
+        return report
+
+    def state(self, definition: TableDefinition | None = None) -> str:
+        """What is to be said of the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
+
+        Args:
+            definition: The table that is spoken of, if one is.
+        """
+        if not self._metastore.enabled:
+            return "none"
+        reason = unrepresentable_reason(definition) if definition is not None else None
+        if reason is not None:
+            return f"cannot hold the table: {reason}"
+        last = self._last
+        return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
+
+    def check_free(self, definition: TableDefinition) -> None:
+        """Refuse a name that another table has in the metastore; for one that is down, the outbox waits.
+
+        Raises:
+            TableAlreadyExistsError: The metastore has a table of this name at another location.
+        """
+        identifier = definition.identifier
+        if not self._metastore.enabled or self._metastore.starting:
+            return
+        reason = unrepresentable_reason(definition)
+        if reason is not None:
+            logger.warning("The metastore cannot hold table %s, which stays in the index alone: %s", identifier, reason)
+            return
+        try:
+            there = self._metastore.client().get_table(identifier.namespace, identifier.name)
+        except TableNotFoundError:
+            return
+        except MetastoreUnavailableError as error:
+            logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
+            return
+        if _canonical_or_none(there.location) != definition.location:
+            raise TableAlreadyExistsError(
+                f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it with "
+                "import_table, or choose another name.",
+                {"table": str(identifier), "location": there.location},
+            )
+
+
+def _canonical_or_none(location: str) -> str | None:
+    try:
+        return canonical_location(location)
+    except CatalogExtError:
+        # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
+        return None

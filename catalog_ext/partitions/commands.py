@@ -1,0 +1,275 @@
+"""Partition commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE, each one transaction of the engine."""
+
+from __future__ import annotations
+
+import warnings
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.partitions.specs import partition_name, require_partitioned, spec_condition
+from catalog_ext.tables.registration import TableOverlapWarning
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from collections.abc import Set as AbstractSet
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.model.tables import Column, Table
+
+    Spec = Mapping[str, str | None]
+
+
+class PartitionCommands:
+    """The partition commands of a catalog; a *spec* gives values (canonical text, None is NULL) by key names.
+
+    Each method takes the table by its name, or as it was read, whose version then is the one to compare with.
+    """
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def add(
+        self, table: str | Table, partitions: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False
+    ) -> WriteOutcome:
+        """Register partitions with the files that lie there, all of them or none.
+
+        Args:
+            table: The table.
+            partitions: Full specs with locations; a relative one is relative to the table's, None is the default place.
+            if_not_exists: Whether partitions that are there stay as they are, rather than being an error.
+
+        Raises:
+            PartitionAlreadyExistsError: One is there, whatever the spelling of its values.
+            InvalidPartitionSpecError, InvalidValueError: A spec does not fit the table.
+            LocationNotFoundError: A location outside the table's directory does not exist.
+            InvalidInputError: A location cannot be a partition's.
+            ConflictError: Another writer was first.
+        """
+        target = self._table(table)
+        named = [(partition_name(target, spec), location) for spec, location in partitions]
+        names = [name for name, _ in named]
+        doubled = next((name for i, name in enumerate(names) if name in names[:i]), None)
+        if doubled is not None or not named:
+            what = "No partition was given" if doubled is None else f"The partition {shown(doubled)} is given twice"
+            raise InvalidPartitionSpecError(f"{what} to be added to table {target.identifier}.")
+        own = self._located(target)
+        comes = {name for name, location in named if location is None}
+        placed: list[tuple[str, str | None]] = []
+        for name, location in named:
+            place = below(Location.parse(target.definition.location), name)
+            if location is not None:
+                place = self._place(target, name, location)
+            self._look_for_others(target, name, place, own, comes, chosen=location is not None)
+            if location is not None:
+                own[name] = place
+            placed.append((name, None if location is None else str(place)))
+        command = {"partitions": placed, "if_not_exists": if_not_exists}
+        return self._run(target, WriteKind.ADD_PARTITIONS, "ADD PARTITION", command)
+
+    def drop(
+        self, table: str | Table, predicates: Sequence[object], *, if_exists: bool = False, purge: bool = False
+    ) -> WriteOutcome:
+        """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
+
+        Args:
+            table: The table.
+            predicates: The contract's JSON predicates, one for each PARTITION clause.
+            if_exists: Whether a predicate that matches nothing is no error.
+            purge: Whether data of a managed table that lies outside its directory is deleted too.
+
+        Raises:
+            PartitionNotFoundError: A predicate matches nothing.
+            InvalidPredicateError, InvalidValueError: A predicate is none over the table's partition columns.
+            ConflictError: Another writer was first.
+        """
+        target = self._table(table)
+        require_partitioned(target)
+        if not predicates:
+            raise InvalidPartitionSpecError(f"No partition was given to be dropped from table {target.identifier}.")
+        for predicate in predicates:
+            self._require_match(target, predicate, needed=not if_exists)
+        managed = target.definition.table_type is TableType.MANAGED
+        command = {"deletes": "none" if not managed else "all" if purge else "inside"}
+        either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": list(predicates)}
+        return self._run(target, WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, either)
+
+    def rename(self, table: str | Table, from_: Spec, to: Spec) -> WriteOutcome:
+        """Give a partition other values; files of a managed one at its default place are moved.
+
+        Raises:
+            PartitionNotFoundError: There is none with the old values.
+            PartitionAlreadyExistsError: There is one with the new values.
+            InvalidPartitionSpecError, InvalidValueError: A spec does not fit the table.
+            TableLayoutError: Files that no partition has lie where its files are to be moved to.
+            ConflictError: Another writer was first.
+        """
+        target = self._table(table)
+        command = {"from": partition_name(target, from_), "to": partition_name(target, to)}
+        return self._run(target, WriteKind.RENAME_PARTITION, "RENAME PARTITION", command)
+
+    def relocate(self, table: str | Table, spec: Spec, location: str) -> WriteOutcome:
+        """Make a partition's files those of another place; nothing is touched at the old one.
+
+        Raises:
+            PartitionNotFoundError: There is no such partition.
+            InvalidPartitionSpecError, InvalidValueError: The spec does not fit the table.
+            LocationNotFoundError: The location lies outside the table's directory and does not exist.
+            InvalidInputError: The location cannot be a partition's.
+            ConflictError: Another writer was first.
+        """
+        target = self._table(table)
+        name = partition_name(target, spec)
+        place = self._place(target, name, location)
+        self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
+        command = {"name": name, "location": str(place)}
+        return self._run(target, WriteKind.RELOCATE_PARTITION, "SET LOCATION", command)
+
+    def exchange(self, table: str | Table, source: str | Table, specs: Sequence[Spec]) -> WriteOutcome:
+        """Move the matching partitions of another table into this one; both change at one instant.
+
+        Args:
+            table: The table that gets them.
+            source: The table that loses them.
+            specs: Full or partial ones.
+
+        Raises:
+            PartitionNotFoundError: A spec matches nothing in the source.
+            PartitionAlreadyExistsError: The table has one of them.
+            SchemaMismatchError: The tables differ in columns, partition columns or format.
+            InvalidPartitionSpecError, InvalidValueError: A spec does not fit the tables.
+            ConflictError: Another writer was first.
+        """
+        target, origin = self._table(table), self._table(source)
+        if target.table_id == origin.table_id:
+            raise InvalidInputError(
+                f"Partitions of table {target.identifier} cannot be exchanged with itself. Name another table.",
+                {"table": str(target.identifier)},
+            )
+        require_partitioned(target)
+        _require_same_schema(target, origin)
+        if not specs:
+            raise InvalidPartitionSpecError(f"No partition was given to be moved from table {origin.identifier}.")
+        predicates = [spec_condition(origin, spec) for spec in specs]
+        for predicate in predicates:
+            self._require_match(origin, predicate, needed=True)
+        command = {
+            "source_id": origin.table_id, "source_version": origin.version, "source": str(origin.identifier),
+        }  # fmt: skip
+        either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": predicates}
+        return self._run(target, WriteKind.EXCHANGE_PARTITIONS, "EXCHANGE PARTITION", command, either)
+
+    def _run(
+        self, table: Table, kind: WriteKind, operation: str, command: Mapping[str, Any], predicate: object = None
+    ) -> WriteOutcome:
+        return self._catalog.writes.engine.command(table, kind, operation, command, predicate)
+
+    def _table(self, table: str | Table) -> Table:
+        return self._catalog.load_table(table) if isinstance(table, str) else table
+
+    def _require_match(self, table: Table, predicate: object, *, needed: bool) -> None:
+        bound = bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+        if needed:
+            with self._catalog.index.list_partitions(table, bound) as found:
+                if not any(batch.num_rows for batch in found):
+                    raise not_found(table, _words(predicate))
+
+    def _place(self, table: Table, name: str, location: str) -> Location:
+        """The place of a partition with a LOCATION of its own.
+
+        Raises:
+            InvalidInputError: No partition of the table can lie there.
+        """
+        root = Location.parse(table.definition.location)
+        place = Location.parse(location, base=root)
+        parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
+        about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
+        if place.contains(root):
+            raise InvalidInputError(
+                f"{about} is the table's own directory, or holds it. Give a directory of the partition's own.",
+                parameters,
+            )
+        components = (place.relative_to(root) if root.contains(place) else place.name).split("/")
+        hidden = next((c for c in components if is_hidden(c)), None)
+        if hidden is not None:
+            raise InvalidInputError(
+                f"{about} is hidden: names that begin with '_' or '.', such as {shown(hidden)}, are kept for "
+                "unfinished writes. Give another directory.",
+                parameters,
+            )
+        return place
+
+    def _located(self, table: Table) -> dict[str, Location]:
+        """The places of the partitions that are not at their default ones."""
+        return {name: Location.parse(at) for name, at in self._catalog.index.located_partitions(table).items()}
+
+    def _look_for_others(
+        self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
+        chosen: bool,
+    ) -> None:  # fmt: skip
+        """Warn that others have the same files; refuse it for a managed table, whose data is deleted with it.
+
+        Args:
+            table: The table.
+            name: The partition.
+            place: Where it is to lie.
+            own: Places of partitions that are not at their default ones.
+            comes: Partitions that come to their default places by the same statement.
+            chosen: Whether the statement says the place; otherwise it is the default one.
+        """
+        index, root = self._catalog.index, Location.parse(table.definition.location)
+        others = [f"partition {n}" for n, at in own.items() if n != name and place.overlaps(at)]
+        if chosen:
+            others += [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]
+            inside = place.relative_to(root) if root.contains(place) else name
+            if inside != name and inside not in own and (inside in comes or index.partition_exists(table, [inside])):
+                others.append(f"partition {inside}")
+        if not others:
+            return
+        parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
+        about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
+        listed = ", ".join(sorted(others)[:5])
+        if table.definition.table_type is TableType.MANAGED:
+            raise InvalidInputError(f"{about} is that of, in or around {listed}. Give another directory.", parameters)
+        warnings.warn(f"{about} shares files with {listed}.", TableOverlapWarning, stacklevel=4)
+
+
+def _require_same_schema(target: Table, source: Table) -> None:
+    ours, theirs = target.definition, source.definition
+    for what, left, right in (
+        ("columns", _described(ours.columns), _described(theirs.columns)),
+        ("partition columns", _described(ours.partition_columns), _described(theirs.partition_columns)),
+        ("format", ours.format, theirs.format),
+        ("options", dict(ours.options), dict(theirs.options)),
+    ):
+        if left != right:
+            raise SchemaMismatchError(
+                f"Partitions cannot be moved from table {source.identifier} to table {target.identifier}: their {what} "
+                f"differ ({right} and {left}). Both must be the same.",
+                {"table": str(target.identifier), "source": str(source.identifier)},
+            )
+
+
+def _described(columns: Sequence[Column]) -> list[str]:
+    return [f"{column.name.lower()} {column.type}" for column in columns]
+
+
+def _words(predicate: object) -> str:
+    """A JSON predicate as people write it, if it is one of a partition spec."""
+    if isinstance(predicate, dict):
+        match predicate:
+            case {"op": "and", "args": list(args)}:
+                return ", ".join(_words(arg) for arg in args)
+            case {"op": "is_null", "column": column}:
+                return f"{column}=NULL"
+            case {"op": op, "column": column, "value": value}:
+                return f"{column}{op}{value}"
+    return f"with {predicate}"

@@ -1,0 +1,169 @@
+"""What keeps a table's partitions in order by one call: dropping by a condition or by age, other partition columns."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
+from catalog_ext.metastore.commit.rules import lies_inside
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.partition_names import parse_partition_name
+from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, TableType
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.json import predicate_to_json
+from catalog_ext.repair.report import ReportEntry
+from catalog_ext.tables.registration import check_keys
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from catalog_ext.catalog import Catalog, Where
+    from catalog_ext.metastore.model.tables import Table
+
+_VALUES_AT_ONCE = 500
+
+
+class PartitionMaintenance:
+    """Maintenance of the partitions of a catalog's tables."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def drop(self, table: str, where: Where, *, purge: bool = False, dry_run: bool = False) -> list[ReportEntry]:
+        """Drop the partitions that satisfy a condition, by one transaction; what was (or would be) dropped.
+
+        Args:
+            table: Its name.
+            where: A condition in SQL over partition columns, or a (maybe partial) spec; there has to be one.
+            purge: Whether data of a managed table that lies outside its directory is deleted too.
+            dry_run: Preview: report and change nothing.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+            ConflictError: Another writer was first.
+        """
+        target = self._catalog.load_table(table)
+        bound = self._catalog.predicate(target, where)
+        if bound is None or not target.definition.keys:
+            raise InvalidPartitionSpecError(
+                f"Which partitions of table {target.identifier} are to be dropped is not said: give a condition on its "
+                "partition columns, such as \"ds < '2024-01-01'\".",
+                {"table": str(target.identifier)},
+            )
+        entries = list(self._entries(target, self._catalog.index.list_partitions(target, bound), purge, "dropped"))
+        if entries and not dry_run:
+            json = predicate_to_json(bound, target.definition.keys)
+            self._catalog.partition_commands.drop(target, [json], if_exists=True, purge=purge)
+        return entries
+
+    def expire(self, table: str, *, retention: str | None = None, dry_run: bool = False) -> list[ReportEntry]:
+        """Drop the partitions whose time, by their values, is longer ago than the retention.
+
+        Args:
+            table: Its name.
+            retention: A duration such as ``30d``; None for the property ``partition.retention.period``.
+            dry_run: Preview: report and change nothing.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            InvalidInputError: There is no retention, or the partitions have no times.
+            ConflictError: Another writer was first; what was dropped before stays dropped.
+        """
+        target = self._catalog.load_table(table)
+        expiry = Expiry.of(target.definition, retention)
+        if expiry is None:
+            raise InvalidInputError(
+                f"Table {target.identifier} has no property {RETENTION!r}, so that its partitions never expire. Set "
+                "it, or give the retention, such as 30d.",
+                {"table": str(target.identifier), "key": RETENTION},
+            )
+        now = now_ms()
+        rows = self._catalog.index.list_partitions(target, None)
+        found = self._entries(target, rows, False, expiry.reason)
+        entries = [entry for entry in found if expiry.expired(entry.partition, now)]
+        if not dry_run:
+            for condition in _conditions(expiry, entries):
+                self._catalog.partition_commands.drop(table, [condition], if_exists=True)
+        return entries
+
+    def set_partition_columns(
+        self, table: str, *, mode: str | None = None, types: Mapping[str, str] | None = None
+    ) -> Table:
+        """Change how partition columns appear, and what types they have; files and directories stay as they are.
+
+        Args:
+            table: Its name.
+            mode: ``virtual`` or ``declared``; None leaves it.
+            types: New types by the columns' names; None or empty leaves them.
+
+        Raises:
+            TableNotFoundError: There is no such table.
+            InvalidInputError: A name is no partition column of the table, a type cannot be a key's, or nothing is said.
+            InvalidValueError: Values of partitions do not fit the new types. Nothing was changed.
+            ConflictError: Somebody is writing to the table.
+        """
+        target = self._catalog.load_table(table)
+        if mode is None and not types:
+            raise InvalidInputError(
+                f"What is to change of the partition columns of table {target.identifier} is not said: give a mode "
+                "('declared' or 'virtual'), types, or both.",
+                {"table": str(target.identifier)},
+            )
+        wanted = self._checked_types(target, types or {})
+        if wanted:
+            deliver = self._catalog.following.takes(target.definition)
+            target = self._catalog.index.retype_keys(target, wanted, deliver=deliver)
+            self._catalog.following.follow()
+        if mode is not None:
+            target = self._catalog.alter_table_properties(table, {PARTITION_MODE_PROPERTY: mode})
+        return target
+
+    @staticmethod
+    def _checked_types(table: Table, types: Mapping[str, str]) -> dict[str, str]:
+        known = {column.name.lower(): column.name for column in table.definition.partition_columns}
+        unknown = next((name for name in types if name.lower() not in known), None)
+        if unknown is not None:
+            raise InvalidPartitionSpecError(
+                f"{unknown[:60]!r} is no partition column of table {table.identifier}; they are "
+                f"{', '.join(known.values()) or 'none'}.",
+                {"table": str(table.identifier), "column": unknown[:60]},
+            )
+        wanted = {known[name.lower()]: str(parse_type(text)) for name, text in types.items()}
+        check_keys([Column(name, text) for name, text in wanted.items()], str(table.identifier))
+        return wanted
+
+    @staticmethod
+    def _entries(table: Table, batches: Iterable[Any], purge: bool, reason: str) -> Iterator[ReportEntry]:
+        root = table.definition.location
+        managed = table.definition.table_type is TableType.MANAGED
+        for batch in batches:
+            for row in batch.to_pylist():
+                name = row["partition"]
+                gone = managed and (purge or lies_inside(table, row["location"] or f"{root}/{name}"))
+                kept = "" if gone else "; its files stay"
+                path = row["location"] or name
+                yield ReportEntry("drop", name, path, row["files"], row["bytes"], f"{reason}{kept}")
+
+
+def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[dict[str, Any]]:
+    """JSON predicates that are true for the partitions of these entries, some values at a time."""
+    lower = [name.lower() for name in expiry.keys]
+    values: dict[tuple[str, ...], None] = {}
+    for entry in entries:
+        given = {key.lower(): value for key, value in parse_partition_name(entry.partition)}
+        # What has a time has values.
+        values[tuple(given[name] or "" for name in lower)] = None
+    remaining = iter(values)
+    while chunk := list(islice(remaining, _VALUES_AT_ONCE)):
+        if len(lower) == 1:
+            yield {"op": "in", "column": expiry.keys[0], "values": [value for (value,) in chunk]}
+            continue
+        yield {"op": "or", "args": [
+            {"op": "and", "args": [
+                {"op": "=", "column": key, "value": value} for key, value in zip(expiry.keys, row, strict=True)
+            ]}
+            for row in chunk
+        ]}  # fmt: skip

@@ -1,0 +1,193 @@
+"""Keeps a repair from what writes have on the store that the index does not show: it is never registered.
+
+Five things lie about that a listing shows and the index at the compared version does not have: files that a write has
+promoted before its commit (or after the version), files that a committed write is about to delete, directories that
+either of the two has made or is about to remove, files that a partition command is moving, and files of old versions
+that a relocating overwrite has left.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.scan.scratch import Spool
+
+_REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
+_MOVING = "a RENAME or EXCHANGE is moving it"
+_MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
+
+
+class UnfinishedWrites:
+    """What the writes to one table have under way while it is repaired.
+
+    Args:
+        index: Knows the transactions.
+        table: The table, at the version that the repair compares with.
+        spool: What the repair compares.
+    """
+
+    def __init__(self, index: Index, table: Table, spool: Spool) -> None:
+        self._index = index
+        self._table = table
+        self._spool = spool
+
+    def note_removals(self) -> None:
+        """Note what committed writes are about to delete; to be called before the store is listed.
+
+        Afterwards it would be too late: a write that finishes meanwhile forgets what it has deleted, and the listing
+        may have seen it.
+        """
+        root = f"{self._table.definition.location}/"
+        for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
+            gives = transaction.plan.command.get("source_id") == self._table.table_id
+            if not gives and transaction.table_id != self._table.table_id:
+                continue
+            if not gives and (transaction.version is None or transaction.version > self._table.version):
+                # The version that is compared with still has these files.
+                continue
+            for uri in self._index.removals(transaction.transaction_id):
+                self._spool.insert("leaving", [(uri,)], columns=1, ignore=True)
+                if uri.startswith(root):
+                    self._unsettle(uri[len(root) :].rpartition("/")[0])
+
+    def leave_out(self) -> None:
+        """Take what is under way out of what was listed; to be called when both sides were observed.
+
+        What aborted writes have left is reported.
+        """
+        self._leave_out_leaving()
+        unfinished = self._index.list_transactions(states=UNFINISHED)
+        self._leave_out_moving(unfinished)
+        states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
+        for transaction in unfinished:
+            # What is to replace the table belongs to no table before its commit.
+            if transaction.plan.location == self._table.definition.location:
+                states.setdefault(transaction.transaction_id, transaction.state)
+        if states:
+            self._leave_out_files(states)
+            self._note_made_directories(states)
+        self._leave_out_unsettled()
+
+    def _leave_out_unsettled(self) -> None:
+        self._spool.execute(
+            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unsettled)"
+            " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
+        )
+
+    def leave_out_replaced(self) -> None:
+        """Take files of old versions, which relocations left, out of what is new; to be called when files are compared.
+
+        They are reported: vacuum has yet to remove them.
+        """
+        spool = self._spool
+        if not spool.value(
+            "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
+            " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
+        ):
+            return
+        spool.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
+        if not spool.value("SELECT count(*) FROM replaced"):
+            return
+        # One that was registered at a place of its own is where its files are looked for.
+        there = (
+            "SELECT f.rowid FROM {} f"
+            " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
+            " AND f.modified_ms <= r.ended_ms"
+        )
+        root = (self._table.definition.location,)
+        in_listed = (
+            f"rowid IN ({there.format('listed_files')}) AND NOT EXISTS"
+            " (SELECT 1 FROM indexed_partitions i WHERE i.name = listed_files.name)"
+        )
+        in_differing = f"side = 1 AND rowid IN ({there.format('differing_files')})"
+        for table, which in (("listed_files", in_listed), ("differing_files", in_differing)):
+            spool.execute(
+                "INSERT OR IGNORE INTO skipped SELECT iif(name = '', path, name || '/' || path), name, 1, size, ?"
+                f" FROM {table} WHERE {which}",
+                (_REPLACED, *root),
+            )
+            spool.execute(f"INSERT OR IGNORE INTO unsettled SELECT name FROM {table} WHERE {which}", root)
+            spool.execute(f"DELETE FROM {table} WHERE {which}", root)
+        self._leave_out_unsettled()
+
+    def _leave_out_leaving(self) -> None:
+        if not self._spool.value("SELECT count(*) FROM leaving"):
+            return
+        self._spool.execute(
+            "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
+            " LEFT JOIN indexed_partitions i USING (name)"
+            " JOIN leaving l"
+            " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path)",
+            (self._table.definition.location,),
+        )
+
+    def _leave_out_moving(self, unfinished: Sequence[Transaction]) -> None:
+        """Take partitions whose files a command is moving out of both sides, and say so."""
+        table_id, root = self._table.table_id, f"{self._table.definition.location}/"
+        moving: set[str] = set()
+        for transaction in unfinished:
+            plan = transaction.plan
+            if not plan.moves or transaction.state not in _MAKES_DIRECTORIES:
+                continue
+            if table_id not in (transaction.table_id, plan.command.get("source_id")):
+                continue
+            for file in self._index.staged_files(transaction.transaction_id):
+                if transaction.table_id == table_id:
+                    moving.add(file.partition)
+                if file.source is not None and file.source.startswith(root):
+                    moving.add(file.source[len(root) :].rpartition("/")[0])
+        if not moving:
+            return
+        self._spool.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
+        self._spool.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
+        for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
+            self._spool.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+
+    def _leave_out_files(self, states: dict[str, State]) -> None:
+        def carried(path: str) -> str | None:
+            found = transaction_id_in(path)
+            return found if found in states else None
+
+        spool = self._spool
+        spool.create_function("carried", carried)
+        # An epoch of a stream may have committed some of its files and hold back others: the index knows the former.
+        spool.execute(
+            "INSERT INTO under_way SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
+            " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
+            " (SELECT 1 FROM indexed_files i WHERE i.name = f.name AND i.path = f.path)"
+        )
+        spool.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM under_way)")
+        spool.execute("INSERT OR IGNORE INTO unsettled SELECT DISTINCT name FROM under_way")
+        for name, path, size, transaction in spool.rows(
+            "SELECT name, path, size, id FROM under_way ORDER BY name, path"
+        ):
+            if states[transaction] is State.ABORTED:
+                reason = f"left by write {transaction}, which was aborted; vacuum removes it"
+                row = (f"{name}/{path}" if name else path, name, 1, size, reason)
+                spool.insert("skipped", [row], columns=5, ignore=True)
+
+    def _note_made_directories(self, states: dict[str, State]) -> None:
+        empty = (
+            "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
+            " AND name NOT IN (SELECT name FROM listed_files))"
+        )
+        if not self._spool.value(empty):
+            return
+        for transaction_id, state in states.items():
+            if state in _MAKES_DIRECTORIES:
+                for file in self._index.staged_files(transaction_id):
+                    self._unsettle(file.partition)
+
+    def _unsettle(self, name: str) -> None:
+        self._spool.insert("unsettled", [(name,)], columns=1, ignore=True)

@@ -1,0 +1,70 @@
+"""Which partitions the metastore can hold: it knows them by their values, which two directories may have in common."""
+
+from __future__ import annotations
+
+import re
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.model.partition_names import (
+    escape_path_name,
+    format_partition_name,
+    metastore_obstacle,
+    partition_values,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from catalog_ext.metastore.model.values import Key
+
+_SPECIAL = [chr(code) for code in range(128) if escape_path_name(chr(code)) != chr(code)]
+_CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
+    re.escape("".join(_SPECIAL)), "|".join(f"{ord(character):02X}" for character in _SPECIAL)
+)
+
+
+class Spellings:
+    """Finds partitions whose values another one has already, under another spelling (``a b`` and ``a%20b``).
+
+    Args:
+        keys: The table's partition columns.
+        staying: Gives the names of the partitions that are registered and stay so.
+        holds: Says whether a partition of this very name is registered and stays, or is on the store.
+    """
+
+    def __init__(self, keys: Sequence[Key], staying: Callable[[], Iterable[str]], holds: Callable[[str], bool]) -> None:
+        self._keys = keys
+        self._staying = staying
+        self._holds = holds
+        self._new: dict[str, str] = {}
+        self._canonical = re.compile(
+            "/".join(f"{re.escape(escape_path_name(k.name))}={_CANONICAL_VALUE}" for k in keys)
+        )
+
+    def obstacle(self, name: str) -> str:
+        """Why the metastore cannot hold a new partition of this name, or ``''`` if it can."""
+        if not name:
+            return ""
+        obstacle = metastore_obstacle(name)
+        if obstacle:
+            return obstacle
+        if self._canonical.fullmatch(name):
+            return self._beside(self._registered.get(name))
+        canonical = self._canonical_name(name)
+        twin = self._registered.get(canonical) or (canonical if self._holds(canonical) else self._new.get(canonical))
+        self._new.setdefault(canonical, name)
+        return self._beside(twin)
+
+    @cached_property
+    def _registered(self) -> dict[str, str]:
+        """The registered names that Hive would write differently, by the names that it would write; they are few."""
+        names = (name for name in self._staying() if not self._canonical.fullmatch(name))
+        return {self._canonical_name(name): name for name in names if not metastore_obstacle(name)}
+
+    def _canonical_name(self, name: str) -> str:
+        return format_partition_name([k.name for k in self._keys], partition_values(name))
+
+    @staticmethod
+    def _beside(twin: str | None) -> str:
+        return f"not representable in the metastore beside {twin}, which has the same values" if twin else ""

@@ -1,0 +1,162 @@
+"""Which directories of a table's tree are partitions, and why others are not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.partition_names import (
+    DEFAULT_PARTITION,
+    is_hidden,
+    split_component,
+    unescape_path_name,
+)
+from catalog_ext.metastore.model.values import Value, cast_text
+from catalog_ext.metastore.predicates.evaluation import UNKNOWN, Evaluator
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.types import DataType
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+
+class Place(Enum):
+    """Where a directory stands in the table's tree."""
+
+    ABOVE = "above"
+    PARTITION = "partition"
+    HIDDEN = "hidden"
+    PRUNED = "pruned"
+    MISFIT = "misfit"
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What a directory is, and for a ``MISFIT`` the reason that the report gives."""
+
+    place: Place
+    reason: str = ""
+
+
+_ABOVE = Verdict(Place.ABOVE)
+_PARTITION = Verdict(Place.PARTITION)
+_HIDDEN = Verdict(Place.HIDDEN)
+_PRUNED = Verdict(Place.PRUNED)
+_REMEMBERED = 16_384
+
+
+@dataclass(frozen=True, slots=True)
+class _Component:
+    """What one directory name says: a typed value, or the reason why it is none of a partition column."""
+
+    value: Value = None
+    reason: str = ""
+
+
+class Layout:
+    """Judges directories below a table's location against its partition columns and a predicate.
+
+    Args:
+        definition: The table.
+        predicate: A bound predicate that limits which partitions are looked at, or None.
+    """
+
+    def __init__(self, definition: TableDefinition, predicate: Predicate | None = None) -> None:
+        self.keys: tuple[Key, ...] = definition.keys
+        self._lower_names = [k.name.lower() for k in self.keys]
+        self._evaluator = Evaluator(predicate, self.keys) if predicate is not None else None
+        # A table has many directories and few different names on each level, and one directory is asked about for
+        # itself, for its files and for what lies in it: remembering takes a repair's share from half to a fifth.
+        self._component = lru_cache(maxsize=_REMEMBERED)(self._read_component)
+        self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
+
+    def judge(self, directory: str) -> Verdict:
+        """The verdict on a directory.
+
+        Args:
+            directory: Its path relative to the table's location, ``''`` for the location itself.
+        """
+        if directory.count("/") > len(self.keys):
+            # What lies in a directory that is too deep is so for the same reason.
+            directory = "/".join(directory.split("/", len(self.keys) + 1)[:-1])
+        return self._looked_at(directory)[0]
+
+    def _look_at(self, directory: str) -> tuple[Verdict, tuple[Value, ...]]:
+        """The verdict, and the values of the path's components if it is none against them."""
+        if not directory:
+            return self._place(()), ()
+        parent, _, name = directory.rpartition("/")
+        verdict, values = self._looked_at(parent)
+        if verdict.place not in (Place.ABOVE, Place.PARTITION):
+            return verdict, ()
+        if is_hidden(name):
+            return _HIDDEN, ()
+        if len(values) >= len(self.keys):
+            return Verdict(Place.MISFIT, self._too_deep(name)), ()
+        component = self._component(len(values), name)
+        if component.reason:
+            return Verdict(Place.MISFIT, component.reason), ()
+        values = (*values, component.value)
+        return self._place(values), values
+
+    def _place(self, values: tuple[Value, ...]) -> Verdict:
+        unknown = len(self.keys) - len(values)
+        if self._evaluator is not None and not self._evaluator.may_match((*values, *([UNKNOWN] * unknown))):
+            return _PRUNED
+        return _ABOVE if unknown else _PARTITION
+
+    def _too_deep(self, component: str) -> str:
+        split = split_component(component)
+        if split and split[0].lower() in self._lower_names:
+            return f"the key {split[0]!r} comes twice in the path"
+        if not self.keys:
+            return "lies in a directory, but the table has no partition columns"
+        count = len(self.keys)
+        return (
+            f"lies deeper than the {count} partition columns" if count > 1 else "lies deeper than the partition column"
+        )
+
+    def _read_component(self, position: int, component: str) -> _Component:
+        key = self.keys[position]
+        split = split_component(component)
+        if split is None:
+            return _Component(reason=f"{_shown(component)} is not of the form {key.name}=value")
+        name, value = split
+        if name.lower() != key.name.lower():
+            return _Component(reason=self._wrong_key(position, name))
+        try:
+            return _Component(typed_value(value, key.type))
+        except InvalidValueError as error:
+            return _Component(reason=f"partition column {key.name}: {error.message.rstrip('.')}")
+
+    def _wrong_key(self, position: int, name: str) -> str:
+        expected = self.keys[position].name
+        if name.lower() in self._lower_names[:position]:
+            return f"the key {_shown(name)} comes twice in the path"
+        if name.lower() in self._lower_names:
+            return f"the key {_shown(name)} stands where {expected!r} is expected (keys in the wrong order)"
+        return f"the key {_shown(name)} is not a partition column; {expected!r} is expected here"
+
+
+def _shown(text: str) -> str:
+    return repr(text) if len(text) <= 120 else f"{text[:80]!r}… ({len(text)} characters)"
+
+
+def typed_value(escaped: str, data_type: DataType) -> Value:
+    """The typed value of a directory's still escaped value; the default partition is NULL.
+
+    Raises:
+        InvalidValueError: It does not cast to the type, or is a string that only NULL may be written as.
+    """
+    if escaped == DEFAULT_PARTITION:
+        return None
+    text = unescape_path_name(escaped)
+    if text == DEFAULT_PARTITION:
+        raise InvalidValueError(
+            f"{escaped[:80]!r} is the escaped name of the default partition, which stands for NULL."
+        )
+    return cast_text(text, data_type)

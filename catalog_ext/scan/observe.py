@@ -1,0 +1,232 @@
+"""Fills the scratch database with what a repair compares: the store's side and the index's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import islice
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.failures import is_missing_bucket
+from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.store import EntryKind, Storage
+from catalog_ext.scan.key_layout import Layout, Place
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.scan.scratch import Spool
+
+_BUFFER_ROWS = 5000
+_ELSEWHERE_THREADS = 16
+_NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
+_Skipped: TypeAlias = tuple[str, str, int, int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class RepairProgress:
+    """How far a repair is.
+
+    Attributes:
+        phase: ``listing``, ``comparing``, ``applying`` or ``delivering``.
+        partitions: Partitions seen (listing) or dealt with (applying) so far.
+        files: Files, likewise.
+        total: How many partitions there will be, where known (applying).
+    """
+
+    phase: str
+    partitions: int
+    files: int
+    total: int | None = None
+
+
+Progress = Callable[[RepairProgress], None]
+
+
+def storable(text: str) -> bool:
+    """Whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
+    if text.isascii():
+        return "\x00" not in text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        return False
+    return "\x00" not in text
+
+
+def printable(path: str) -> str:
+    r"""The path with bytes that are not UTF-8 shown as ``\\udcXX``."""
+    return path if storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
+
+
+class StoreObserver:
+    """Lists a table's tree into the scratch database."""
+
+    def __init__(self, storage: Storage, table: Table, layout: Layout, spool: Spool, progress: Progress) -> None:
+        self._storage = storage
+        self._table = table
+        self._layout = layout
+        self._spool = spool
+        self._progress = progress
+        self._judge = layout.judge
+        self._has_directories = storage.store_has_directories(table.definition.location)
+        self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
+        self._partitions: list[tuple[str]] = []
+        self._files: list[tuple[str, str, int, int]] = []
+        self._last_directory: str | None = None
+        self._seen_partitions = 0
+        self._seen_files = 0
+
+    def observe(self, *, selective: bool) -> None:
+        """List the tree; failures of parts of it are recorded, a failure of the root raises.
+
+        Raises:
+            LocationNotFoundError: The table's location is not there.
+            StorageError: The table's location cannot be listed.
+        """
+        root = self._table.definition.location
+        depth = max(1, len(self._layout.keys))
+        listing = list_tree(self._storage, root, descend=self._descend, depth_hint=depth, selective=selective)
+        try:
+            for event in listing:
+                if isinstance(event, ListedFile):
+                    self._take_file(event)
+                elif isinstance(event, ListedDirectory):
+                    self._take_directory(event.directory)
+                else:
+                    self._take_failure(event)
+                if len(self._files) + len(self._partitions) >= _BUFFER_ROWS:
+                    self._flush()
+        finally:
+            listing.close()
+        if not self._layout.keys and self._has_directories:
+            self._partitions.append(("",))
+        self._flush()
+
+    def _descend(self, directory: str) -> bool:
+        if not storable(directory):
+            self._skip(printable(directory), _NOT_TEXT)
+            return False
+        verdict = self._judge(directory)
+        if verdict.place is Place.MISFIT:
+            self._skip(directory, verdict.reason)
+        return verdict.place in (Place.ABOVE, Place.PARTITION)
+
+    def _take_file(self, event: ListedFile) -> None:
+        directory, name = event.directory, event.name
+        if is_hidden(name) or not name:
+            return
+        if not storable(name):
+            self._skip(printable(_path(event)), _NOT_TEXT, files=1, size=event.size)
+            return
+        place = self._judge(directory).place
+        if place is Place.PARTITION:
+            self._files.append((directory, name, event.size, event.modified_ms))
+            if directory != self._last_directory:
+                # Where no directories are listed, it is the files that tell of them.
+                self._take_partition(directory)
+        elif place is Place.ABOVE:
+            self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
+
+    def _take_directory(self, directory: str) -> None:
+        if self._judge(directory).place is Place.PARTITION:
+            self._take_partition(directory)
+
+    def _take_partition(self, directory: str) -> None:
+        self._partitions.append((directory,))
+        self._last_directory = directory
+
+    def _take_failure(self, failure: ListingFailure) -> None:
+        row = (printable(failure.directory), failure.error.message)
+        self._spool.insert("failures", [row], columns=2, ignore=True)
+
+    def _skip(self, path: str, reason: str, *, files: int = 0, size: int = 0) -> None:
+        self._skipped.put((path, "", files, size, reason))
+        if self._skipped.qsize() >= _BUFFER_ROWS:
+            # A tree may hold more misfits than memory, and nothing else that would make us come by here.
+            self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+
+    def _flush(self) -> None:
+        self._seen_files += len(self._files)
+        self._seen_partitions += len(self._partitions)
+        self._spool.insert("listed_partitions", self._partitions, columns=1, ignore=True)
+        self._spool.insert("listed_files", self._files, columns=4)
+        self._partitions.clear()
+        self._files.clear()
+        self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+        self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
+
+    def _drain_skipped(self) -> Iterator[_Skipped]:
+        while True:
+            try:
+                yield self._skipped.get_nowait()
+            except Empty:
+                return
+
+
+def _path(event: ListedFile) -> str:
+    return f"{event.directory}/{event.name}" if event.directory else event.name
+
+
+def observe_index(index: Index, table: Table, predicate: Predicate | None, spool: Spool, *, files: bool) -> None:
+    """Copy what is registered at the pinned version (files only where wanted) into the scratch database."""
+    for batch in index.list_partitions(table, predicate):
+        columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
+        spool.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+    if files:
+        for batch in index.plan_files(table, predicate):
+            columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
+            spool.insert("indexed_files", zip(*columns, strict=True), columns=4)
+
+
+def report_elsewhere(spool: Spool) -> None:
+    """Take directories whose partition is registered at another location out of the comparison, and say so."""
+    spool.execute(
+        "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
+        " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
+    )
+    for listed in ("listed_files", "listed_partitions"):
+        spool.execute(
+            f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
+        )
+
+
+def observe_elsewhere(storage: Storage, spool: Spool) -> None:
+    """List the partitions that are registered at a location of their own into the scratch database."""
+    elsewhere = spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
+    list_locations(storage, elsewhere, spool)
+
+
+def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], spool: Spool) -> None:
+    """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
+    with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
+        while chunk := list(islice(partitions, 256)):
+            outcomes = pool.map(lambda item: _list_location(storage, *item), chunk)
+            for (name, _), outcome in zip(chunk, outcomes, strict=True):
+                if isinstance(outcome, CatalogExtError):
+                    spool.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
+                elif outcome is not None:
+                    spool.insert("listed_partitions", [(name,)], columns=1, ignore=True)
+                    spool.insert("listed_files", [(name, *file) for file in outcome], columns=4)
+
+
+def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str, int, int]] | CatalogExtError | None:
+    try:
+        entries = storage.list_directory(location)
+    except LocationNotFoundError as error:
+        # A bucket that is not there is more likely a wrong endpoint than that many partitions dropped at once.
+        return error if is_missing_bucket(error) else None
+    except StorageError as error:
+        return error
+    files = [
+        (e.location.name, e.size, e.modified_ms)
+        for e in entries
+        if e.kind is EntryKind.FILE and not is_hidden(e.location.name) and storable(e.location.name)
+    ]
+    return files if files or storage.store_has_directories(location) else None

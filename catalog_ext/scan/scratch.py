@@ -1,0 +1,101 @@
+"""The scratch database of one repair: what was listed, what was indexed, and the entries of the report.
+
+A listing has no order and may be larger than memory, so the two sides are compared as sets by SQLite, on disk, with a
+bounded cache.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from contextlib import closing
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+
+from catalog_ext.metastore.errors import StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+_CACHE_KIB = 32 * 1024
+_SCHEMA = """
+CREATE TABLE listed_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE listed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
+CREATE TABLE indexed_partitions (name TEXT PRIMARY KEY, location TEXT, files INTEGER, bytes INTEGER) WITHOUT ROWID;
+CREATE TABLE indexed_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER);
+CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms INTEGER, side INTEGER);
+CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
+CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
+CREATE TABLE leaving (uri TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE replaced (uri TEXT PRIMARY KEY, ended_ms INTEGER) WITHOUT ROWID;
+CREATE TABLE under_way (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
+CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE entries (
+    seq INTEGER PRIMARY KEY, action TEXT, partition TEXT, path TEXT, files INTEGER, bytes INTEGER, reason TEXT
+);
+CREATE INDEX entries_by_action ON entries (action, seq);
+"""
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
+def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
+    def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
+        try:
+            return method(*args, **kwargs)
+        except sqlite3.Error as error:
+            raise StorageError(
+                f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set "
+                "SQLITE_TMPDIR to a directory on a disk with room, and run the repair again."
+            ) from error
+
+    return call
+
+
+class Spool:
+    """A scratch database that goes with its owner, or with the process, however that ends; threads may share it."""
+
+    def __init__(self) -> None:
+        # SQLite's own temporary database: on disk beyond its cache, and unlinked as soon as it is open.
+        self._db = sqlite3.connect("", check_same_thread=False, isolation_level=None)
+        self._lock = threading.Lock()
+        for pragma in ("journal_mode=OFF", "synchronous=OFF", f"cache_size=-{_CACHE_KIB}", "locking_mode=EXCLUSIVE"):
+            self._db.execute(f"PRAGMA {pragma}")
+        self._db.executescript(_SCHEMA)
+        self._db.execute("BEGIN")
+
+    def close(self) -> None:
+        """Delete the scratch database; the report's entries go with it."""
+        self._db.close()
+
+    @_translated
+    def insert(self, table: str, rows: Iterable[tuple[Any, ...]], *, columns: int, ignore: bool = False) -> None:
+        """Add rows to one of the scratch tables; with ``ignore`` those that are there already are left out."""
+        marks = ",".join("?" * columns)
+        verb = "INSERT OR IGNORE" if ignore else "INSERT"
+        with self._lock:
+            self._db.executemany(f"{verb} INTO {table} VALUES ({marks})", rows)
+
+    @_translated
+    def execute(self, statement: str, parameters: tuple[Any, ...] = ()) -> None:
+        """Run one statement for its effect."""
+        self._db.execute(statement, parameters)
+
+    def create_function(self, name: str, function: Callable[[str], str | None]) -> None:
+        """Let statements use a function of one text that always gives the same for the same."""
+        self._db.create_function(name, 1, function, deterministic=True)
+
+    @_translated
+    def value(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 -- as the query has it
+        """The single value that a query gives."""
+        return self._db.execute(query, parameters).fetchone()[0]
+
+    def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+        """The rows of a query, one by one."""
+        with closing(_translated(self._db.execute)(query, parameters)) as cursor:
+            while rows := _translated(cursor.fetchmany)(1000):
+                yield from rows
+
+    def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
+        """Append entries to the report: action, partition, path, files, bytes and reason."""
+        self.insert("entries", ((None, *entry) for entry in entries), columns=7)

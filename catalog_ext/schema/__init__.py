@@ -1,1 +1,0 @@
-"""Schemas read from files, as Spark itself infers them."""

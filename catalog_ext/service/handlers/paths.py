@@ -1,0 +1,66 @@
+"""The operations of ad-hoc paths, by the contract's names."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.model.json import columns_to_list
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.paths.adhoc import SCHEMA, PathPlan, PathRequest, PathTable, load_path
+from catalog_ext.paths.keys import CastKey
+from catalog_ext.service.arrow_stream import ArrowStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.service.messages.core import Request
+
+
+class PathOperations:
+    """``paths/*``."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
+            "paths/load": self._load,
+            "paths/plan": self._plan,
+        }
+
+    def _load(self, request: Request) -> dict[str, Any]:
+        asked = PathRequest(
+            request.text("path"), request.optional_text("format"), request.optional_text("schema"),
+            request.text_map("options"), request.flag("partitioning", default=True),
+        )  # fmt: skip
+        request.finish()
+        return _table_json(load_path(self._catalog.storage, asked))
+
+    def _plan(self, request: Request) -> ArrowStream:
+        partitioning = request.flag("partitioning", default=True)
+        keys = request.texts("keys")
+        casts = [_cast(item) for item in request.objects("casts")]
+        condition = request.any("predicate")
+        plan = PathPlan(
+            request.text("path"), keys if partitioning else None, casts,
+            None if condition is None else predicate_from_json(condition), request.optional_count("limit"),
+        )  # fmt: skip
+        request.finish()
+        return ArrowStream(SCHEMA, plan.run(self._catalog.storage))
+
+
+def _cast(item: Request) -> CastKey:
+    cast = CastKey(item.text("name"), item.text("key"), parse_type(item.text("type")))
+    item.finish()
+    return cast
+
+
+def _table_json(table: PathTable) -> dict[str, Any]:
+    return {
+        "path": table.path,
+        "format": table.format,
+        "location": str(table.root),
+        "columns": columns_to_list(table.columns),
+        "partition_columns": columns_to_list(table.partition_columns),
+        "options": dict(table.options),
+    }

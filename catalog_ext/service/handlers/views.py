@@ -1,0 +1,130 @@
+"""The service's operations of views; as in ``operations``, no logic lives here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.views import Dependency, View, ViewQuery
+from catalog_ext.service.messages.core import Request, table_json
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.model.changes import Commit
+
+_CREATE, _CREATE_OR_REPLACE, _REPLACE = "create", "create_or_replace", "replace"
+
+
+class ViewOperations:
+    """The operations ``views/…`` of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._views = catalog.views
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+            "views/put": self._put,
+            "views/drop": self._drop,
+            "views/rename": self._rename,
+            "views/refresh": self._refresh,
+            "views/partitions/add": self._add_partitions,
+            "views/partitions/drop": self._drop_partitions,
+        }
+
+    def _put(self, request: Request) -> dict[str, Any]:
+        kind = request.text("kind")
+        wanted = ViewRequest(
+            request.identifier(),
+            _query(request),
+            request.columns("columns"),
+            tuple(request.texts("partition_columns")),
+            request.text_map("properties"),
+            request.optional_text("comment"),
+            request.optional_text("owner") or "",
+        )
+        request.finish()
+        if kind == _REPLACE:
+            return view_json(self._views.replace(wanted))
+        if kind not in (_CREATE, _CREATE_OR_REPLACE):
+            raise InvalidInputError(f"The field 'kind' of the request cannot be {kind[:40]!r}.")
+        return view_json(self._views.create(wanted, or_replace=kind == _CREATE_OR_REPLACE))
+
+    def _drop(self, request: Request) -> dict[str, Any]:
+        identifier = request.identifier()
+        request.finish()
+        self._views.drop(str(identifier))
+        return {"dropped": True}
+
+    def _rename(self, request: Request) -> dict[str, Any]:
+        identifier, namespace, name = request.identifier(), request.text("new_namespace"), request.text("new_name")
+        request.finish()
+        return view_json(self._views.rename(str(identifier), str(TableIdentifier.of(namespace, name))))
+
+    def _refresh(self, request: Request) -> dict[str, Any]:
+        identifier = request.identifier()
+        request.finish()
+        return view_json(self._views.refresh(str(identifier)))
+
+    def _add_partitions(self, request: Request) -> dict[str, Any]:
+        identifier, if_not_exists = request.identifier(), request.flag("if_not_exists")
+        partitions = [_new_partition(item) for item in request.objects("partitions")]
+        request.finish()
+        return _commit_json(self._views.add_partitions(str(identifier), partitions, if_not_exists=if_not_exists))
+
+    def _drop_partitions(self, request: Request) -> dict[str, Any]:
+        identifier, if_exists = request.identifier(), request.flag("if_exists")
+        specs = [_spec(item) for item in request.objects("partitions")]
+        request.finish()
+        return _commit_json(self._views.drop_partitions(str(identifier), specs, if_exists=if_exists))
+
+
+def _query(request: Request) -> ViewQuery:
+    return ViewQuery(
+        request.text("text"), request.text("catalog"), tuple(request.texts("current_namespace")),
+        request.text_map("configuration"), request.text("schema_mode"), tuple(request.texts("query_columns")),
+        tuple(request.texts("tables")),
+    )  # fmt: skip
+
+
+def _new_partition(item: Request) -> NewPartition:
+    dependencies = []
+    for dependency in item.objects("dependencies"):
+        dependencies.append(Dependency(dependency.text("relation"), tuple(dependency.texts("partitions"))))
+        dependency.finish()
+    return NewPartition(_values(item), tuple(dependencies), item.optional_text("location"))
+
+
+def _spec(item: Request) -> dict[str, str | None]:
+    spec = _values(item)
+    item.finish()
+    return spec
+
+
+def _values(item: Request) -> dict[str, str | None]:
+    values = item.mapping("spec")
+    if not all(isinstance(v, str | None) for v in values.values()):
+        raise InvalidInputError("The field 'spec' of a partition must be an object of strings and nulls.")
+    return values
+
+
+def view_json(view: View) -> dict[str, Any]:
+    """A view as the contract has it: a table's fields, and ``view``."""
+    query = view.query
+    return {
+        **table_json(view.table),
+        "view": {
+            "text": query.text, "catalog": query.catalog, "current_namespace": list(query.namespace),
+            "configuration": dict(query.configuration), "schema_mode": query.schema_mode,
+            "query_columns": list(query.query_columns), "tables": list(query.tables),
+        },
+    }  # fmt: skip
+
+
+def _commit_json(commit: Commit) -> dict[str, Any]:
+    return {
+        "version": commit.version, "partitions_added": commit.partitions_added,
+        "partitions_removed": commit.partitions_dropped,
+    }  # fmt: skip

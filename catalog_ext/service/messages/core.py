@@ -1,0 +1,181 @@
+"""What the service's JSON looks like: reading requests, writing tables."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_to_dict
+from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.model.types import parse_type
+
+
+class Request:
+    """A request's JSON object; every field that is asked for is checked, and one that nobody asked for is refused."""
+
+    def __init__(self, body: object) -> None:
+        if not isinstance(body, Mapping):
+            raise InvalidInputError("The body of a request must be a JSON object.")
+        self._body = dict(body)
+        self._asked: set[str] = set()
+
+    def _get(self, name: str, kinds: type | tuple[type, ...], what: str, *, required: bool = True) -> Any:  # noqa: ANN401
+        self._asked.add(name)
+        value = self._body.get(name)
+        if value is None and not required:
+            return None
+        if not isinstance(value, kinds) or (isinstance(value, bool) and kinds is int):
+            raise InvalidInputError(f"The field {name!r} of the request must be {what}.")
+        return value
+
+    def text(self, name: str) -> str:
+        """A required string."""
+        return str(self._get(name, str, "a string"))
+
+    def optional_text(self, name: str) -> str | None:
+        """A string or None."""
+        value = self._get(name, str, "a string or null", required=False)
+        return None if value is None else str(value)
+
+    def integer(self, name: str) -> int:
+        """A required integer of at most 64 bits."""
+        value = int(self._get(name, int, "an integer"))
+        if not -(2**63) <= value < 2**63:
+            raise InvalidInputError(f"The field {name!r} of the request must be an integer of at most 64 bits.")
+        return value
+
+    def optional_integer(self, name: str) -> int | None:
+        """An integer of at most 64 bits, or None."""
+        self._asked.add(name)
+        return None if self._body.get(name) is None else self.integer(name)
+
+    def count(self, name: str) -> int:
+        """A required integer of at most 64 bits that is not negative."""
+        value = self.integer(name)
+        if value < 0:
+            raise InvalidInputError(f"The field {name!r} of the request must not be negative.")
+        return value
+
+    def optional_count(self, name: str) -> int | None:
+        """An integer of at most 64 bits that is not negative, or None."""
+        self._asked.add(name)
+        return None if self._body.get(name) is None else self.count(name)
+
+    def flag(self, name: str, *, default: bool = False) -> bool:
+        """A boolean, the default when left out."""
+        value = self._get(name, bool, "true or false", required=False)
+        return default if value is None else bool(value)
+
+    def text_map(self, name: str) -> dict[str, str]:
+        """An object of strings, empty when left out."""
+        value = self._get(name, Mapping, "an object of strings", required=False) or {}
+        if not all(isinstance(v, str) for v in value.values()):
+            raise InvalidInputError(f"The field {name!r} of the request must be an object of strings.")
+        return dict(value)
+
+    def mapping(self, name: str) -> dict[str, Any]:
+        """An object of anything, empty when left out."""
+        return dict(self._get(name, Mapping, "an object", required=False) or {})
+
+    def optional_object(self, name: str) -> Request | None:
+        """An object whose fields are read as those of a request, or None; whoever reads it finishes it."""
+        value = self._get(name, Mapping, "an object or null", required=False)
+        return None if value is None else Request(value)
+
+    def objects(self, name: str) -> list[Request]:
+        """A list of objects, empty when left out; whoever reads them finishes them."""
+        value = self._get(name, list, "a list of objects", required=False) or []
+        if not all(isinstance(v, Mapping) for v in value):
+            raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
+        return [Request(item) for item in value]
+
+    def items(self, name: str) -> list[object]:
+        """A list of anything, empty when left out."""
+        return list(self._get(name, list, "a list", required=False) or [])
+
+    def texts(self, name: str) -> list[str]:
+        """A list of strings, empty when left out."""
+        value = self._get(name, list, "a list of strings", required=False) or []
+        if not all(isinstance(v, str) for v in value):
+            raise InvalidInputError(f"The field {name!r} of the request must be a list of strings.")
+        return list(value)
+
+    def any(self, name: str) -> object:
+        """Whatever the field holds, None when left out."""
+        self._asked.add(name)
+        return self._body.get(name)
+
+    def columns(self, name: str) -> tuple[Column, ...]:
+        """A list of columns, empty when left out."""
+        value = self._get(name, list, "a list of columns", required=False) or []
+        return tuple(_column(item) for item in value)
+
+    def identifier(self) -> TableIdentifier:
+        """The table that ``namespace`` and ``name`` identify."""
+        return TableIdentifier.of(self.text("namespace"), self.text("name"))
+
+    def finish(self) -> None:
+        """Check that nothing was sent that nobody asked for.
+
+        Raises:
+            InvalidInputError: There is an unknown field.
+        """
+        unknown = sorted(set(self._body) - self._asked)
+        if unknown:
+            raise InvalidInputError(f"The request has an unknown field {str(unknown[0])[:60]!r}.")
+
+
+def _column(item: object) -> Column:
+    if not isinstance(item, Mapping):
+        raise InvalidInputError("A column of the request must be an object.")
+    request = Request(item)
+    name, data_type, comment = request.text("name"), parse_type(request.text("type")), request.optional_text("comment")
+    nullable, value = request.flag("nullable", default=True), request.optional_text("default")
+    request.finish()
+    return Column(name, str(data_type), nullable, comment, value)
+
+
+def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
+    """The definition and the location that a ``tables/create`` request asks for."""
+    kind = request.text("table_type")
+    if kind not in (TableType.EXTERNAL, TableType.MANAGED):
+        raise InvalidInputError(f"The field 'table_type' cannot be {kind[:40]!r}. Use EXTERNAL or MANAGED.")
+    definition = TableDefinition(
+        request.identifier(), TableType(kind), request.text("format"), "", request.columns("columns"),
+        request.columns("partition_columns"), request.text_map("options"), request.text_map("properties"),
+        request.optional_text("comment"),
+    )  # fmt: skip
+    return definition, request.optional_text("location")
+
+
+def table_json(table: Table) -> dict[str, Any]:
+    """A table as the contract has it."""
+    return {
+        "table_id": table.table_id,
+        **definition_json(table.definition),
+        "created_at_ms": table.created_at_ms,
+        "version": table.version,
+        "totals": {
+            "partitions": table.totals.partitions,
+            "files": table.totals.files,
+            "bytes": table.totals.bytes,
+            "rows": table.totals.rows,
+        },
+    }
+
+
+def definition_json(definition: TableDefinition) -> dict[str, Any]:
+    """The fields of a table that its definition has."""
+    return {**definition_to_dict(definition), "partition_mode": str(definition.partition_mode)}
+
+
+def namespace_json(namespace: Namespace) -> dict[str, Any]:
+    """A namespace as the contract has it."""
+    return {
+        "name": namespace.name,
+        "location": namespace.location,
+        "comment": namespace.comment,
+        "properties": dict(namespace.properties),
+    }

@@ -1,0 +1,76 @@
+"""The changes of ``tables/alter`` requests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.alterations import (
+    AddColumn,
+    ChangeComment,
+    ChangeDefault,
+    ChangeNullability,
+    ChangeType,
+    ColumnChange,
+    DropColumn,
+    MoveColumn,
+    Position,
+    RenameColumn,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.service.messages.core import Request
+
+
+def column_changes(request: Request) -> list[ColumnChange]:
+    """What the field ``changes`` asks for."""
+    return [_change(item) for item in request.objects("changes")]
+
+
+def _change(item: Request) -> ColumnChange:
+    kind, path = item.text("change"), tuple(item.texts("path"))
+    if kind not in _READERS or not path:
+        raise InvalidInputError(
+            f"The change {kind[:40]!r} of the request is none, or has no path. There are: {', '.join(_READERS)}."
+        )
+    change = _READERS[kind](item, path)
+    item.finish()
+    return change
+
+
+def _add(item: Request, path: tuple[str, ...]) -> ColumnChange:
+    return AddColumn(
+        path,
+        item.text("type"),
+        item.flag("nullable", default=True),
+        item.optional_text("comment"),
+        item.optional_text("default"),
+        item.optional_text("existing_default"),
+        _position(item),
+    )
+
+
+def _move(item: Request, path: tuple[str, ...]) -> ColumnChange:
+    position = _position(item)
+    if position is None:
+        raise InvalidInputError("The change 'move' of the request needs a position: 'first' or 'after'.")
+    return MoveColumn(path, position)
+
+
+def _position(item: Request) -> Position | None:
+    first, after = item.flag("first"), item.optional_text("after")
+    return Position(after) if first or after is not None else None
+
+
+_READERS: dict[str, Callable[[Request, tuple[str, ...]], ColumnChange]] = {
+    "add": _add,
+    "rename": lambda item, path: RenameColumn(path, item.text("name")),
+    "drop": lambda item, path: DropColumn(path, item.flag("if_exists")),
+    "type": lambda item, path: ChangeType(path, item.text("type")),
+    "nullable": lambda item, path: ChangeNullability(path, item.flag("nullable")),
+    "comment": lambda item, path: ChangeComment(path, item.optional_text("comment")),
+    "default": lambda item, path: ChangeDefault(path, item.optional_text("default")),
+    "move": _move,
+}

@@ -1,0 +1,156 @@
+"""What the JSON of writes looks like: staged files, what a transaction is for, outcomes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.commit.json import statistics_to_dict
+from catalog_ext.metastore.commit.plan import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
+from catalog_ext.metastore.index.write.file_statistics import KnownFile
+from catalog_ext.metastore.model.json import storable
+from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
+from catalog_ext.metastore.model.tables import TableDefinition
+from catalog_ext.service.messages.core import Request, definition_json, table_json
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.model.tables import Table
+
+MAX_FILES = 1000
+"""Staged files that one request may hold; more are sent ahead by ``writes/stage``."""
+
+_TRANSACTION_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
+_CREATIONS = (WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE)
+
+
+def transaction_of(request: Request) -> str:
+    """The id in the field ``transaction``."""
+    text = request.text("transaction")
+    if not _TRANSACTION_ID.fullmatch(text):
+        raise InvalidInputError(
+            f"The field 'transaction' of the request must be 32 hexadecimal digits, not {text[:40]!r}."
+        )
+    return text
+
+
+def kind_of(request: Request) -> WriteKind:
+    """What a write does, in the field ``kind``."""
+    text = request.text("kind")
+    kinds = [kind for kind in WriteKind if kind not in COMMANDS]
+    if text not in kinds:
+        raise InvalidInputError(
+            f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(kinds)}."
+        )
+    return WriteKind(text)
+
+
+def creates(kind: WriteKind) -> bool:
+    """Whether a write of this kind comes with a definition rather than a table."""
+    return kind in _CREATIONS
+
+
+def files_of(request: Request) -> tuple[StagedFile, ...]:
+    """The staged files in the field ``files``."""
+    items = request.objects("files")
+    if len(items) > MAX_FILES:
+        raise InvalidInputError(
+            f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send more ahead by writes/stage."
+        )
+    return tuple(_file(item) for item in items)
+
+
+def known_files_of(request: Request) -> tuple[KnownFile, ...]:
+    """The files whose rows were counted, in the field ``files``."""
+    items = request.objects("files")
+    if len(items) > MAX_FILES:
+        raise InvalidInputError(f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send several.")
+    return tuple(_known_file(item) for item in items)
+
+
+def _known_file(file: Request) -> KnownFile:
+    statistics = {column: _statistics(item) for column, item in file.mapping("statistics").items()}
+    known = KnownFile(
+        _partition(file.text("partition")), storable(file.text("path"), "file"), file.count("size"),
+        file.integer("modified_ms"), file.count("rows"), statistics_to_dict(statistics),
+    )  # fmt: skip
+    file.finish()
+    return known
+
+
+def _file(file: Request) -> StagedFile:
+    staged = StagedFile(
+        _partition(file.text("partition")),
+        storable(file.text("name"), "file"),
+        file.count("size"),
+        file.optional_count("rows"),
+        {column: _statistics(item) for column, item in file.mapping("statistics").items()},
+        _upload(file.optional_object("upload")),
+    )
+    file.finish()
+    return staged
+
+
+def _partition(name: str) -> str:
+    """The partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
+    for value in partition_values(storable(name, "partition")):
+        if value is not None and len(value) > MAX_VALUE_LENGTH:
+            raise InvalidPartitionNameError(
+                f"A value of the partition {name[:80]!r}… has {len(value)} characters; at most {MAX_VALUE_LENGTH} can "
+                "be kept.",
+                {"partition": name[:200]},
+            )
+    return name
+
+
+def _statistics(item: object) -> ColumnStatistics:
+    column = Request(item)
+    found = ColumnStatistics(column.optional_text("min"), column.optional_text("max"), column.optional_count("nulls"))
+    column.finish()
+    return found
+
+
+def _upload(upload: Request | None) -> Upload | None:
+    if upload is None:
+        return None
+    found = Upload(upload.text("id"), tuple(_part(part) for part in upload.objects("parts")))
+    upload.finish()
+    if not found.upload_id or not found.parts:
+        raise InvalidInputError("An upload of the request must have an id and at least one part.")
+    return found
+
+
+def _part(part: Request) -> UploadedPart:
+    found = UploadedPart(part.count("number"), part.text("etag"), part.text_map("checksums"))
+    part.finish()
+    return found
+
+
+def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, Any]:
+    """The answer to ``writes/begin``."""
+    plan = begun.plan
+    return {
+        "transaction": None if begun.duplicate else begun.transaction_id,
+        "duplicate": begun.duplicate,
+        "location": plan.location,
+        "base": plan.base,
+        "staging": plan.staging,
+        "promotion": str(plan.promotion),
+        "partition_locations": dict(begun.partition_locations),
+        "lease_ms": begun.lease_ms,
+        "table": _table(table),
+    }
+
+
+def _table(table: Table | TableDefinition) -> dict[str, Any]:
+    if isinstance(table, TableDefinition):
+        nothing = {"partitions": 0, "files": 0, "bytes": 0, "rows": 0}
+        return {"table_id": None, **definition_json(table), "created_at_ms": None, "version": None, "totals": nothing}
+    return table_json(table)
+
+
+def outcome_json(outcome: WriteOutcome) -> dict[str, Any]:
+    """An outcome as the contract has it."""
+    return {"transaction" if name == "transaction_id" else name: value for name, value in asdict(outcome).items()}

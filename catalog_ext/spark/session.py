@@ -1,0 +1,221 @@
+"""Catalogs of Spark sessions: the settings that a session needs, and the catalogs that serve this process."""
+
+from __future__ import annotations
+
+import atexit
+import logging
+import os
+import threading
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.catalog import Catalog, Where
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
+from catalog_ext.service.server import Service
+from catalog_ext.spark.running_jvm import add_to_running_jvm
+from catalog_ext.spark.storage import s3a_settings, spark_storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from pyspark.sql import SparkSession
+
+    from catalog_ext.repair.report import RepairReport
+    from catalog_ext.scan.observe import Progress
+
+logger = logging.getLogger(__name__)
+
+CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtCatalog"
+SESSION_CATALOG = "spark_catalog"
+"""The name of Spark's own catalog: a catalog of this name adds our tables to those of Spark."""
+SESSION_CATALOG_CLASS = "org.apache.spark.sql.catalogext.CatalogExtSessionCatalog"
+EXTENSIONS_CLASS = "org.apache.spark.sql.catalogext.CatalogExtExtensions"
+_METASTORE_KEYS = ("spark.hadoop.hive.metastore.uris", "spark.hive.metastore.uris", "hive.metastore.uris")
+
+
+@dataclass(frozen=True, slots=True)
+class _Running:
+    catalog: Catalog
+    service: Service
+
+    def close(self) -> None:
+        self.service.stop()
+        self.catalog.close()
+
+
+_running: dict[str, _Running] = {}
+_lock = threading.Lock()
+
+
+def configure(
+    builder: SparkSession.Builder, *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
+    metastore: MetastoreArgument = UNSET, storage: Mapping[str, Any] | None = None,
+) -> SparkSession.Builder:  # fmt: skip
+    """The builder with a catalog set up: the connector's jar, the SQL extensions, and a service in this process.
+
+    The service runs on the loopback interface until the process ends. What the builder sets for S3A
+    (``spark.hadoop.fs.s3a.*``), before or after this call, is used by the Python side too.
+
+    Args:
+        builder: ``SparkSession.builder``, maybe with settings.
+        catalog: The catalog's name in SQL; ``spark_catalog`` adds its tables to Spark's own catalog.
+        warehouse: Where managed tables go; by default ``spark-warehouse`` in the working directory.
+        index: SQLAlchemy URL of the index; by default a SQLite file beside the warehouse.
+        metastore: ``thrift://host:9083``, ``embedded`` or None; by default what Spark's configuration names
+            (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background.
+        storage: Settings for S3 that Spark is to use as well, by Hadoop's keys or short names.
+
+    Raises:
+        EnvironmentSetupError: Java or PySpark is missing or does not fit, or a Spark session runs already.
+        InvalidConfigurationError: An argument is not of its form, or the session is that of a Spark Connect server
+            elsewhere.
+        IndexNotAtHeadError, IndexUnavailableError: The index cannot be used.
+    """
+    if _active_session_has(catalog):
+        return builder
+    options: dict[str, str] = dict(builder._options)
+    _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
+    configured = next((options[k] for k in _METASTORE_KEYS if options.get(k)), None)
+    settings = Settings.resolve(
+        name=catalog, index=index, metastore=metastore, warehouse=warehouse, storage=storage,
+        configured_metastore=configured or (configured_uris() if metastore is UNSET else None), spark=options,
+    )  # fmt: skip
+    # Here, so that `python -m catalog_ext.connector.build` is not imported by its own package first.
+    from catalog_ext.connector.build import connector_jar
+
+    jar = connector_jar()
+    add_to_running_jvm(jar)
+    running = _serve(settings)
+    prefix = f"spark.sql.catalog.{catalog}"
+    conf = {
+        prefix: _catalog_class(catalog),
+        f"{prefix}.uri": running.service.uri,
+        f"{prefix}.token": running.service.token,
+        "spark.sql.extensions": _appended(options.get("spark.sql.extensions"), EXTENSIONS_CLASS),
+        "spark.jars": _appended(options.get("spark.jars"), str(jar)),
+        **s3a_settings(settings, options),
+    }
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def repair_partitions(
+    table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
+    progress: Progress | None = None,
+) -> RepairReport:  # fmt: skip
+    """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
+
+    Args:
+        table: ``catalog.namespace.table``, or ``namespace.table`` where this process has one catalog.
+        mode: ``add``, ``drop`` or ``sync``.
+        where: A condition, or a partition spec, that limits the repair.
+        dry_run: Preview only.
+        strict: Change nothing if a path would be skipped.
+        progress: Is called while it runs.
+
+    Raises:
+        InvalidConfigurationError: No catalog of this process has that name.
+        CatalogExtError: As ``Catalog.repair_partitions``.
+    """
+    report = active_catalog(table).repair_partitions(
+        table, mode=mode, where=where, dry_run=dry_run, strict=strict, progress=progress
+    )
+    if not dry_run:
+        _refresh(table)
+    return report
+
+
+def active_catalog(table: str) -> Catalog:
+    """The catalog of this process that a table's name begins with, or the only one there is.
+
+    Raises:
+        InvalidConfigurationError: There is none.
+    """
+    with _lock:
+        named = _running.get(table.partition(".")[0].strip("`"))
+        if named is None and len(_running) == 1:
+            named = next(iter(_running.values()))
+        names = ", ".join(_running) or "none"
+    if named is None:
+        raise InvalidConfigurationError(
+            f"No catalog in this process serves {table[:200]!r} (catalogs here: {names}). Set one up with "
+            "catalog_ext.configure, or use "
+            "CALL <catalog>.system.repair_partitions(…) where the service runs elsewhere.",
+            {"table": table[:200]},
+        )
+    return named.catalog
+
+
+def stop(catalog: str) -> None:
+    """End the service of a catalog that ``configure`` started, with its connections."""
+    with _lock:
+        running = _running.pop(catalog, None)
+    if running is not None:
+        running.close()
+
+
+def _serve(settings: Settings) -> _Running:
+    stop(settings.name)
+    catalog = Catalog(settings, spark_storage(settings))
+    try:
+        running = _Running(catalog, Service(catalog).start())
+    except BaseException:
+        catalog.close()
+        raise
+    with _lock:
+        _running[settings.name] = running
+    logger.info("The catalog %s is served at %s", settings.name, running.service.uri)
+    return running
+
+
+@atexit.register
+def _stop_all() -> None:
+    for name in list(_running):
+        stop(name)
+
+
+def _catalog_class(catalog: str) -> str:
+    return SESSION_CATALOG_CLASS if catalog == SESSION_CATALOG else CATALOG_CLASS
+
+
+def _appended(existing: str | None, addition: str) -> str:
+    parts = [part for part in (existing or "").split(",") if part]
+    return ",".join(parts if addition in parts else [*parts, addition])
+
+
+def _refuse_remote(remote: str) -> None:
+    # "local[2]" is a server of this process; the address of another may hold a token behind its ";".
+    if remote.startswith("sc://"):
+        raise InvalidConfigurationError(
+            f"The session is a client of the Spark Connect server {remote.partition(';')[0][:200]}, which has its "
+            "catalogs already: they are configured where it is started, with `catalog-ext serve` beside it "
+            "(docs/clients.md). Leave catalog_ext.configure away."
+        )
+
+
+def _active_session_has(catalog: str) -> bool:
+    """Whether the running session has this catalog already, as when a notebook's cell is run again."""
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None:
+        return False
+    if context.getConf().get(f"spark.sql.catalog.{catalog}") == _catalog_class(catalog) and catalog in _running:
+        return True
+    raise EnvironmentSetupError(
+        f"A Spark session runs already without the catalog {catalog!r}, and cannot be given one: its jars and "
+        "extensions are set at its "
+        "start. Call catalog_ext.configure before getOrCreate, or stop the session first (spark.stop())."
+    )
+
+
+def _refresh(table: str) -> None:
+    """Make the active session forget what it has cached of the table."""
+    from pyspark.sql import SparkSession
+
+    session = SparkSession.getActiveSession()
+    if session is not None and table.count(".") == 2:
+        session.catalog.refreshTable(table)

@@ -1,0 +1,81 @@
+"""One configuration of S3 for both sides: what is set for S3A is used by Python, and the other way round."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.runtime.java import jar_version
+from catalog_ext.metastore.storage.options import StorageOptions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.storage.store import Storage
+
+AWS_SDK_VERSION = "2.35.4"
+"""What hadoop-aws 3.5.0 was built with; its own dependency is a bundle of 674 MB, of which these modules are used."""
+
+_HDFS_PREFIX = "spark.hadoop.dfs."
+_AWS_MODULES = ("s3", "s3-transfer-manager", "sts", "apache-client", "netty-nio-client")
+_EXCLUDED = (
+    "software.amazon.awssdk:bundle", "org.wildfly.openssl:wildfly-openssl", "org.slf4j:slf4j-api",
+    "commons-logging:commons-logging", "commons-codec:commons-codec", "org.apache.httpcomponents:httpclient",
+    "org.apache.httpcomponents:httpcore",
+    "io.netty:netty-buffer", "io.netty:netty-codec", "io.netty:netty-codec-http", "io.netty:netty-codec-http2",
+    "io.netty:netty-common", "io.netty:netty-handler", "io.netty:netty-resolver", "io.netty:netty-transport",
+    "io.netty:netty-transport-classes-epoll", "io.netty:netty-transport-native-unix-common",
+)  # fmt: skip
+
+
+def hadoop_version() -> str:
+    """The version of Hadoop that PySpark ships, read from its jars.
+
+    Raises:
+        EnvironmentSetupError: PySpark is not installed.
+    """
+    return jar_version("hadoop-client-api")
+
+
+def s3a_packages() -> dict[str, str]:
+    """Spark settings that fetch S3A as 36 jars of 13 MB in all, instead of the whole AWS bundle."""
+    packages = [f"org.apache.hadoop:hadoop-aws:{hadoop_version()}"]
+    packages += [f"software.amazon.awssdk:{module}:{AWS_SDK_VERSION}" for module in _AWS_MODULES]
+    return {"spark.jars.packages": ",".join(packages), "spark.jars.excludes": ",".join(_EXCLUDED)}
+
+
+def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
+    """What a session's builder needs for S3: S3A's jars where S3 is spoken of, and the settings that ``storage`` gives.
+
+    Args:
+        settings: The catalog's settings.
+        options: What the builder has already; its own ``spark.jars.packages`` are kept.
+    """
+    given = {f"spark.hadoop.{key}": value for key, value in StorageOptions.parse(settings.storage).to_hadoop().items()}
+    wanted = settings.warehouse.startswith("s3a:") or bool(settings.storage) or any("fs.s3a." in key for key in options)
+    if not wanted:
+        return given
+    for key, value in s3a_packages().items():
+        existing = options.get(key)
+        given[key] = value if not existing else existing if "hadoop-aws" in existing else f"{existing},{value}"
+    return given
+
+
+def spark_storage(settings: Settings) -> Callable[[], Storage]:
+    """Makes the storage on its first use, when the session runs whose Hadoop configuration it takes over."""
+    return lambda: settings.open_storage({**active_hadoop_settings(), **settings.storage})
+
+
+def active_hadoop_settings() -> dict[str, str]:
+    """The ``fs.s3a`` settings of the running Spark session, defaults included, and the ``dfs`` settings given to it.
+
+    None when no session runs. What Hadoop's files say of HDFS is read by both sides.
+    """
+    from pyspark import SparkContext
+
+    context = SparkContext._active_spark_context
+    if context is None or context._jsc is None:
+        return {}
+    found = context._jsc.hadoopConfiguration().getPropsWithPrefix("fs.s3a.")
+    given = {key: value for key, value in context.getConf().getAll() if key.startswith(_HDFS_PREFIX)}
+    return {**{f"fs.s3a.{key}": str(found[key]) for key in found}, **given}

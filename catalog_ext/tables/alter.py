@@ -1,0 +1,133 @@
+"""The catalog's DDL of tables: alterations and renames. Files never move (``docs/design/tables.md``)."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidAlterationError, InvalidInputError
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.model.alterations import altered, with_properties
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.tables.partition_strategy import check_alteration
+from catalog_ext.tables.registration import (
+    check_columns,
+    check_location,
+    check_not_transactional,
+    check_partition_commit,
+    checked_properties,
+    warn_of_overlap,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.model.alterations import ColumnChange
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+
+class TableDdl:
+    """Alters and renames the tables of a catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def alter(
+        self,
+        table: str,
+        changes: Sequence[ColumnChange] = (),
+        *,
+        set_: Mapping[str, str] | None = None,
+        remove: Sequence[str] = (),
+        location: str | None = None,
+    ) -> Table:
+        """Change a table's columns, properties and location, all of it or nothing.
+
+        Args:
+            table: Its name.
+            changes: What happens to its columns, one after another.
+            set_: Properties to set; ``comment`` is the table's own.
+            remove: Properties to remove.
+            location: Where partitions that are yet to come lie; those that are there stay at their places. An
+                unpartitioned table has the files that lie there from now on.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidInputError, NotFoundError, AlreadyExistsError: A change is not possible
+                (``catalog_ext.metastore.model.alterations``).
+            InvalidConfigurationError: A property's value is none that its key may have.
+            LocationNotFoundError, StorageError: The location is no directory that can be read.
+            ConflictError: The location is to change, and somebody is writing to the table.
+        """
+        there = self._catalog.load_table(table)
+        checked = checked_properties(set_ or {})
+        check_alteration(there.definition, checked, remove)
+        check_partition_commit(there.definition, checked, remove)
+        check_not_transactional(str(there.identifier), checked)
+        place = None if location is None else self._checked_location(there.definition, location)
+
+        def change(definition: TableDefinition) -> TableDefinition:
+            new = with_properties(altered(definition, changes), checked, remove)
+            check_columns((*new.columns, *new.partition_columns) if changes else ())
+            return new if place is None else replace(new, location=place)
+
+        self._check_metastore(there.definition, change)
+        result = self._catalog.index.alter_table(
+            there.identifier, change, removed=remove, deliver=self._catalog.following.takes(there.definition)
+        )
+        self._catalog.following.follow()
+        if place is not None and not result.definition.partition_columns:
+            self._catalog.repair_partitions(str(there.identifier), mode="sync")
+            return self._catalog.load_table(str(there.identifier))
+        return result
+
+    def rename(self, table: str, to: str) -> Table:
+        """Give a table another name, which may be in another namespace; its files stay where they are.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            NamespaceNotFoundError: The new name's namespace is not there.
+            TableAlreadyExistsError: The new name is taken, here or in the metastore.
+        """
+        there = self._catalog.load_table(table)
+        new = self._catalog.identify(to)
+        if new == there.identifier:
+            return there
+        self._catalog.check_free(new)
+        self._catalog.following.check_free(replace(there.definition, identifier=new))
+        renamed = self._catalog.index.rename_table(
+            there.identifier, new, deliver=self._catalog.following.takes(there.definition)
+        )
+        self._catalog.following.follow()
+        return renamed
+
+    def _checked_location(self, definition: TableDefinition, location: str) -> str:
+        if definition.table_type is TableType.MANAGED:
+            raise InvalidAlterationError(
+                f"The location of the managed table {definition.identifier} cannot change: dropping it deletes what "
+                "lies there. Copy its rows by CREATE TABLE ... LOCATION ... AS SELECT.",
+                {"table": str(definition.identifier)},
+            )
+        place = canonical_location(location)
+        check_location(self._catalog.storage, place, may_be_empty=True)
+        others = self._catalog.index.overlapping_tables(place)
+        warn_of_overlap(replace(definition, location=place), [o for o in others if o != definition.identifier])
+        return place
+
+    def _check_metastore(
+        self, definition: TableDefinition, change: Callable[[TableDefinition], TableDefinition]
+    ) -> None:
+        """Return unless the metastore has the table and could no longer hold it, or the other way round."""
+        if not self._catalog.metastore.enabled:
+            return
+        new = change(definition)
+        before, after = unrepresentable_reason(definition), unrepresentable_reason(new)
+        if (before is None) != (after is None):
+            why = f"could not hold it any more: {after}" if after else "does not have it, and would have to"
+            raise InvalidInputError(
+                f"Table {definition.identifier} cannot be altered so, because the metastore {why}. Make another table "
+                "by CREATE TABLE ... AS.",
+                {"table": str(definition.identifier)},
+            )

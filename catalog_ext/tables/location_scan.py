@@ -1,0 +1,217 @@
+"""A look at a location before it is registered: its partition columns, and a sample of its files."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import TableLayoutError
+from catalog_ext.metastore.model.partition_names import is_hidden, split_component
+from catalog_ext.metastore.model.tables import Column, TableDefinition
+from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
+from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.scan.key_layout import Layout, Place
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.storage.store import Storage
+
+MAX_SURVEYED_FILES = 20_000
+"""Where the keys are given, the survey for a sample of files ends after so many."""
+
+_SHOWN_PATHS = 3
+_MAX_KINDS = 100
+"""Different sets of keys after which the paths certainly disagree, and looking further would only cost memory."""
+
+
+@dataclass
+class Survey:
+    """What a location holds.
+
+    Attributes:
+        partition_columns: Those given, or the keys found in the paths, as STRING.
+        sample: Locations and sizes of some files, spread over what was seen.
+        files: How many files were seen; at least one when there is one.
+        misfits: Some paths that do not conform, with reasons.
+    """
+
+    partition_columns: tuple[Column, ...]
+    sample: list[tuple[Location, int]] = field(default_factory=list)
+    files: int = 0
+    misfits: list[str] = field(default_factory=list)
+
+
+class Surveyor:
+    """Surveys a location.
+
+    Args:
+        storage: Where it is.
+        sample_files: How many files the sample is to have at most; None for all.
+    """
+
+    def __init__(self, storage: Storage, sample_files: int | None) -> None:
+        self._storage = storage
+        self._sample_files = sample_files
+        # A fixed seed: the same tree gives the same sample, so that the same schema is read from it.
+        self._random = random.Random(20250101)
+
+    def with_keys(self, definition: TableDefinition, *, sample: bool) -> Survey:
+        """The survey of a table whose keys are known; without ``sample`` it ends at the first file that fits.
+
+        Raises:
+            TableLayoutError: The location holds files, and none of them lies where the partition columns say.
+            StorageError: Nothing that fits was found, and a part of the tree cannot be listed.
+        """
+        layout = Layout(definition)
+        survey = Survey(definition.partition_columns)
+        root = Location.parse(definition.location)
+        fitting = 0
+        failure: ListingFailure | None = None
+
+        def descend(directory: str) -> bool:
+            verdict = layout.judge(directory)
+            if verdict.place is Place.MISFIT:
+                _remember(survey.misfits, f"{directory!r}: {verdict.reason}")
+            # What does not conform is looked into as well: whether it holds files decides what is said.
+            return verdict.place is not Place.HIDDEN
+
+        listing = list_tree(self._storage, root, descend=descend, depth_hint=max(1, len(layout.keys)))
+        try:
+            for event in listing:
+                if isinstance(event, ListingFailure):
+                    failure = failure or event
+                if not isinstance(event, ListedFile) or is_hidden(event.name):
+                    continue
+                survey.files += 1
+                if layout.judge(event.directory).place is Place.PARTITION:
+                    fitting += 1
+                    self._sample(survey, fitting, root, event)
+                elif not survey.misfits:
+                    _remember(survey.misfits, f"{_path(event)!r}: the file lies above the partition directories")
+                if fitting and (not sample or survey.files >= MAX_SURVEYED_FILES):
+                    break
+        finally:
+            listing.close()
+        if failure is not None and not fitting:
+            # What could not be looked into may be all that fits, or all that does not.
+            raise failure.error
+        if survey.files and not fitting:
+            raise _no_partitions(definition, survey)
+        return survey
+
+    def find_keys(self, location: str, table: str) -> Survey:
+        """The survey of a location whose partition columns are to be found in its paths; it lists the whole tree.
+
+        Raises:
+            TableLayoutError: The paths disagree on the keys; the message lists some of each kind.
+            StorageError: A part of the tree cannot be listed, so that its keys are not known.
+        """
+        survey = Survey(())
+        root = Location.parse(location)
+        kinds: dict[tuple[str | None, ...], list[str]] = {}
+
+        def descend(directory: str) -> bool:
+            return not is_hidden(directory.rpartition("/")[2])
+
+        listing = list_tree(self._storage, root, descend=descend, depth_hint=1)
+        try:
+            for event in listing:
+                if isinstance(event, ListingFailure):
+                    raise event.error
+                if isinstance(event, ListedFile) and not is_hidden(event.name):
+                    survey.files += 1
+                    self._sample(survey, survey.files, root, event)
+                    _remember(kinds.setdefault(_keys(event.directory, table), []), _path(event))
+                    if len(kinds) > _MAX_KINDS:
+                        break
+        finally:
+            listing.close()
+        names = _agreed_keys(kinds, table, location)
+        return replace(survey, partition_columns=tuple(Column(name, "string") for name in names))
+
+    def _sample(self, survey: Survey, seen: int, root: Location, event: ListedFile) -> None:
+        # Reservoir sampling: every file has the same chance, however many there turn out to be.
+        size = self._sample_files
+        place = len(survey.sample) if size is None or len(survey.sample) < size else self._random.randrange(seen)
+        if size is not None and place >= size:
+            return
+        item = (root.join(_path(event)), event.size)
+        if place == len(survey.sample):
+            survey.sample.append(item)
+        else:
+            survey.sample[place] = item
+
+
+def _path(event: ListedFile) -> str:
+    return f"{event.directory}/{event.name}" if event.directory else event.name
+
+
+def _remember(paths: list[str], path: str) -> None:
+    if len(paths) < _SHOWN_PATHS:
+        paths.append(path)
+
+
+def _keys(directory: str, table: str) -> tuple[str | None, ...]:
+    """The keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
+    keys: list[str | None] = []
+    for component in directory.split("/") if directory else []:
+        split = split_component(component)
+        if split is None:
+            keys.append(None)
+        elif split[0].lower() in (k.lower() for k in keys if k is not None):
+            raise TableLayoutError(
+                f"Table {table} cannot be registered: the key {split[0]!r} comes twice in {directory!r}. "
+                "Give partition_columns to register what conforms to them.",
+                {"table": table, "path": directory[:200]},
+            )
+        else:
+            keys.append(split[0])
+    return tuple(keys)
+
+
+def _agreed_keys(kinds: Mapping[tuple[str | None, ...], Sequence[str]], table: str, location: str) -> tuple[str, ...]:
+    if not kinds:
+        raise TableLayoutError(
+            f"Table {table} cannot be registered: {location} holds no file, so that no partition columns can be "
+            "found in "
+            "its paths. Give partition_columns (an empty map for none) and schema.",
+            {"table": table, "location": location},
+        )
+    if len({tuple(k and k.lower() for k in keys) for keys in kinds}) > 1:
+        raise _disagreement(table, location, kinds)
+    # Spellings that differ in case are one key; which comes first in a listing must not decide.
+    found = min(kinds, key=lambda keys: tuple(k or "" for k in keys))
+    names = tuple(name for name in found if name is not None)
+    if len(names) < len(found):
+        raise TableLayoutError(
+            f"Table {table} cannot be registered: {kinds[found][0]!r} lies in a folder that is not of the form "
+            "key=value. "
+            "Register the folder that holds the key=value directories, or give partition_columns.",
+            {"table": table, "location": location},
+        )
+    return names
+
+
+def _disagreement(table: str, location: str, kinds: Mapping[tuple[str | None, ...], Sequence[str]]) -> TableLayoutError:
+    shown = "; ".join(
+        f"{'/'.join(k or '(a plain folder)' for k in keys) or 'no keys'} in {', '.join(repr(p[:160]) for p in paths)}"
+        for keys, paths in list(kinds.items())[:5]
+    )
+    return TableLayoutError(
+        f"Table {table} cannot be registered: the paths below {location} disagree on the partition columns: {shown}. "
+        "Give partition_columns to register what conforms to them.",
+        {"table": table, "location": location},
+    )
+
+
+def _no_partitions(definition: TableDefinition, survey: Survey) -> TableLayoutError:
+    keys = "/".join(f"{c.name}=…" for c in definition.partition_columns) or "files directly in it"
+    return TableLayoutError(
+        f"Table {definition.identifier} cannot be registered: no file below {definition.location} lies in a "
+        f"directory {keys}. "
+        f"Found: {'; '.join(survey.misfits)}. Check the location and the partition columns and their types.",
+        {"table": str(definition.identifier), "location": definition.location},
+    )

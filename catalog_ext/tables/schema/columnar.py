@@ -1,0 +1,169 @@
+"""The schemas of Parquet and ORC files, from their footers, with the types that Spark's readers give them."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from pyarrow import orc
+from pyarrow import parquet as pq
+
+from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError
+from catalog_ext.metastore.model.spark_json import field_from_json
+from catalog_ext.metastore.model.types import STRING, DataType, Field, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
+
+    Leaf = Callable[[pa.Field], DataType]
+
+_SPARK_PARQUET = b"org.apache.spark.sql.parquet.row.metadata"
+_SPARK_ORC = b"spark.sql.catalyst.type"
+_PHYSICAL = {
+    "BOOLEAN": "boolean", "INT32": "int", "INT64": "bigint", "INT96": "timestamp", "FLOAT": "float", "DOUBLE": "double",
+    "BYTE_ARRAY": "binary", "FIXED_LEN_BYTE_ARRAY": "binary",
+}  # fmt: skip
+_LOGICAL = {"String": "string", "Enum": "string", "JSON": "string", "BSON": "binary", "Date": "date"}
+_SIGNED = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
+# Spark has no unsigned types: the next wider one holds the values.
+_UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
+
+
+def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
+    """The fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
+
+    Raises:
+        InvalidInputError: It is not a Parquet file, or damaged.
+        InvalidTypeError: Spark cannot read one of its columns.
+        StorageError: It cannot be read.
+    """
+    try:
+        with storage.open_input_file(location) as file:
+            metadata = pq.read_metadata(file)
+        own = (metadata.metadata or {}).get(_SPARK_PARQUET)
+        if own is not None:
+            return tuple(_nullable(field_from_json(f)) for f in json.loads(own)["fields"])
+        return _of_parquet_schema(metadata)
+    except (pa.ArrowException, OSError, ValueError, KeyError, TypeError) as error:
+        raise _damaged(location, "Parquet", error) from error
+    except InvalidTypeError as error:
+        raise _illegal(location, error) from error
+
+
+def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
+    """The fields of an ORC file.
+
+    Raises:
+        InvalidInputError: It is not an ORC file, or damaged.
+        InvalidTypeError: Spark cannot read one of its columns.
+        StorageError: It cannot be read.
+    """
+    try:
+        with storage.open_input_file(location) as file:
+            schema = orc.ORCFile(file).schema
+        return tuple(Field(f.name, _convert(f, _orc_leaf)) for f in schema)
+    except (pa.ArrowException, OSError) as error:
+        raise _damaged(location, "ORC", error) from error
+    except InvalidTypeError as error:
+        raise _illegal(location, error) from error
+
+
+def _damaged(location: Location, kind: str, error: Exception) -> InvalidInputError:
+    return InvalidInputError(
+        f"{location} is not a readable {kind} file: {str(error)[:300]} "
+        "Remove it, or give the schema and the right format.",
+        {"file": str(location)},
+    )
+
+
+def _illegal(location: Location, error: InvalidTypeError) -> InvalidTypeError:
+    return InvalidTypeError(
+        f"{location} has a column that Spark cannot read: {error.message} Give the schema without it.",
+        {"file": str(location), **error.parameters},
+    )
+
+
+def _nullable(f: Field) -> Field:
+    # A file cannot promise for the files beside it: Spark makes every column of a file source nullable, all the way
+    # down.
+    return Field(f.name, _loose(f.type), comment=f.comment)
+
+
+def _loose(data_type: DataType) -> DataType:
+    if data_type.name in ("char", "varchar"):
+        return STRING
+    return DataType(
+        data_type.name,
+        data_type.parameters,
+        tuple(map(_loose, data_type.children)),
+        tuple(map(_nullable, data_type.fields)),
+    )
+
+
+def _of_parquet_schema(metadata: pq.FileMetaData) -> tuple[Field, ...]:
+    # Arrow knows how the columns nest, in old and new encodings; their types are Parquet's own, because Arrow's would
+    # be those that the writer's Arrow had (a large_string, a dictionary, a duration).
+    leaves = iter([metadata.schema.column(i) for i in range(metadata.num_columns)])
+    return tuple(
+        Field(f.name, _convert(f, lambda _: _parquet_leaf(next(leaves)))) for f in metadata.schema.to_arrow_schema()
+    )
+
+
+def _convert(f: pa.Field, leaf: Leaf) -> DataType:
+    data_type = f.type
+    if isinstance(data_type, pa.BaseExtensionType):
+        data_type = data_type.storage_type
+    if pa.types.is_struct(data_type):
+        inner = (data_type.field(i) for i in range(data_type.num_fields))
+        return DataType("struct", fields=tuple(Field(g.name, _convert(g, leaf)) for g in inner))
+    if pa.types.is_map(data_type):
+        return DataType("map", children=(_convert(data_type.key_field, leaf), _convert(data_type.item_field, leaf)))
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_fixed_size_list(data_type):
+        return DataType("array", children=(_convert(data_type.value_field, leaf),))
+    return leaf(f)
+
+
+def _parquet_leaf(column: pq.ColumnSchema) -> DataType:
+    logical: dict[str, Any] = json.loads(column.logical_type.to_json())
+    match logical:
+        case {"Type": "None" | "Null"}:
+            return parse_type(_PHYSICAL[column.physical_type])
+        case {"Type": str(kind)} if kind in _LOGICAL:
+            return parse_type(_LOGICAL[kind])
+        case {"Type": "Int", "bitWidth": int(bits), "isSigned": signed}:
+            return parse_type((_SIGNED if signed else _UNSIGNED)[bits])
+        case {"Type": "Decimal", "precision": int(precision), "scale": int(scale)}:
+            return parse_type(f"decimal({precision},{scale})")
+        case {"Type": "Timestamp", "isAdjustedToUTC": adjusted, "timeUnit": "milliseconds" | "microseconds"}:
+            return DataType("timestamp" if adjusted else "timestamp_ntz")
+        case {"Type": "Time", "timeUnit": "microseconds"}:
+            return DataType("time", (6,))
+    raise InvalidTypeError(
+        f"the Parquet type {column.physical_type} {logical.get('Type')} ({logical.get('timeUnit', 'no unit')}) of "
+        f"column {column.path!r}.",
+        {"column": column.path},
+    )
+
+
+def _orc_leaf(f: pa.Field) -> DataType:
+    spark = (f.metadata or {}).get(_SPARK_ORC)
+    if spark is not None:
+        return _loose(parse_type(spark.decode()))
+    data_type = f.type
+    if pa.types.is_timestamp(data_type):
+        return DataType("timestamp")
+    if pa.types.is_date(data_type):
+        return DataType("date")
+    if pa.types.is_decimal(data_type):
+        return DataType("decimal", (data_type.precision, data_type.scale))
+    known = {
+        pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
+        pa.float32(): "float", pa.float64(): "double", pa.string(): "string", pa.binary(): "binary",
+    }  # fmt: skip
+    if data_type in known:
+        return parse_type(known[data_type])
+    raise InvalidTypeError(f"the ORC type {data_type} of column {f.name!r}.", {"column": f.name})

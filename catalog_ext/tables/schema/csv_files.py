@@ -1,0 +1,235 @@
+"""The schema of CSV files: names from the header, and types as Spark's ``inferSchema`` finds them."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.types import STRING, DataType, Field
+from catalog_ext.tables.schema.date_patterns import DatePattern, is_date, is_timestamp
+from catalog_ext.tables.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from catalog_ext.tables.schema.lines import Head, ReaderOptions
+
+_ESCAPES = {
+    "\\t": "\t",
+    "\\r": "\r",
+    "\\b": "\b",
+    "\\f": "\f",
+    '\\"': '"',
+    "\\'": "'",
+    "\\u0000": "\0",
+    "\\0": "\0",
+    "\\\\": "\\",
+}
+_INTEGER = re.compile(r"[+-]?\d{1,40}")
+_NUMBER = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d{1,9})?", re.ASCII)
+_DOUBLE = re.compile(
+    r"[\x00-\x20]*[+-]?(?:NaN|Infinity|(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?[dDfF]?|0[xX][\da-fA-F]*\.?[\da-fA-F]+[pP][+-]?\d+[dDfF]?)"
+    r"[\x00-\x20]*",
+    re.ASCII,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the lines of a CSV file are cut into fields."""
+
+    separator: str
+    quote: str
+    escape: str
+    comment: str
+    trim_left: bool
+    trim_right: bool
+    multi_line: bool
+    line_separator: str | None
+
+    @classmethod
+    def of(cls, options: ReaderOptions) -> Dialect:
+        """The dialect that the options describe.
+
+        Raises:
+            InvalidConfigurationError: The separator is empty.
+        """
+        separator = options.text("sep", "delimiter", default=",")
+        separator = _ESCAPES.get(separator, separator)
+        if not separator:
+            raise InvalidConfigurationError("The option 'sep' is empty; it must be at least one character.")
+        return cls(
+            separator,
+            options.text("quote", default='"'),
+            options.text("escape", default="\\"),
+            options.text("comment", default=""),
+            options.flag("ignoreLeadingWhiteSpace"),
+            options.flag("ignoreTrailingWhiteSpace"),
+            options.flag("multiLine"),
+            options.text("lineSep", default="") or None,
+        )
+
+    def rows(self, head: Head) -> Iterator[list[str]]:
+        """The fields of each line that is neither blank nor a comment."""
+        pending = ""
+        for line in head.lines(self.line_separator):
+            if not pending and (not line.strip() or (self.comment and line.startswith(self.comment))):
+                continue
+            record = f"{pending}\n{line}" if pending else line
+            fields, is_open = self._split(record)
+            if is_open and self.multi_line:
+                pending = record
+                continue
+            pending = ""
+            yield fields
+
+    def _split(self, line: str) -> tuple[list[str], bool]:
+        """The fields, and whether the line ends within quotes."""
+        if not self.quote or self.quote not in line:
+            return [self._trimmed(f) for f in line.split(self.separator)], False
+        fields: list[str] = []
+        position, is_open = 0, False
+        while True:
+            start = position
+            if self.trim_left:
+                while line[start : start + 1] in (" ", "\t") and line[start : start + 1] != self.separator:
+                    start += 1
+            if line.startswith(self.quote, start):
+                field, position, is_open = self._quoted(line, start + 1)
+            else:
+                end = line.find(self.separator, position)
+                position = len(line) if end < 0 else end
+                field = self._trimmed(line[min(start, position) : position])
+            fields.append(field)
+            if position >= len(line):
+                return fields, is_open
+            position += len(self.separator)
+
+    def _quoted(self, line: str, start: int) -> tuple[str, int, bool]:
+        """The field from after its quote, where it ends, and whether the line ends first."""
+        kept: list[str] = []
+        position = start
+        while position < len(line):
+            character = line[position]
+            if character == self.escape and line.startswith(self.quote, position + 1):
+                kept.append(self.quote)
+                position += 2
+                continue
+            position += 1
+            if character == self.quote:
+                end = position + (len(line[position:]) - len(line[position:].lstrip(" ")))
+                if end == len(line) or line.startswith(self.separator, end):
+                    return "".join(kept), end, False
+                # Where text follows a closing quote, Spark's parser takes the field as it stands, quotes and all.
+                end = line.find(self.separator, position)
+                end = len(line) if end < 0 else end
+                return self._trimmed(line[start - 1 : end]), end, False
+            kept.append(character)
+        return "".join(kept), position, True
+
+    def _trimmed(self, field: str) -> str:
+        field = field.lstrip() if self.trim_left else field
+        return field.rstrip() if self.trim_right else field
+
+
+def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
+    """The columns of CSV files: the union of their headers, else ``_c0`` and so on; STRING unless ``inferSchema``."""
+    dialect = Dialect.of(options)
+    has_header, infer = options.flag("header"), options.flag("inferSchema")
+    types = TypeGuesser(options) if infer else None
+    found: dict[str, Field] = {}
+    for head in heads:
+        rows = dialect.rows(head)
+        first = next(rows, None)
+        if first is None:
+            continue
+        names = header_names(first, options) if has_header else [f"_c{i}" for i in range(len(first))]
+        columns = [found.setdefault(n.lower(), Field(n, VOID if types else STRING)).type for n in names]
+        if types is not None:
+            if not has_header:
+                columns = types.row(columns, first)
+            for row in rows:
+                columns = types.row(columns, row)
+        for name, data_type in zip(names, columns, strict=True):
+            found[name.lower()] = Field(found[name.lower()].name, data_type)
+    return tuple(Field(f.name, STRING if f.type == VOID else f.type) for f in found.values())
+
+
+def header_names(row: Sequence[str], options: ReaderOptions) -> list[str]:
+    """The column names of a header line; empty and repeated ones get their position (``CSVUtils.makeSafeHeader``)."""
+    null = options.text("nullValue", default="")
+    lower = [name.lower() for name in row]
+    repeated = {name for name in lower if lower.count(name) > 1}
+    return [
+        f"_c{i}" if name in ("", null) else f"{name}{i}" if name.lower() in repeated else name
+        for i, name in enumerate(row)
+    ]
+
+
+class TypeGuesser:
+    """Finds the narrowest type of a column, value by value (``CSVInferSchema``).
+
+    Args:
+        options: ``nullValue``, ``nanValue``, ``positiveInf``, ``negativeInf``, ``preferDate``, ``dateFormat`` and
+            ``timestampFormat`` are looked at.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._null = options.text("nullValue", default="")
+        self._words = {
+            options.text("nanValue", default="NaN"),
+            options.text("positiveInf", default="Inf"),
+            options.text("negativeInf", default="-Inf"),
+        }
+        prefer_date = options.flag("preferDate", default=True)
+        date_format = options.text("dateFormat", default="")
+        timestamp_format = options.text("timestampFormat", default="")
+        as_date = DatePattern(date_format).matches if date_format else is_date
+        self._steps: list[tuple[str, Callable[[str], DataType | None]]] = [
+            ("int", _integer(32, "int")),
+            ("bigint", _integer(64, "bigint")),
+            ("decimal", _decimal),
+            ("double", lambda v: DOUBLE if v in self._words or _DOUBLE.fullmatch(v) else None),
+            ("date", lambda v: DataType("date") if prefer_date and as_date(v) else None),
+            (
+                "timestamp",
+                _when(DatePattern(timestamp_format).matches if timestamp_format else is_timestamp, "timestamp"),
+            ),
+            ("boolean", _when(lambda v: v.lower() in ("true", "false"), "boolean")),
+        ]
+        self._first = {name: i for i, (name, _) in enumerate(self._steps)}
+
+    def row(self, types: Sequence[DataType], values: Sequence[str]) -> list[DataType]:
+        """The columns' types after one more row; what a row has too much is ignored."""
+        widened = [self._value(t, v) for t, v in zip(types, values, strict=False)]
+        return [*widened, *types[len(widened) :]]
+
+    def _value(self, so_far: DataType, value: str) -> DataType:
+        if so_far == STRING or value in ("", self._null):
+            return so_far
+        # Spark starts from the type so far, so that a year after timestamps is a timestamp and not a number.
+        for _, guess in self._steps[self._first.get(so_far.name, 0) :]:
+            data_type = guess(value)
+            if data_type is not None:
+                return loosen(so_far, data_type)
+        return STRING
+
+
+def _when(condition: Callable[[str], bool], name: str) -> Callable[[str], DataType | None]:
+    return lambda value: DataType(name) if condition(value) else None
+
+
+def _integer(bits: int, name: str) -> Callable[[str], DataType | None]:
+    half = 1 << (bits - 1)
+    return _when(lambda value: _INTEGER.fullmatch(value) is not None and -half <= int(value) < half, name)
+
+
+def _decimal(value: str) -> DataType | None:
+    # Only whole numbers too long for BIGINT: Spark takes fractions for doubles.
+    if not _NUMBER.fullmatch(value) or (number := Decimal(value).as_tuple()).exponent != 0:
+        return None
+    precision = len(number.digits)
+    return DataType("decimal", (precision, 0)) if precision <= MAX_PRECISION else None

@@ -1,0 +1,185 @@
+"""The schema of JSON files, with the types that Spark's ``JsonInferSchema`` finds."""
+
+from __future__ import annotations
+
+import json
+import re
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.types import STRING, DataType, Field
+from catalog_ext.tables.schema.date_patterns import DatePattern, is_timestamp
+from catalog_ext.tables.schema.merge import DOUBLE, MAX_PRECISION, VOID, loosen
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from catalog_ext.tables.schema.lines import Head, ReaderOptions
+
+_STRUCT = DataType("struct")
+_LONG = DataType("bigint")
+# A number of more digits fits no integer or decimal type; Spark's parser refuses one of more than a thousand.
+_LONGEST_INTEGER = 60
+_LONGEST_NUMBER = 1000
+_TOKEN = re.compile(r""""(?:[^"\\]|\\.)*"|'((?:[^'\\]|\\.)*)'|.""", re.DOTALL)
+
+Pairs: TypeAlias = list[tuple[str, Any]]
+
+
+class _Object(list[tuple[str, Any]]):
+    """The pairs of an object, to tell it from an array."""
+
+
+def _integer(text: str) -> int | Decimal:
+    if len(text) > _LONGEST_NUMBER:
+        raise ValueError(f"a number of {len(text)} digits")
+    return int(text) if len(text) <= _LONGEST_INTEGER else Decimal(f"{text}.0")
+
+
+_DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer, parse_float=Decimal)
+
+
+def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
+    """The columns of JSON files, sorted by name; a line that is no object gives the column of corrupt records.
+
+    Raises:
+        InvalidInputError: No line of any file is JSON, or the mode is FAILFAST and one is not.
+    """
+    guesser = TypeGuesser(options)
+    merged: DataType = VOID
+    first: Head | None = None
+    for head in heads:
+        first = first or head
+        for text in (
+            [head.text] if options.flag("multiLine") else head.lines(options.text("lineSep", default="") or None)
+        ):
+            if text.strip():
+                merged = loosen(merged, guesser.record(text, head))
+    if first is not None and merged == guesser.corrupt:
+        raise InvalidInputError(
+            f"{first.location} and the other files of the sample hold no line that is a JSON object. Give the right "
+            "format, or the option multiLine=true where objects span lines.",
+            {"file": str(first.location)},
+        )
+    kept = _canonical(merged)
+    return kept.fields if kept is not None else ()
+
+
+class TypeGuesser:
+    """Finds the type of JSON values.
+
+    Args:
+        options: ``primitivesAsString``, ``prefersDecimal``, ``inferTimestamp``, ``timestampFormat``, ``mode``,
+            ``columnNameOfCorruptRecord`` and ``allowSingleQuotes`` are looked at.
+    """
+
+    def __init__(self, options: ReaderOptions) -> None:
+        self._as_string = options.flag("primitivesAsString")
+        self._prefers_decimal = options.flag("prefersDecimal")
+        pattern = options.text("timestampFormat", default="")
+        is_time: Callable[[str], bool] = DatePattern(pattern).matches if pattern else is_timestamp
+        self._is_timestamp = is_time if options.flag("inferTimestamp") else None
+        self._single_quotes = options.flag("allowSingleQuotes", default=True)
+        self._mode = options.text("mode", default="PERMISSIVE").upper()
+        corrupt = options.text("columnNameOfCorruptRecord", default="_corrupt_record")
+        self.corrupt = DataType("struct", fields=(Field(corrupt, STRING),))
+
+    def record(self, text: str, head: Head) -> DataType:
+        """The struct of one record; the struct of the corrupt column where it is none.
+
+        Raises:
+            InvalidInputError: The mode is FAILFAST and the record is malformed.
+        """
+        try:
+            value = self._parse(text.strip())
+        except (ValueError, RecursionError) as error:
+            if self._mode == "FAILFAST":
+                raise InvalidInputError(
+                    f"{head.location} holds malformed JSON in mode FAILFAST: {text.strip()[:120]!r} ({error}).",
+                    {"file": str(head.location)},
+                ) from error
+            return self._no_record()
+        found = self._type(value)
+        if found.name == "array" and found.children[0].name == "struct":
+            # A record that is an array of objects is that many rows.
+            return found.children[0]
+        return found if found.name == "struct" else self._no_record()
+
+    def _no_record(self) -> DataType:
+        return _STRUCT if self._mode == "DROPMALFORMED" else self.corrupt
+
+    def _parse(self, text: str) -> object:
+        try:
+            return _DECODER.raw_decode(text)[0]
+        except ValueError:
+            if self._single_quotes and "'" in text:
+                return _DECODER.raw_decode(_TOKEN.sub(_double_quoted, text))[0]
+            raise
+
+    def _type(self, value: object) -> DataType:
+        match value:
+            case None | "":
+                # Spark takes an empty string for a value that is missing.
+                return VOID
+            case _Object():
+                return self._struct(value)
+            case list():
+                element = VOID
+                for item in value:
+                    element = loosen(element, self._type(item))
+                return DataType("array", children=(element,))
+        if self._as_string:
+            return STRING
+        match value:
+            case bool():
+                return DataType("boolean")
+            case int():
+                return _integer_type(value)
+            case Decimal():
+                return self._fraction_type(value)
+            case str() if self._is_timestamp is not None and self._is_timestamp(value):
+                return DataType("timestamp")
+            case str():
+                return STRING
+        # NaN and the infinities, which Python's parser gives as floats.
+        return DOUBLE
+
+    def _struct(self, pairs: Pairs) -> DataType:
+        types: dict[str, DataType] = {}
+        for name, value in pairs:
+            types[name] = loosen(types.get(name, VOID), self._type(value))
+        return DataType("struct", fields=tuple(Field(n, t) for n, t in types.items()))
+
+    def _fraction_type(self, value: Decimal) -> DataType:
+        scale = -int(value.as_tuple().exponent)
+        precision = max(len(value.as_tuple().digits), scale)
+        if self._prefers_decimal and scale >= 0 and precision <= MAX_PRECISION:
+            return DataType("decimal", (precision, scale))
+        return DOUBLE
+
+
+def _double_quoted(match: re.Match[str]) -> str:
+    inner = match.group(1)
+    return match.group() if inner is None else '"' + inner.replace("\\'", "'").replace('"', '\\"') + '"'
+
+
+def _integer_type(value: int) -> DataType:
+    if -(1 << 63) <= value < 1 << 63:
+        return _LONG
+    digits = len(str(abs(value)))
+    return DataType("decimal", (digits, 0)) if digits <= MAX_PRECISION else DOUBLE
+
+
+def _canonical(data_type: DataType) -> DataType | None:
+    """What is left of an inferred type: no value is a STRING, an object without fields is nothing."""
+    if data_type.name == "void":
+        return STRING
+    if data_type.name == "array":
+        element = _canonical(data_type.children[0])
+        return None if element is None else DataType("array", children=(element,))
+    if data_type.name != "struct":
+        return data_type
+    kept = ((f.name, _canonical(f.type)) for f in data_type.fields if f.name)
+    fields = sorted((Field(name, t) for name, t in kept if t is not None), key=lambda f: f.name)
+    return DataType("struct", fields=tuple(fields)) if fields else None

@@ -1,0 +1,272 @@
+"""Which partitions a view has when they follow those of the tables that it reads (``docs/design/views.md``)."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
+from catalog_ext.metastore.model.partition_names import format_partition_name, partition_values
+from catalog_ext.metastore.model.values import Value, cast_text, value_text
+from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY, Dependency
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.values import Key
+
+REQUIRES_PROPERTY = f"{AUTOMATIC_PROPERTY}.requires"
+"""What a partition needs of the keys that the view does not have: ``hr=00..23``, ``region=eu|us``, ``hr:24``."""
+
+KEYS_PROPERTY = f"{AUTOMATIC_PROPERTY}.keys."
+"""In front of ``namespace.table``: which of its keys is which column of the view, ``day=ds``, where names differ."""
+
+Combination: TypeAlias = tuple[str, ...]
+_Found: TypeAlias = "dict[Combination, tuple[Dependency, ...]]"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What must be there of a key that the view does not have.
+
+    Attributes:
+        values: Each of these, as text; or
+        count: so many different ones.
+    """
+
+    key: str
+    values: tuple[str, ...] = ()
+    count: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """How one table's partitions decide on the view's.
+
+    Attributes:
+        columns: For each of its keys that is a partition column of the view: the key's position, the column's.
+        required: For each of its keys that a requirement names: the key's position, and the requirement.
+    """
+
+    table: Table
+    columns: tuple[tuple[int, int], ...]
+    required: tuple[tuple[int, Requirement], ...] = ()
+
+
+def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str) -> list[Rule]:
+    """The rules of an automatic view; tables that have none of its partition columns have no say.
+
+    Args:
+        definition: The view's.
+        tables: Those that it reads.
+        catalog: The catalog's name, which may stand in front of a table's name in a property.
+
+    Raises:
+        InvalidConfigurationError: A property is not of its form, or the tables do not have all partition columns.
+        InvalidValueError: A required value does not fit its key's type.
+    """
+    requirements = parse_requirements(definition.properties.get(REQUIRES_PROPERTY, ""))
+    names = {c.name.lower(): i for i, c in enumerate(definition.partition_columns)}
+    known = list(tables)
+    _check_keys_properties(definition, known, catalog)
+    rules = [rule for table in known if (rule := _rule(table, definition, names, requirements, catalog)).columns]
+    _check_complete(definition, rules, requirements)
+    return rules
+
+
+def _rule(
+    table: Table, definition: TableDefinition, names: Mapping[str, int], requirements: Sequence[Requirement],
+    catalog: str,
+) -> Rule:  # fmt: skip
+    renamed = _renamed(table, definition, catalog)
+    keys = [key.name.lower() for key in table.definition.keys]
+    columns = tuple((i, names[renamed.get(k, k)]) for i, k in enumerate(keys) if renamed.get(k, k) in names)
+    mapped = {i for i, _ in columns}
+    required = tuple((keys.index(r.key), r) for r in requirements if r.key in keys and keys.index(r.key) not in mapped)
+    for i, requirement in required:
+        for value in requirement.values:
+            cast_text(value, table.definition.keys[i].type)
+    return Rule(table, columns, required)
+
+
+def _renamed(table: Table, definition: TableDefinition, catalog: str) -> dict[str, str]:
+    name = f"{KEYS_PROPERTY}{table.identifier}".lower()
+    texts = [v for k, v in definition.properties.items() if k.lower().replace(f"keys.{catalog}.", "keys.", 1) == name]
+    if not texts:
+        return {}
+    keys = {key.name.lower() for key in table.definition.keys}
+    columns = {c.name.lower() for c in definition.partition_columns}
+    renamed: dict[str, str] = {}
+    for part in texts[0].split(","):
+        key, equals, column = (side.strip().lower() for side in part.partition("="))
+        if not equals or key not in keys or column not in columns:
+            raise InvalidConfigurationError(
+                f"The property {name!r} of the view {definition.identifier} cannot be {texts[0][:80]!r}. Write "
+                "key=column, with commas between several: a partition column of the table, and one of the view.",
+                {"view": str(definition.identifier)},
+            )
+        renamed[key] = column
+    return renamed
+
+
+def _check_keys_properties(definition: TableDefinition, tables: Sequence[Table], catalog: str) -> None:
+    read = {str(t.identifier) for t in tables}
+    for name in definition.properties:
+        lower = name.lower()
+        if lower.startswith(KEYS_PROPERTY):
+            table = lower.removeprefix(KEYS_PROPERTY).removeprefix(f"{catalog.lower()}.")
+            if table not in read:
+                raise InvalidConfigurationError(
+                    f"The property {name!r} of the view {definition.identifier} names a table that it does not read. "
+                    f"It reads: {', '.join(sorted(read)) or 'none of this catalog'}.",
+                    {"view": str(definition.identifier)},
+                )
+
+
+def _check_complete(definition: TableDefinition, rules: Sequence[Rule], requirements: Sequence[Requirement]) -> None:
+    found = {column for rule in rules for _, column in rule.columns}
+    missing = [c.name for i, c in enumerate(definition.partition_columns) if i not in found]
+    if missing or not definition.partition_columns:
+        raise InvalidConfigurationError(
+            f"The partitions of the view {definition.identifier} cannot be found by themselves: no table that it reads "
+            f"is partitioned by {', '.join(missing) or 'anything that the view is partitioned by'}. Say in a property "
+            f"{KEYS_PROPERTY}namespace.table which of its keys it is, or leave out {AUTOMATIC_PROPERTY}.",
+            {"view": str(definition.identifier)},
+        )
+    used = {r.key for rule in rules for _, r in rule.required}
+    for requirement in requirements:
+        if requirement.key not in used:
+            raise InvalidConfigurationError(
+                f"The property {REQUIRES_PROPERTY!r} of the view {definition.identifier} names {requirement.key!r}, "
+                "which must be a partition column of a table that the view reads, and none of its own.",
+                {"view": str(definition.identifier)},
+            )
+
+
+def parse_requirements(text: str) -> tuple[Requirement, ...]:
+    """The requirements that the property says, with semicolons between several.
+
+    Raises:
+        InvalidConfigurationError: It is not of that form.
+    """
+    return tuple(_requirement(part.strip()) for part in text.split(";") if part.strip())
+
+
+def _requirement(text: str) -> Requirement:
+    key, equals, values = text.partition("=")
+    if equals and key.strip() and values.strip():
+        listed = tuple(v for part in values.split("|") for v in _values(part.strip(), text))
+        return Requirement(key.strip().lower(), listed)
+    key, colon, count = text.partition(":")
+    if colon and key.strip() and count.strip().isdecimal() and int(count) > 0:
+        return Requirement(key.strip().lower(), count=int(count))
+    raise _no_requirement(text)
+
+
+def _values(part: str, text: str) -> list[str]:
+    low, dots, high = part.partition("..")
+    if not dots:
+        return [part]
+    if not (low.isdecimal() and high.isdecimal() and int(low) <= int(high) and int(high) - int(low) < 100_000):
+        raise _no_requirement(text)
+    width = len(low) if low.startswith("0") else 0
+    return [f"{n:0{width}d}" for n in range(int(low), int(high) + 1)]
+
+
+def _no_requirement(text: str) -> InvalidConfigurationError:
+    return InvalidConfigurationError(
+        f"The property {REQUIRES_PROPERTY!r} cannot be {text[:80]!r}. Write hr=00..23, region=eu|us or hr:24, with "
+        "semicolons between several."
+    )
+
+
+@dataclass(slots=True)
+class _Group:
+    """The partitions of a table that belong to one combination of the view's columns."""
+
+    names: list[str] = field(default_factory=list)
+    seen: dict[int, set[Value]] = field(default_factory=lambda: defaultdict(set))
+
+
+def complete_partitions(
+    definition: TableDefinition, rules: Sequence[Rule], partitions: Sequence[Sequence[str]], catalog: str
+) -> dict[str, tuple[Dependency, ...]]:
+    """The partitions that the view has, by name, each with what it is made of.
+
+    Args:
+        definition: The view's.
+        rules: One for each table that has a say.
+        partitions: For each rule, the names of its table's partitions.
+        catalog: Stands in front of the tables' names.
+    """
+    columns: tuple[int, ...] = ()
+    found: _Found = {(): ()}
+    for rule, names in zip(rules, partitions, strict=True):
+        own = tuple(sorted({column for _, column in rule.columns}))
+        relation = f"{catalog}.{rule.table.identifier}"
+        complete: _Found = {
+            combination: (Dependency(relation, tuple(group.names)),)
+            for combination, group in _groups(definition.keys, rule, own, names).items()
+            if _is_complete(rule, group)
+        }
+        columns, found = _joined(columns, found, own, complete)
+    ordered = [definition.keys[i].name for i in sorted(columns)]
+    return {format_partition_name(ordered, combination): dependencies for combination, dependencies in found.items()}
+
+
+def _groups(keys: Sequence[Key], rule: Rule, own: Sequence[int], names: Iterable[str]) -> dict[Combination, _Group]:
+    groups: dict[Combination, _Group] = defaultdict(_Group)
+    types = [key.type for key in rule.table.definition.keys]
+    for name in names:
+        texts = partition_values(name)
+        found = {column: _as_column(texts[i], keys[column]) for i, column in rule.columns}
+        if any(text is None for text in found.values()):
+            continue
+        group = groups[tuple(found[column] or "" for column in own)]
+        group.names.append(name)
+        for i, _ in rule.required:
+            text = texts[i]
+            if text is not None:
+                group.seen[i].add(cast_text(text, types[i]))
+    return groups
+
+
+def _as_column(text: str | None, column: Key) -> str | None:
+    """The value as the view's column would show it; None for NULL and for what is no value of the column's type."""
+    if not text:
+        return None
+    try:
+        value = cast_text(text, column.type)
+    except InvalidValueError:
+        return None
+    return None if value is None else value_text(value, column.type)
+
+
+def _is_complete(rule: Rule, group: _Group) -> bool:
+    for i, requirement in rule.required:
+        seen = group.seen[i]
+        data_type = rule.table.definition.keys[i].type
+        if requirement.count and len(seen) < requirement.count:
+            return False
+        if any(cast_text(value, data_type) not in seen for value in requirement.values):
+            return False
+    return True
+
+
+def _joined(
+    left_columns: Sequence[int], left: _Found, right_columns: Sequence[int], right: _Found
+) -> tuple[tuple[int, ...], _Found]:
+    """Both sides' combinations that agree on the columns that both have."""
+    shared = [c for c in left_columns if c in right_columns]
+    columns = tuple(sorted({*left_columns, *right_columns}))
+    by_shared: dict[Combination, list[Combination]] = defaultdict(list)
+    for combination in right:
+        by_shared[tuple(combination[right_columns.index(c)] for c in shared)].append(combination)
+    joined: _Found = {}
+    for mine, dependencies in left.items():
+        for theirs in by_shared[tuple(mine[left_columns.index(c)] for c in shared)]:
+            values = dict(zip(right_columns, theirs, strict=True)) | dict(zip(left_columns, mine, strict=True))
+            joined[tuple(values[c] for c in columns)] = (*dependencies, *right[theirs])
+    return columns, joined

@@ -1,0 +1,91 @@
+"""Statistics that ANALYZE has found: row counts and bounds of files, and what a table's columns hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.plan import WriteOutcome
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import bind
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.index.write.file_statistics import KnownFile
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+PREFIX = "spark.sql.statistics."
+"""Spark's own keys: ``numRows``, ``totalSize`` and ``colStats.<column>.<statistic>`` are properties of the table."""
+COLUMN_PREFIX = f"{PREFIX}colStats."
+VERSION = "catalog-ext.statistics.version"
+"""The version of the table that these properties describe; of any other one they are out of date."""
+
+
+class StatisticsKeeper:
+    """Keeps statistics of the tables of a catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+
+    def put(
+        self,
+        table: Table,
+        files: Sequence[KnownFile],
+        columns: Mapping[str, Mapping[str, str]] | None,
+        predicate: object = None,
+    ) -> WriteOutcome:
+        """Record what was found; with neither files nor columns the metastore is told what is known already.
+
+        Args:
+            table: At the version that the statement read.
+            files: What was counted; files that have changed since are left as they are.
+            columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
+            predicate: Limits the partitions that the metastore is told of; the contract's JSON, None for all.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+        """
+        index, following = self._catalog.index, self._catalog.following
+        deliver = following.takes(table.definition)
+        bound = None
+        if predicate is not None:
+            bound = bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+        messages = rows = changed = 0
+        if files:
+            counted = index.put_statistics(table, files, deliver=deliver)
+            messages, rows, changed = counted.deliveries, counted.rows, counted.partitions
+        if columns is not None:
+            self._keep_columns(table, columns)
+        elif not files and deliver:
+            messages = index.tell_statistics(table, bound)
+        report = following.follow() if messages else None
+        return WriteOutcome(
+            "", table.table_id, str(table.identifier), "ANALYZE", table.version, partitions_changed=changed, rows=rows,
+            pending_deliveries=0 if report is None else report.pending,
+        )  # fmt: skip
+
+    def _keep_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
+        """Spark's properties of this version replace those of any other one."""
+        totals = self._catalog.index.load_table(table.identifier).totals
+        found = {
+            f"{COLUMN_PREFIX}{column}.{name}": text
+            for column, statistics in columns.items()
+            for name, text in statistics.items()
+        }
+        found |= {VERSION: str(table.version), f"{PREFIX}totalSize": str(totals.bytes)}
+        if totals.rows is not None:
+            found[f"{PREFIX}numRows"] = str(totals.rows)
+
+        def change(definition: TableDefinition) -> TableDefinition:
+            old = PREFIX
+            if definition.properties.get(VERSION) == str(table.version):
+                # Those of other columns hold on.
+                old = f"{PREFIX}numRows"
+            kept = {key: text for key, text in definition.properties.items() if not key.startswith(old)}
+            return replace(definition, properties={**kept, **found})
+
+        # The metastore, whose tables others change, could not know when they are out of date.
+        self._catalog.index.alter_table(table.identifier, change, deliver=False)

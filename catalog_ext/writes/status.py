@@ -1,0 +1,95 @@
+"""What is under way: unfinished transactions, partitions that wait, messages that the metastore has not taken."""
+
+from __future__ import annotations
+
+from itertools import groupby
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+_PAGE = 100
+_NEXT = {
+    State.OPEN: "recover undoes it",
+    State.RESERVED: "recover finishes it",
+    State.COMMITTED: "readers see it; recover cleans up after it",
+    State.ABORTING: "recover goes on undoing it",
+}
+
+
+class StatusEntry(NamedTuple):
+    """Something that is under way.
+
+    Attributes:
+        kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come) or ``delivery``.
+        table: ``namespace.table``, or a namespace.
+        id: The transaction's id, the partition's name, or the message's number.
+        state: Of a transaction its state, ``live`` or ``expired`` behind it; of a message ``pending`` or ``failed``.
+        since_ms: Milliseconds since the epoch, UTC.
+        detail: What it is and what becomes of it, in words.
+    """
+
+    kind: str
+    table: str
+    id: str
+    state: str
+    since_ms: int
+    detail: str
+
+
+def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
+    """Everything that is under way, of one table or (``table`` is None) of all."""
+    table_id = None if table is None else table.table_id
+    now = now_ms()
+    for transaction in index.list_transactions(table_id, states=UNFINISHED):
+        yield _of_transaction(transaction, now)
+    yield from _waiting(index, table)
+    yield from _deliveries(index, table)
+
+
+def _of_transaction(transaction: Transaction, now: int) -> StatusEntry:
+    expired = transaction.expires_at_ms <= now
+    lease = f"its lease ended {(now - transaction.expires_at_ms) // 1000} s ago: {_NEXT[transaction.state]}"
+    detail = f"{transaction.operation} by {transaction.owner}, {lease if expired else 'its owner is at work'}"
+    if transaction.error:
+        detail += f" ({transaction.error})"
+    state = f"{transaction.state} ({'expired' if expired else 'live'})"
+    return StatusEntry(
+        "transaction", transaction.table, transaction.transaction_id, state, transaction.began_at_ms, detail
+    )
+
+
+def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:
+    tables = [table] if table is not None else map(index.load_table_by_id, index.tables_with_waiting_files())
+    for each in tables:
+        for partition, documents in groupby(index.waiting_files(each.table_id), key=lambda d: d.partition):
+            kept = list(documents)
+            files = sum(len(d.files) for d in kept)
+            yield StatusEntry(
+                "waiting", str(each.identifier), partition, "waiting", min(d.since_ms for d in kept),
+                f"{files:,} {'file' if files == 1 else 'files'} of a stream, until the watermark passes its time",
+            )  # fmt: skip
+
+
+def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
+    after = 0
+    while page := index.pending_deliveries(_PAGE, after=after):
+        after = page[-1].outbox_id
+        for message in page:
+            name = f"{message.namespace}.{message.table}" if message.table else message.namespace
+            if table is not None and name != str(table.identifier):
+                continue
+            times = "once" if message.attempts == 1 else f"{message.attempts} times"
+            tried = f"; tried {times}: {message.last_error}" if message.attempts else ""
+            yield StatusEntry(
+                "delivery", name, str(message.outbox_id), "failed" if message.last_error else "pending",
+                message.created_at_ms, f"{message.operation} for the metastore{tried}",
+            )  # fmt: skip

@@ -1,0 +1,239 @@
+"""Writes docs/errors.md: every error class with its meaning, its remedy and its messages, from the sources.
+
+Meaning and remedy are the docstrings of ``catalog_ext.metastore.errors`` and the comments of the connector's own
+conditions in ``ConnectorErrors.scala``; the messages are the texts at the places that raise them.
+
+``python -m docs.tools.error_reference`` writes the page, with ``--check`` it exits with 1 if that is out of date.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+PROJECT = Path(__file__).resolve().parents[2]
+_SCALA = PROJECT / "catalog_ext" / "connector" / "src"
+_PREFIX = "CATALOG_EXT_"
+_CONDITION = re.compile(
+    r'(?:/\*\*(?P<comment>(?:(?!\*/).)*)\*/\s*)?val (?P<name>\w+): String = s"\$\{Prefix\}_(?P<code>\w+)"', re.S
+)
+_RAISED = re.compile(r"ConnectorErrors\.(?P<maker>analysis|runtime|notSupported)\(")
+_CODE = re.compile(
+    rf'\s*(?:(?:ConnectorErrors\.)?(?P<name>[A-Z]\w*)|"{_PREFIX}(?P<code>\w+)"'
+    r'|s"\$\{ConnectorErrors\.Prefix\}_(?P<suffix>\w+)")\s*,\s*'
+)
+_LOCAL = re.compile(r'val (?P<name>\w+)(?:: String)? = s?"(?:CATALOG_EXT|\$\{ConnectorErrors\.Prefix\})_(?P<code>\w+)"')
+
+
+class UndocumentedError(Exception):
+    """An error class or a condition that says neither what it means nor what to do."""
+
+
+@dataclass
+class Described:
+    """An error as the page shows it.
+
+    Attributes:
+        python: Name of its Python class; None for a condition of the connector alone.
+        messages: With placeholders in braces.
+    """
+
+    code: str
+    meaning: str
+    remedy: str
+    python: str | None = None
+    retryable: bool = False
+    messages: set[str] = field(default_factory=set)
+
+
+def described() -> dict[str, Described]:
+    """Every error, by its code.
+
+    Raises:
+        UndocumentedError: One has no documentation, or the connector raises a code that nothing describes.
+    """
+    found = {c.code: _of_class(c) for c in _classes(errors.CatalogExtError)}
+    names = {}
+    for match in _CONDITION.finditer((_one("ConnectorErrors.scala")).read_text(encoding="utf-8")):
+        code = _PREFIX + match["code"]
+        names[match["name"]] = code
+        if code not in found:
+            text = re.sub(r"\s*\n\s*\*\s*", " ", match["comment"] or "")
+            found[code] = Described(code, *_meaning_and_remedy(text, f"The condition {match['name']}"))
+    for class_name, message in _python_messages():
+        kind = getattr(errors, class_name, None)
+        if isinstance(kind, type) and issubclass(kind, errors.CatalogExtError):
+            found[kind.code].messages.add(message)
+    for code, message in _scala_messages(names):
+        if code not in found:
+            raise UndocumentedError(
+                f"The connector raises {code}, which neither catalog_ext.metastore.errors nor ConnectorErrors has."
+            )
+        found[code].messages.add(message)
+    return found
+
+
+def _one(name: str) -> Path:
+    (path,) = _SCALA.rglob(name)
+    return path
+
+
+def _classes(root: type[errors.CatalogExtError]) -> Iterator[type[errors.CatalogExtError]]:
+    yield root
+    for kind in root.__subclasses__():
+        if kind.__module__ == errors.__name__:
+            yield from _classes(kind)
+
+
+def _of_class(kind: type[errors.CatalogExtError]) -> Described:
+    meaning, remedy = _meaning_and_remedy(kind.__doc__ or "", kind.__name__)
+    return Described(kind.code, meaning, remedy, kind.__name__, kind.retryable)
+
+
+def _meaning_and_remedy(text: str, what: str) -> tuple[str, str]:
+    meaning, remedy, rest = text.partition("Remedy: ")
+    if not meaning.strip() or not remedy:
+        raise UndocumentedError(f"{what} needs a sentence of what it means, and one that begins with 'Remedy: '.")
+    told = " ".join(rest.split("\n\n")[0].split())
+    return " ".join(meaning.split()), told[0].upper() + told[1:]
+
+
+def _python_messages() -> Iterator[tuple[str, str]]:
+    """Class names and messages at all places of the sources that make an error with a text."""
+    for path in sorted([*(PROJECT / "metastore").rglob("*.py"), *(PROJECT / "catalog_ext").rglob("*.py")]):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Call) and node.args and isinstance(node.args[0], ast.Constant | ast.JoinedStr):
+                name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                yield name, _python_text(node.args[0])
+
+
+def _python_text(node: ast.Constant | ast.JoinedStr) -> str:
+    if isinstance(node, ast.Constant):
+        return str(node.value)
+    parts = (
+        v.value if isinstance(v, ast.Constant) else _placeholder(ast.unparse(getattr(v, "value", v)))
+        for v in node.values
+    )
+    return "".join(map(str, parts))
+
+
+def _placeholder(expression: str) -> str:
+    """What stands for an expression in a message: its last name where it is a name, else dots."""
+    last = re.fullmatch(r"(?:[\w()]+\.)*(\w+)(?:\(\))?(?:\[:?\w+\])?", expression)
+    return "{" + (last[1] if last else "…") + "}"
+
+
+def _scala_messages(names: dict[str, str]) -> Iterator[tuple[str, str]]:
+    for path in sorted(_SCALA.rglob("*.scala")):
+        text = path.read_text(encoding="utf-8")
+        local = names | {match["name"]: _PREFIX + match["code"] for match in _LOCAL.finditer(text)}
+        for match in _RAISED.finditer(text):
+            if match["maker"] == "notSupported":
+                yield names["NotSupported"], _scala_text(text, match.end())
+            elif code := _CODE.match(text, match.end()):
+                known = local.get(code["name"]) if code["name"] else _PREFIX + (code["code"] or code["suffix"])
+                if known is not None:
+                    yield known, _scala_text(text, code.end())
+
+
+def _scala_text(text: str, start: int) -> str:
+    """The message that begins at ``start``: literals joined by ``+``, up to the end of the argument."""
+    told, at, depth = "", start, 0
+    while at < len(text):
+        literal = re.compile(r's?"').match(text, at)
+        if literal:
+            piece, at = _literal(text, literal.end())
+            told += piece
+        elif depth == 0 and text[at] in ",)":
+            return told
+        else:
+            depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[at], 0)
+            # Anything that is neither a literal nor a plus stands for a text.
+            if text[at].isalnum() and not told.endswith("{…}"):
+                told += "{…}"
+            at += 1
+    return told
+
+
+def _literal(text: str, at: int) -> tuple[str, int]:
+    """The content of a string from behind its opening quote, and where it ends."""
+    told = ""
+    while text[at] != '"':
+        name = re.compile(r"\$(\w+)").match(text, at)
+        if text.startswith("${", at):
+            end = _closing(text, at + 2)
+            told += _placeholder(text[at + 2 : end])
+            at = end + 1
+        elif name:
+            told += "{" + name[1] + "}"
+            at = name.end()
+        else:
+            at += text[at] == "\\"
+            told += text[at]
+            at += 1
+    return told, at + 1
+
+
+def _closing(text: str, at: int) -> int:
+    """Where the brace that was opened before ``at`` is closed."""
+    depth = 1
+    while True:
+        depth += {"{": 1, "}": -1}.get(text[at], 0)
+        if depth == 0:
+            return at
+        at += 1
+
+
+def page() -> str:
+    """The text of docs/errors.md."""
+    return "\n".join(_lines(sorted(described().values(), key=lambda d: d.code))) + "\n"
+
+
+def _lines(found: Sequence[Described]) -> Iterator[str]:
+    yield "# Errors"
+    yield "\n<!-- Made by `python -m docs.tools.error_reference`; do not edit. -->\n"
+    yield "Every error of catalog-ext has a stable code, which Spark shows in brackets and `getCondition()` answers; in"
+    yield "Python it is the class's `code`. Errors that Spark itself raises keep Spark's own conditions.\n"
+    yield "| code | meaning | try again |"
+    yield "|---|---|---|"
+    for one in found:
+        yield f"| [`{one.code}`](#{one.code.lower()}) | {one.meaning} | {'yes' if one.retryable else ''} |"
+    for one in found:
+        yield f"\n## {one.code}\n"
+        yield one.meaning + (
+            f" Python: `catalog_ext.metastore.errors.{one.python}`."
+            if one.python
+            else " Raised by the connector alone."
+        )
+        yield f"\n**Remedy.** {one.remedy}"
+        if one.messages:
+            yield "\nMessages:\n"
+            yield from (f"- {_quoted(message)}" for message in sorted(one.messages))
+
+
+def _quoted(message: str) -> str:
+    return "`" + " ".join(message.replace("`", "'").split()) + "`"
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when the page is written or, with ``--check``, up to date; else 1, and how to write it."""
+    target, text = PROJECT / "docs" / "errors.md", page()
+    if "--check" not in arguments:
+        target.write_text(text, encoding="utf-8")
+    elif not target.is_file() or target.read_text(encoding="utf-8") != text:
+        sys.stderr.write("docs/errors.md is out of date. Run: python -m docs.tools.error_reference\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,103 @@
+"""Writes the generated reference pages: docs/cli.md from ``--help``, docs/configuration.md from the keys.
+
+``python -m docs.tools.reference`` writes them, with ``--check`` it exits with 1 if one is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext.conf import keys
+from catalog_ext.conf.setting import Scope, Setting
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+_WIDTH = 100
+_NOTICE = "<!-- Made by `python -m docs.tools.reference`; do not edit. -->"
+
+
+def cli_page() -> str:
+    """The text of docs/cli.md."""
+    # Imported here: the command line imports every part of the catalog.
+    from catalog_ext.cli.main import cli
+
+    root = click.Context(cli, info_name="catalog-ext", terminal_width=_WIDTH, help_option_names=["-h", "--help"])
+    contexts = [click.Context(command, root, name, terminal_width=_WIDTH) for name, command in cli.commands.items()]
+    sections = [_help(context) for context in (root, *contexts)]
+    return f"# The command line\n\n{_NOTICE}\n\n" + "\n".join(sections)
+
+
+def configuration_page() -> str:
+    """The text of docs/configuration.md."""
+    return "\n".join(_configuration_lines())
+
+
+def _help(context: click.Context) -> str:
+    text = "\n".join(line.rstrip() for line in context.get_help().splitlines())
+    return f"## {context.command_path}\n\n```text\n{text}\n```\n"
+
+
+def _configuration_lines() -> Iterator[str]:
+    yield "# Configuration"
+    yield f"\n{_NOTICE}\n"
+    yield (
+        "Where a setting can be given in several places, the nearest wins: option of the read or "
+        "write, then the Spark\n"
+        "session's conf, then the table's property, then the environment, then the default. Arguments of\n"
+        "`catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment.\n"
+    )
+    yield "| setting | default | values | meaning |"
+    yield "|---|---|---|---|"
+    for setting in keys.SETTINGS:
+        link = f"[`{setting.key}`](#{_anchor(setting.key)})"
+        yield f"| {link} | {_default(setting)} | {setting.values} | {setting.doc} |"
+    yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.\n"
+    for setting in keys.SETTINGS:
+        yield f"## `{setting.key}`\n"
+        alias = f" `{setting.alias}` means the same." if setting.alias else ""
+        yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}.{alias} Given as:\n"
+        yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
+        yield ""
+
+
+def _default(setting: Setting[object]) -> str:
+    return f"`{setting.default}`" if setting.default is not None else "none"
+
+
+def _anchor(key: str) -> str:
+    return "".join(c for c in key.lower() if c.isalnum() or c in "-_")
+
+
+def _place(setting: Setting[object], scope: Scope) -> str:
+    texts = {
+        Scope.READ: f"option of a read: `{setting.key}`",
+        Scope.WRITE: f"option of a write: `{setting.key}`",
+        Scope.SESSION: f"Spark conf: `spark.sql.catalog.<catalog>.{setting.key}`",
+        Scope.SQL: f"in the session: `SET {setting.key} = …`",
+        Scope.TABLE: f"table property: `{setting.key}`",
+        Scope.ENVIRONMENT: f"environment variable: `{setting.variable}`",
+    }
+    return texts[scope]
+
+
+def main(arguments: Sequence[str]) -> int:
+    """0 when the pages are written or, with ``--check``, up to date; else 1, with their names on standard error."""
+    docs = Path(__file__).resolve().parents[2] / "docs"
+    stale = 0
+    for name, text in (("cli.md", cli_page()), ("configuration.md", configuration_page())):
+        page = docs / name
+        if "--check" not in arguments:
+            page.write_text(text, encoding="utf-8")
+        elif not page.is_file() or page.read_text(encoding="utf-8") != text:
+            sys.stderr.write(f"docs/{name} is out of date. Run: python -m docs.tools.reference\n")
+            stale = 1
+    return stale
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

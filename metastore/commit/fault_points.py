@@ -1,0 +1,113 @@
+"""Fault points: where a test makes the commit protocol go wrong. Without a test that arms one they do nothing.
+
+In a process a test arms a point with ``armed``; for a child process the environment variable ``CATALOG_EXT_FAULT``
+does, as ``point=action`` or ``point=action:nth`` (the nth time that the point is reached).
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import IndexUnavailableError, StorageUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+ENVIRONMENT = "CATALOG_EXT_FAULT"
+
+POINTS = (
+    "begin.before", "begin.after",
+    "commit.called", "stage.before", "stage.after",
+    "check.before", "check.after",
+    "reserve.before", "reserve.after",
+    "promote.before", "promote.file", "promote.after",
+    "commit.before", "commit.after",
+    "deliver.before", "deliver.after",
+    "clean.before", "clean.removed", "clean.staging", "clean.after",
+    "undo.before", "undo.sources", "undo.after",
+)  # fmt: skip
+"""Every fault point, in the order of the protocol's steps. ``promote.file`` is reached before each file."""
+
+
+class InjectedFault(Exception):
+    """What the action ``error`` raises: an error that nothing in the code expects."""
+
+
+def _kill(point: str) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def _error(point: str) -> None:
+    raise InjectedFault(point)
+
+
+def _unavailable(point: str) -> None:
+    raise IndexUnavailableError(f"Injected at {point}: the index database is gone.")
+
+
+def _storage(point: str) -> None:
+    raise StorageUnavailableError(f"Injected at {point}: the store does not answer.")
+
+
+ACTIONS: dict[str, Callable[[str], None]] = {
+    "kill": _kill, "error": _error, "unavailable": _unavailable, "storage": _storage,
+}  # fmt: skip
+
+
+class _Fault:
+    def __init__(self, point: str, action: str | Callable[[str], None], nth: int, *, lasting: bool = False) -> None:
+        if point not in POINTS:
+            raise ValueError(f"{point!r} is no fault point; there are {', '.join(POINTS)}")
+        self._action = ACTIONS[action] if isinstance(action, str) else action
+        self._left = nth
+        self._lasting = lasting
+        self._lock = threading.Lock()
+
+    def strike(self, point: str) -> None:
+        with self._lock:
+            self._left -= 1
+            due = self._left == 0 or (self._lasting and self._left < 0)
+        if due:
+            self._action(point)
+
+
+def _of_environment(text: str | None) -> dict[str, _Fault]:
+    if not text:
+        return {}
+    point, _, action = text.partition("=")
+    action, _, nth = action.partition(":")
+    return {point: _Fault(point, action, int(nth or 1))}
+
+
+_armed: dict[str, _Fault] = _of_environment(os.environ.get(ENVIRONMENT))
+
+
+def fault_point(point: str) -> None:
+    """Where ``point`` is armed, does what it is armed with; otherwise returns at once."""
+    if _armed and (fault := _armed.get(point)) is not None:
+        fault.strike(point)
+
+
+@contextmanager
+def armed(point: str, action: str | Callable[[str], None], nth: int = 1, *, lasting: bool = False) -> Iterator[None]:
+    """Arms a point for as long as the context lasts.
+
+    Args:
+        point: One of ``POINTS``.
+        action: ``kill``, ``error``, ``unavailable``, ``storage``, or a function that takes the point's name.
+        nth: The action is taken when the point is reached for this time (from 1).
+        lasting: Whether it is taken every time after that too.
+    """
+    before = _armed.get(point)
+    _armed[point] = _Fault(point, action, nth, lasting=lasting)
+    try:
+        yield
+    finally:
+        if before is None:
+            del _armed[point]
+        else:
+            _armed[point] = before

@@ -1,0 +1,315 @@
+"""The embedded metastore: a real HiveMetaStore 2.3 from PySpark's own jars, on Derby, for as long as somebody uses it.
+
+One server runs per directory. The first process that wants it starts it; others find it and share it; it ends when the
+last of them stops it, exits or is killed. Nothing of it listens outside the loopback interface.
+"""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import secrets
+import subprocess
+import threading
+import time
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from pathlib import Path
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+import filelock
+
+from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, take_lease
+from catalog_ext.metastore.runtime.java import find_java, jar_folder
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+START_TIMEOUT_SECONDS = 180.0
+LOG_FILE = "metastore.log"
+_STOP_TIMEOUT_SECONDS = 15.0
+_LOG_TAIL_LINES = 15
+_OPENED_PACKAGES = ("java.lang", "java.net", "java.util", "java.util.concurrent", "java.io")
+_REMOTE_SCHEMES = ("s3", "s3a", "s3n", "gs", "abfs", "abfss", "wasb", "wasbs")
+_LOG4J = """\
+rootLogger.level = warn
+rootLogger.appenderRef.err.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = %d{ISO8601} %p %c{1}: %m%n%ex
+"""
+_LAUNCHER = Path(__file__).with_name("EmbeddedMetastore.java")
+
+
+class EmbeddedMetastore:
+    """A Hive Metastore that lives in ``directory`` and ends with its last user.
+
+    Args:
+        directory: Holds the Derby database, the log and the state file; made when it is not there.
+        port: The thrift port on the loopback interface; 0 takes a free one. It is ignored when the directory's server
+            runs already.
+        warehouse: Where databases without a location go; by default ``directory/warehouse``.
+        settings: Hive and Hadoop settings that are added to the server's configuration, and win over ours.
+        extra_jars: Jars put before PySpark's. Without them stores other than the local one are not touched: their
+            locations are recorded as they are given, which is all that the catalogue needs.
+        engine_jars: ``hive-llap-common`` and ``hive-llap-client`` of Hive's release; with them the server prunes by any
+            expression of a Hive engine, without them by plain comparisons.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        port: int = 0,
+        *,
+        warehouse: str | None = None,
+        settings: Mapping[str, str] | None = None,
+        extra_jars: Sequence[Path] = (),
+        engine_jars: Sequence[Path] = (),
+    ) -> None:
+        self.directory = directory.absolute()
+        self._port = port
+        self._warehouse = warehouse or (self.directory / "warehouse").as_uri()
+        self._settings = dict(settings or {})
+        self._extra_jars = tuple(extra_jars)
+        self._engine_jars = tuple(engine_jars)
+        self._guard = threading.Lock()
+        self._started: Future[str] | None = None
+        self._process: subprocess.Popen[bytes] | None = None
+        self._lease: Lease | None = None
+        self._stopping = False
+
+    @property
+    def log_file(self) -> Path:
+        """Where the server writes what it has to say."""
+        return self.directory / LOG_FILE
+
+    @property
+    def settled(self) -> bool:
+        """Whether a start is behind it, well or not, so that ``uri`` answers at once."""
+        started = self._started
+        return started is not None and started.done()
+
+    def start(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
+        """The URI of the server, which answers by then; ``timeout`` is in seconds.
+
+        Raises:
+            EnvironmentSetupError: Java or PySpark is missing.
+            MetastoreUnavailableError: the server ended or was not ready in time; the message holds its last words.
+        """
+        self.start_in_background()
+        return self.uri(timeout)
+
+    def start_in_background(self) -> None:
+        """The server is being started when this returns; ``uri`` waits for it and reports a failure."""
+        with self._guard:
+            if self._started is not None:
+                return
+            self._stopping = False
+            started: Future[str] = Future()
+            self._started = started
+        threading.Thread(target=self._run_start, args=(started,), name="embedded-metastore", daemon=True).start()
+        atexit.register(self.stop)
+
+    def uri(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
+        """The URI of the server, once it answers; starts it when nobody did.
+
+        Raises:
+            EnvironmentSetupError: Java or PySpark is missing.
+            MetastoreUnavailableError: the server ended or was not ready within ``timeout`` seconds.
+        """
+        self.start_in_background()
+        started = self._started
+        if started is None:
+            raise self._unavailable("was stopped while starting")
+        try:
+            return started.result(timeout)
+        except FutureTimeoutError as error:
+            raise self._unavailable(f"was not ready within {timeout:g} s") from error
+
+    def stop(self) -> None:
+        """The server is gone when this returns, unless another process still uses it."""
+        with self._guard:
+            started, self._started = self._started, None
+            self._stopping = True
+        if started is None:
+            return
+        atexit.unregister(self.stop)
+        if not started.done() and self._process is not None:
+            self._process.kill()
+        if started.exception(timeout=START_TIMEOUT_SECONDS) is None and self._lease is not None:
+            self._end_lease(self._lease)
+        self._lease = self._process = None
+
+    def __enter__(self) -> EmbeddedMetastore:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _run_start(self, started: Future[str]) -> None:
+        try:
+            self._lease = self._join_or_launch()
+        except BaseException as error:  # noqa: BLE001 - handed to whoever asks for the URI
+            started.set_exception(error)
+        else:
+            started.set_result(self._lease.state.uri)
+
+    def _join_or_launch(self) -> Lease:
+        try:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            lock = filelock.FileLock(self.directory / "start.lock")
+            self._acquire(lock)
+            try:
+                # Under the lock even to join: whoever starts it gets the first lease.
+                return take_lease(self.directory) or self._launch()
+            finally:
+                lock.release()
+        except OSError as error:
+            raise EnvironmentSetupError(
+                f"The embedded metastore cannot use its directory {self.directory}: {error}. "
+                "Name another directory, or a metastore that runs.",
+                {"directory": str(self.directory)},
+            ) from error
+
+    def _acquire(self, lock: filelock.BaseFileLock) -> None:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while not self._stopping and time.monotonic() < deadline:
+            with contextlib.suppress(filelock.Timeout):
+                lock.acquire(timeout=0.2)
+                return
+        raise self._unavailable(
+            "was stopped while another process was starting it"
+            if self._stopping
+            else f"has been in the hands of another starting process for {START_TIMEOUT_SECONDS:g} s"
+        )
+
+    def _launch(self) -> Lease:
+        (self.directory / STATE_FILE).unlink(missing_ok=True)  # stale: nobody answered for it
+        self._write_configuration()
+        command = self._command(identity=secrets.token_hex(8))
+        with self.log_file.open("wb") as log:
+            # Its own session: Ctrl-C in the terminal is the owner's affair, and the server outlives it by a moment.
+            process = subprocess.Popen(
+                command, cwd=self.directory, stdin=subprocess.PIPE, stdout=log, stderr=log, start_new_session=True
+            )
+        self._process = process
+        if self._stopping:
+            process.kill()
+        lease = self._await_ready(process)
+        if process.stdin is not None:
+            process.stdin.close()  # from here on the lease says that we are there
+        threading.Thread(target=process.wait, name="embedded-metastore-reaper", daemon=True).start()
+        return lease
+
+    def _await_ready(self, process: subprocess.Popen[bytes]) -> Lease:
+        deadline = time.monotonic() + START_TIMEOUT_SECONDS
+        while process.poll() is None and time.monotonic() < deadline:
+            if lease := take_lease(self.directory):
+                return lease
+            time.sleep(0.05)
+        status = process.poll()
+        process.kill()
+        process.wait()
+        if process.stdin is not None:
+            process.stdin.close()
+        raise self._unavailable(
+            "was not ready in time" if status is None else f"ended with status {status} before it was ready"
+        )
+
+    def _end_lease(self, lease: Lease) -> None:
+        process = self._process
+        if not lease.release():
+            return
+        deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
+        while time.monotonic() < deadline:
+            if not (_runs(lease.state.pid) if process is None else process.poll() is None):
+                return
+            time.sleep(0.02)
+        if process is not None:
+            process.kill()
+
+    def _command(self, identity: str) -> list[str]:
+        class_path = [str(self.directory / "conf"), *map(str, self._extra_jars), f"{jar_folder()}/*"]
+        class_path += map(str, self._engine_jars)
+        return [
+            str(find_java()),
+            "-Xmx512m",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",  # it lives for seconds or idles: quick to start beats fast at the end
+            *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES),
+            f"-Dderby.stream.error.file={self.directory / 'derby.log'}",
+            f"-Dlog4j2.configurationFile={(self.directory / 'conf' / 'log4j2.properties').as_uri()}",
+            "-cp",
+            ":".join(class_path),
+            "org.codehaus.janino.SimpleCompiler",
+            str(_LAUNCHER),
+            "EmbeddedMetastore",
+            str(self.directory),
+            str(self._port),
+            identity,
+        ]
+
+    def _write_configuration(self) -> None:
+        conf = self.directory / "conf"
+        conf.mkdir(exist_ok=True)
+        settings = self._default_settings() | self._settings
+        properties = "".join(
+            f"  <property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+            for name, value in sorted(settings.items())
+        )
+        (conf / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
+        (conf / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+
+    def _default_settings(self) -> dict[str, str]:
+        database = self.directory / "metastore_db"
+        settings = {
+            "javax.jdo.option.ConnectionURL": f"jdbc:derby:;databaseName={database};create=true",
+            "hive.metastore.warehouse.dir": self._warehouse,
+            "hive.metastore.schema.verification": "false",
+            "datanucleus.schema.autoCreateAll": "true",
+            # The pool that Hive asks for by default is not among PySpark's jars, and drop_database trips over that.
+            "datanucleus.connectionPoolingType": "NONE",
+            "hive.warehouse.subdir.inherit.perms": "false",
+            "hive.async.log.enabled": "false",
+            "hive.metastore.expression.proxy": "EmbeddedMetastore$Expressions",
+            # Otherwise the server lists a directory whenever a table or partition is made.
+            "hive.stats.autogather": "false",
+            # Tables evolve; who may change what is decided above the metastore.
+            "hive.metastore.disallow.incompatible.col.type.changes": "false",
+        }
+        if not self._extra_jars:
+            stand_in = "EmbeddedMetastore$LocationsOnly"
+            settings |= {f"fs.{scheme}.impl": stand_in for scheme in _REMOTE_SCHEMES}
+        return settings
+
+    def _unavailable(self, happened: str) -> MetastoreUnavailableError:
+        return MetastoreUnavailableError(
+            f"The embedded metastore in {self.directory} {happened}. {self._log_tail()}",
+            {"directory": str(self.directory), "log": str(self.log_file)},
+        )
+
+    def _log_tail(self) -> str:
+        try:
+            lines = self.log_file.read_text(encoding="utf-8", errors="replace").splitlines()
+        except OSError:
+            lines = []
+        if not lines:
+            return f"Its log {self.log_file} is empty."
+        tail = "\n".join(lines[-_LOG_TAIL_LINES:])
+        return f"Its log {self.log_file} ends with:\n{tail}"
+
+
+def _runs(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

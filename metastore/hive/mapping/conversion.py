@@ -1,0 +1,313 @@
+"""Tables, namespaces and partitions as the metastore has them, and back."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.formats import (
+    HEADER_PARAMETER,
+    hive_format,
+    reader_options,
+    storage_of,
+    table_parameters,
+    unreadable_option,
+    unreadable_type,
+)
+from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type, spark_type
+from catalog_ext.metastore.hive.mapping.locations import child_location, relative_name, same_location
+from catalog_ext.metastore.hive.mapping.model import (
+    EXTERNAL_TABLE,
+    MANAGED_TABLE,
+    MATERIALIZED_VIEW,
+    VIRTUAL_VIEW,
+    HiveDatabase,
+    HivePartition,
+    HiveTable,
+    metastore_name,
+)
+from catalog_ext.metastore.hive.mapping.spark_schema import (
+    PROVIDER,
+    is_schema_parameter,
+    read_schema,
+    schema_parameters,
+)
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import (
+    DEFAULT_PARTITION,
+    MAX_VALUE_LENGTH,
+    format_partition_name,
+    parse_partition_name,
+)
+from catalog_ext.metastore.model.tables import FORMATS, Column, Namespace, TableDefinition, TableType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+_MAX_COLUMN_COMMENT = 256
+_KEPT_BY_METASTORE = frozenset({
+    "EXTERNAL", "comment", "transient_lastDdlTime", "last_modified_by", "last_modified_time", "numFiles", "totalSize",
+    "numRows", "rawDataSize", "numFilesErasureCoded", "COLUMN_STATS_ACCURATE", "bucketing_version", HEADER_PARAMETER,
+})  # fmt: skip
+"""Parameters that the metastore, or the conversion, sets by itself: no settings of the user's."""
+
+
+def unrepresentable_reason(definition: TableDefinition) -> str | None:
+    """Why the metastore cannot hold the table so that Hive engines read it rightly; None when it can.
+
+    Such a table works on the index alone; its registration asks here and does not deliver it.
+    """
+    is_view = definition.table_type is TableType.VIEW
+    keys = {c.name.lower() for c in definition.partition_columns}
+    seen: set[str] = set()
+    for column in definition.columns:
+        lower = column.name.lower()
+        if lower in keys:
+            continue
+        if lower in seen:
+            return f"the columns {column.name!r} differ in case only, which Hive does not tell apart"
+        seen.add(lower)
+        if hive_type(column.data_type) is None:
+            return f"Hive has no type for column {column.name!r} {column.type.upper()}"
+        problem = None if is_view else unreadable_type(definition.format, column.data_type)
+        if problem:
+            return f"Hive cannot read column {column.name!r}: {problem}"
+    if not seen:
+        return "a table in the metastore needs at least one column besides its keys"
+    if is_view:
+        return None
+    option = unreadable_option(definition.format, definition.options)
+    return f"Hive cannot read {definition.format} with {option}" if option else None
+
+
+def to_hive(definition: TableDefinition) -> HiveTable:
+    """The table as the metastore gets it: Hive's columns and storage classes, and Spark's schema among the parameters.
+
+    A data column of a key's name is left out: Hive shows the path's value there.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold it (``unrepresentable_reason``).
+    """
+    reason = unrepresentable_reason(definition)
+    if reason is not None:
+        raise MetastoreRefusedError(
+            f"The table {definition.identifier} cannot be kept in the Hive Metastore: {reason}. "
+            "It goes on from the index.",
+            {"table": str(definition.identifier)},
+        )
+    keys = {c.name.lower() for c in definition.partition_columns}
+    columns = tuple(c for c in definition.columns if c.name.lower() not in keys)
+    external = definition.table_type is TableType.EXTERNAL
+    parameters = (
+        dict(definition.properties)
+        | ({"EXTERNAL": "TRUE"} if external else {})
+        | ({} if definition.comment is None else {"comment": definition.comment})
+        | table_parameters(definition.format, definition.options)
+        | schema_parameters(definition.format, columns, definition.partition_columns)
+    )
+    return HiveTable(
+        database=definition.identifier.namespace,
+        name=definition.identifier.name,
+        table_type=EXTERNAL_TABLE if external else MANAGED_TABLE,
+        location=definition.location,
+        columns=tuple(hive_column(c, hive_type(c.data_type) or "") for c in columns),
+        partition_columns=tuple(hive_column(c, hive_key_type(c.data_type)) for c in definition.partition_columns),
+        storage=storage_of(definition.format, definition.options, definition.location),
+        parameters=parameters,
+        owner=definition.owner,
+    )
+
+
+def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
+    """The metastore's table with the columns and the location of an altered definition; what it says else stays.
+
+    A table that Hive engines made stays one of theirs: Spark's schema is not written beside its columns.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold the altered table.
+    """
+    wanted = to_hive(definition)
+    parameters = dict(found.parameters)
+    if any(is_schema_parameter(name) for name in parameters):
+        provider = {PROVIDER: parameters[PROVIDER]} if PROVIDER in parameters else {}
+        of_spark = {k: v for k, v in wanted.parameters.items() if is_schema_parameter(k) and k != PROVIDER}
+        parameters = {k: v for k, v in parameters.items() if not is_schema_parameter(k)} | of_spark | provider
+    settings = dict(found.storage.serde_parameters)
+    if "path" in settings:
+        settings["path"] = wanted.location
+    return replace(
+        found,
+        location=found.location if same_location(found.location, wanted.location) else wanted.location,
+        columns=wanted.columns,
+        storage=replace(found.storage, serde_parameters=settings),
+        parameters=parameters,
+    )
+
+
+def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
+    """The metastore's table with the partition columns' types of an altered definition.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold the altered table.
+    """
+    return replace(
+        rebuilt(found, definition), columns=found.columns, partition_columns=to_hive(definition).partition_columns
+    )
+
+
+def hive_column(column: Column, type_text: str) -> Column:
+    """The column as the metastore gets it."""
+    comment = None if column.comment is None else column.comment[:_MAX_COLUMN_COMMENT]
+    return Column(column.name.lower(), type_text, comment=comment)
+
+
+def from_hive(table: HiveTable) -> TableDefinition:
+    """The table that the metastore holds; its location and parameters are as they are there.
+
+    Names and types come from Spark's schema among the parameters where there is one, otherwise from Hive's columns.
+
+    Raises:
+        UnsupportedFormatError: It is a view, an ACID table, or of a format or type that is not supported.
+    """
+    _refuse_what_is_no_plain_table(table)
+    provider = table.parameters.get(PROVIDER, "hive").lower()
+    if provider == "hive":
+        found = hive_format(table)
+        data_format, options = found.format, found.options
+    elif provider in FORMATS:
+        data_format, options = provider, reader_options(table.storage.serde_parameters)
+    else:
+        raise _not_imported(table, f"its Spark provider is {provider!r}, and {', '.join(FORMATS)} are supported")
+    columns, keys = _columns(table, trust_spark=provider != "hive")
+    return TableDefinition(
+        identifier=TableIdentifier(table.database, table.name),
+        table_type=TableType.MANAGED if table.table_type == MANAGED_TABLE else TableType.EXTERNAL,
+        format=data_format,
+        location=table.location,
+        columns=columns,
+        partition_columns=keys,
+        options=options,
+        properties=user_parameters(table.parameters),
+        comment=table.comment,
+        owner=table.owner,
+    )
+
+
+def user_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
+    """The parameters that are settings of the user's, neither the metastore's own nor Spark's schema."""
+    return {k: v for k, v in parameters.items() if k not in _KEPT_BY_METASTORE and not is_schema_parameter(k)}
+
+
+def _refuse_what_is_no_plain_table(table: HiveTable) -> None:
+    if table.table_type in (VIRTUAL_VIEW, MATERIALIZED_VIEW):
+        raise _not_imported(table, "it is a view")
+    if table.parameters.get("transactional", "").lower() == "true":
+        raise _not_imported(
+            table,
+            "it is a transactional (ACID) table of Hive, whose files cannot be read without its log of transactions",
+        )
+    if table.parameters.get("table_type", "").upper() == "ICEBERG":
+        raise _not_imported(table, "it is an Iceberg table")
+    if "storage_handler" in table.parameters:
+        raise _not_imported(table, f"its rows come from the storage handler {table.parameters['storage_handler']}")
+    if not table.location:
+        raise _not_imported(table, "it has no location")
+
+
+def _columns(table: HiveTable, *, trust_spark: bool) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
+    spark = read_schema(table.parameters, str(table))
+    hive = tuple(_spark_columns(table, c) for c in (table.columns, table.partition_columns))
+    if spark is None:
+        return hive[0], hive[1]
+    # Hive engines may have altered a table of their own since Spark wrote its schema down: then theirs is right.
+    same = all(_same_columns(s, h) for s, h in zip(spark, hive, strict=True))
+    return spark if trust_spark or same else (hive[0], hive[1])
+
+
+def _spark_columns(table: HiveTable, columns: Sequence[Column]) -> tuple[Column, ...]:
+    return tuple(Column(c.name, spark_type(c.type, c.name, str(table)), comment=c.comment) for c in columns)
+
+
+def _same_columns(spark: Sequence[Column], hive: Sequence[Column]) -> bool:
+    wanted = [(c.name.lower(), hive_type(c.data_type)) for c in spark]
+    return wanted == [(c.name, hive_type(c.data_type)) for c in hive]
+
+
+def _not_imported(table: HiveTable, why: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(
+        f"The metastore's table {table} cannot be imported: {why}.",
+        {"table": str(table), "table_type": table.table_type},
+    )
+
+
+def to_hive_database(namespace: Namespace) -> HiveDatabase:
+    """The namespace as the metastore gets it."""
+    return HiveDatabase(namespace.name, namespace.location, namespace.comment, dict(namespace.properties))
+
+
+def from_hive_database(database: HiveDatabase) -> Namespace:
+    """The namespace that the metastore holds."""
+    return Namespace(database.name, database.location, database.comment, dict(database.parameters))
+
+
+def to_hive_partition(table: HiveTable, name: str, location: str | None = None) -> HivePartition:
+    """The partition as the metastore gets it.
+
+    Args:
+        table: The metastore's table.
+        name: The directory string, relative to the table's location.
+        location: Absolute URI; None: below the table's location.
+
+    Raises:
+        InvalidPartitionNameError: The metastore cannot hold it: other keys than the table's, an empty or a long value.
+    """
+    return HivePartition(partition_values_of(table, name), location or child_location(table.location, name))
+
+
+def hive_partition_name(table: HiveTable, name: str) -> str:
+    """The metastore's own name of the partition whose directory string is given: keys in lower case, values re-escaped.
+
+    Raises:
+        InvalidPartitionNameError: As ``to_hive_partition``.
+    """
+    return metastore_name((c.name for c in table.partition_columns), partition_values_of(table, name))
+
+
+def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
+    """The values of a partition as the metastore keeps them.
+
+    Raises:
+        InvalidPartitionNameError: As ``to_hive_partition``.
+    """
+    pairs = parse_partition_name(name)
+    keys = [c.name for c in table.partition_columns]
+    problem = None
+    if [key.lower() for key, _ in pairs] != keys:
+        problem = f"its keys are not those of the table ({', '.join(keys) or 'none'})"
+    elif any(value == "" for _, value in pairs):
+        problem = "an empty value is NULL there"
+    elif any(len(value or "") > MAX_VALUE_LENGTH for _, value in pairs):
+        problem = f"a value has more than {MAX_VALUE_LENGTH} characters"
+    if problem:
+        raise InvalidPartitionNameError(
+            f"The metastore's table {table} cannot hold the partition {name[:200]!r}: {problem}.",
+            {"table": str(table), "partition": name[:200]},
+        )
+    return tuple(DEFAULT_PARTITION if value is None else value for _, value in pairs)
+
+
+def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str, str | None]:
+    """The directory string of the metastore's partition, and its location where it is not at the place of that name."""
+    values = tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
+    below = relative_name(table.location, partition.location)
+    if below is not None and _is_name_of(table, below, partition.values):
+        return below, None
+    return format_partition_name([c.name for c in table.partition_columns], values), partition.location
+
+
+def _is_name_of(table: HiveTable, name: str, values: tuple[str, ...]) -> bool:
+    try:
+        return partition_values_of(table, name) == values
+    except InvalidPartitionNameError:
+        return False

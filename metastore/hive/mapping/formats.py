@@ -1,0 +1,181 @@
+"""The storage classes of each format, and the format of a metastore's table.
+
+CSV is kept as Hive's ``LazySimpleSerDe``, not as ``OpenCSVSerde``: the latter makes every column a STRING. It reads
+what Spark reads as long as fields are not quoted. JSON is kept as HCatalog's ``JsonSerDe``, the one class that releases
+2 to 4 of Hive all have.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.model import HiveTable, Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.types import DataType
+
+_QL = "org.apache.hadoop.hive.ql.io"
+_SERDE = "org.apache.hadoop.hive.serde2"
+_TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
+_TEXT_OUTPUT = f"{_QL}.HiveIgnoreKeyTextOutputFormat"
+_LAZY = f"{_SERDE}.lazy.LazySimpleSerDe"
+_OPEN_CSV = f"{_SERDE}.OpenCSVSerde"
+_JSON = "org.apache.hive.hcatalog.data.JsonSerDe"
+_CLASSES = {
+    "parquet": (
+        f"{_QL}.parquet.MapredParquetInputFormat",
+        f"{_QL}.parquet.MapredParquetOutputFormat",
+        f"{_QL}.parquet.serde.ParquetHiveSerDe",
+    ),
+    "orc": (f"{_QL}.orc.OrcInputFormat", f"{_QL}.orc.OrcOutputFormat", f"{_QL}.orc.OrcSerde"),
+    "csv": (_TEXT_INPUT, _TEXT_OUTPUT, _LAZY),
+    "json": (_TEXT_INPUT, _TEXT_OUTPUT, _JSON),
+    "text": (_TEXT_INPUT, _TEXT_OUTPUT, _LAZY),
+}
+_BY_SERDE = {
+    _CLASSES["parquet"][2]: "parquet",
+    "parquet.hive.serde.ParquetHiveSerDe": "parquet",
+    _CLASSES["orc"][2]: "orc",
+    _JSON: "json",
+    f"{_SERDE}.JsonSerDe": "json",
+    "org.openx.data.jsonserde.JsonSerDe": "json",
+}
+HEADER_PARAMETER = "skip.header.line.count"
+_HIVE_NULL = "\\N"
+_OWN_SERDE_PARAMETERS = frozenset({
+    "path", "serialization.format", "field.delim", "serialization.null.format", "serialization.encoding",
+    "serialization.last.column.takes.rest",
+})  # fmt: skip
+_UNREADABLE_OPTIONS = {"multiline": "true", "wholetext": "true"}
+_UNREADABLE_TYPES = {
+    ("orc", "timestamp_ntz"): "Spark writes TIMESTAMP_NTZ into ORC as a whole number",
+    ("json", "binary"): "its JSON reader has no BINARY",
+}
+_NESTED = ("array", "map", "struct", "binary")
+
+
+@dataclass(frozen=True, slots=True)
+class FormatFinding:
+    """A table's format with the options of Spark's reader for it."""
+
+    format: str
+    options: Mapping[str, str]
+
+
+def storage_of(data_format: str, options: Mapping[str, str], location: str) -> Storage:
+    """The storage classes and settings by which Hive engines and Spark's Hive catalog read the format.
+
+    Args:
+        data_format: One of ``catalog_ext.metastore.model.tables.FORMATS``.
+        options: Spark's reader options; they go among the settings, as Spark's own catalog has them.
+        location: The table's, which Spark's own tables repeat there.
+    """
+    input_format, output_format, serde = _CLASSES[data_format]
+    settings = dict(options) | {"path": location, "serialization.format": "1"}
+    lower = {name.lower(): value for name, value in options.items()}
+    if data_format == "csv":
+        delimiter = _delimiter(lower)
+        settings |= {
+            "field.delim": delimiter,
+            "serialization.format": delimiter,
+            "serialization.null.format": lower.get("nullvalue", ""),
+        }
+    if data_format == "text":
+        settings["serialization.last.column.takes.rest"] = "true"
+    encoding = lower.get("encoding", lower.get("charset"))
+    if encoding is not None and data_format in ("csv", "text"):
+        settings["serialization.encoding"] = encoding
+    return Storage(input_format, output_format, serde, settings)
+
+
+def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | None:
+    """Why Hive engines would read other rows than Spark with these options; None when they would not."""
+    lower = {name.lower(): value for name, value in options.items()}
+    for name, value in _UNREADABLE_OPTIONS.items():
+        if lower.get(name, "").lower() == value:
+            return f"the option {name}={value}"
+    if data_format == "csv" and len(_delimiter(lower)) != 1:
+        return f"the delimiter {_delimiter(lower)!r} of several characters"
+    return "the option lineSep" if lower.get("linesep", "\n") not in ("\n", "\r\n") else None
+
+
+def unreadable_type(data_format: str, data_type: DataType) -> str | None:
+    """Why Hive engines could not read a column of the type as Spark writes it in the format; None when they can."""
+    inner = (*data_type.children, *(field.type for field in data_type.fields))
+    found = _UNREADABLE_TYPES.get((data_format, data_type.name))
+    return found or next(filter(None, (unreadable_type(data_format, child) for child in inner)), None)
+
+
+def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
+    """Parameters of the table that the options ask for: Hive skips a header by one."""
+    header = {name.lower(): value for name, value in options.items()}.get("header", "false")
+    return {HEADER_PARAMETER: "1"} if data_format == "csv" and header.lower() == "true" else {}
+
+
+def reader_options(serde_parameters: Mapping[str, str]) -> dict[str, str]:
+    """The reader's options among the settings of a table that Spark (or this project) made."""
+    return {name: value for name, value in serde_parameters.items() if name not in _OWN_SERDE_PARAMETERS}
+
+
+def hive_format(table: HiveTable) -> FormatFinding:
+    """The format of a table that a Hive engine made, and the options with which Spark reads the same rows.
+
+    Raises:
+        UnsupportedFormatError: Its storage classes are of no format that is supported.
+    """
+    storage = table.storage
+    if storage.serde in _BY_SERDE:
+        return FormatFinding(_BY_SERDE[storage.serde], {})
+    if storage.serde in (_LAZY, _OPEN_CSV) and storage.input_format == _TEXT_INPUT:
+        nested = [c.name for c in table.columns if c.type.lower().startswith(_NESTED)]
+        if nested:
+            raise _unsupported(
+                table, f"its column {nested[0]!r} is not a plain value, which delimited text cannot give"
+            )
+        options = _lazy_options(storage) if storage.serde == _LAZY else _open_csv_options(storage)
+        return FormatFinding("csv", options | _header_option(table))
+    raise _unsupported(table, f"its storage is {storage.serde or 'none'} over {storage.input_format or 'none'}")
+
+
+def _lazy_options(storage: Storage) -> dict[str, str]:
+    settings = storage.serde_parameters
+    delimiter = settings.get("field.delim", settings.get("serialization.format", "1"))
+    return {
+        # Hive allows the character's number, as in '1' for \x01.
+        "sep": chr(int(delimiter)) if delimiter.isdecimal() and int(delimiter) < 128 else delimiter,
+        "quote": "",
+        "nullValue": settings.get("serialization.null.format", _HIVE_NULL),
+    }
+
+
+def _open_csv_options(storage: Storage) -> dict[str, str]:
+    settings = storage.serde_parameters
+    return {
+        "sep": settings.get("separatorChar", ","),
+        "quote": settings.get("quoteChar", '"'),
+        "escape": settings.get("escapeChar", "\\"),
+    }
+
+
+def _header_option(table: HiveTable) -> dict[str, str]:
+    count = table.parameters.get(HEADER_PARAMETER, "0")
+    if count not in ("0", "1"):
+        raise _unsupported(table, f"{count} lines at the head of each file are skipped ({HEADER_PARAMETER})")
+    return {"header": "true"} if count == "1" else {}
+
+
+def _delimiter(lower: Mapping[str, str]) -> str:
+    text = lower.get("sep", lower.get("delimiter", ","))
+    return {"\\t": "\t", "\\\\": "\\", "\\u0001": "\x01"}.get(text, text)
+
+
+def _unsupported(table: HiveTable, why: str) -> UnsupportedFormatError:
+    return UnsupportedFormatError(
+        f"The metastore's table {table} cannot be imported: {why}. "
+        "Tables of Parquet, ORC, delimited text, JSON lines and plain text can.",
+        {"table": str(table)},
+    )

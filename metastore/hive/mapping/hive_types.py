@@ -1,0 +1,71 @@
+"""Hive's type strings for Spark's types and back."""
+
+from __future__ import annotations
+
+import re
+
+from catalog_ext.metastore.errors import InvalidTypeError, UnsupportedFormatError
+from catalog_ext.metastore.model.types import DataType, parse_type
+
+_SAME = frozenset({
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
+})  # fmt: skip
+_LOCAL_ZONE = re.compile("timestamp with local time zone", re.IGNORECASE)
+"""Hive 3's name for what Spark calls TIMESTAMP."""
+_MAX_CHAR = 255
+_FIELD_NAME = re.compile(r"[\w.$]+")
+"""Characters that Hive's type parser takes in the name of a struct's field."""
+
+
+def hive_type(data_type: DataType) -> str | None:
+    """The type string of a data column, which Hive engines read as the same values; None when Hive has no such type.
+
+    TIMESTAMP_NTZ is Hive's own TIMESTAMP, which has no zone. TIME, VARIANT and VOID do not exist there.
+    """
+    name = data_type.name
+    if name in _SAME or name in ("decimal", "char", "varchar"):
+        return None if name == "char" and data_type.parameters[0] > _MAX_CHAR else str(data_type)
+    if name == "timestamp_ntz":
+        return "timestamp"
+    if name in ("array", "map"):
+        children = [hive_type(child) for child in data_type.children]
+        return None if None in children else f"{name}<{','.join(c for c in children if c)}>"
+    if name == "struct":
+        return _struct(data_type)
+    return None
+
+
+def _struct(data_type: DataType) -> str | None:
+    fields: list[str] = []
+    for field in data_type.fields:
+        text = hive_type(field.type)
+        if text is None or not _FIELD_NAME.fullmatch(field.name):
+            return None
+        fields.append(f"{field.name.lower()}:{text}")
+    return f"struct<{','.join(fields)}>"
+
+
+def hive_key_type(data_type: DataType) -> str:
+    """The type string of a partition column; a TIME is a STRING there, whose order is the same."""
+    return hive_type(data_type) or "string"
+
+
+def spark_type(text: str, column: str, table: str) -> str:
+    """The canonical type of a metastore's type string.
+
+    Raises:
+        UnsupportedFormatError: Spark has no such type (UNIONTYPE, INTERVAL, …).
+    """
+    try:
+        parsed = parse_type(_quote_fields(_LOCAL_ZONE.sub("timestamp", text)))
+    except InvalidTypeError as error:
+        raise UnsupportedFormatError(
+            f"Column {column!r} of the metastore's table {table} has the type {text[:200]!r}, which Spark cannot read.",
+            {"table": table, "column": column, "type": text[:200]},
+        ) from error
+    return str(parsed)
+
+
+def _quote_fields(text: str) -> str:
+    # Hive writes field names bare whatever they hold; our grammar wants marks around all but plain words.
+    return re.sub(r"(?<=[<,])\s*([\w.$ ]*[.$ ][\w.$ ]*)\s*:", r"`\1`:", text)

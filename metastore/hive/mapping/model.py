@@ -1,0 +1,99 @@
+"""What a Hive Metastore holds, in our own words; thrift's types stop at ``hive.thrift.thrift_client``."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.model.partition_names import escape_path_name
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from catalog_ext.metastore.model.tables import Column
+
+EXTERNAL_TABLE = "EXTERNAL_TABLE"
+MANAGED_TABLE = "MANAGED_TABLE"
+VIRTUAL_VIEW = "VIRTUAL_VIEW"
+MATERIALIZED_VIEW = "MATERIALIZED_VIEW"
+
+
+@dataclass(frozen=True, slots=True)
+class HiveDatabase:
+    """A database (namespace); ``location`` None lets the metastore choose one in its warehouse."""
+
+    name: str
+    location: str | None = None
+    comment: str | None = None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Storage:
+    """How files are read: the part of a storage descriptor that tables and partitions share.
+
+    Attributes:
+        serde: Java class that reads rows.
+        serde_parameters: Its settings, for Spark's tables also the reader's options.
+        bucket_columns: Kept as they are found; bucketing is not used.
+        bucket_count: -1 or 0 for none.
+    """
+
+    input_format: str
+    output_format: str
+    serde: str
+    serde_parameters: Mapping[str, str] = field(default_factory=dict)
+    bucket_columns: tuple[str, ...] = ()
+    bucket_count: int = -1
+
+
+@dataclass(frozen=True, slots=True)
+class HiveTable:
+    """A table as the metastore has it; column types are Hive's type strings.
+
+    Attributes:
+        table_type: ``EXTERNAL_TABLE``, ``MANAGED_TABLE``, ``VIRTUAL_VIEW``, …
+        location: Absolute URI; ``''`` for views.
+        view_original_text: A view's query as it was written; None for tables.
+        view_expanded_text: A view's query as engines run it.
+    """
+
+    database: str
+    name: str
+    table_type: str
+    location: str
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...]
+    storage: Storage
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    owner: str = ""
+    view_original_text: str | None = None
+    view_expanded_text: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.database}.{self.name}"
+
+    @property
+    def comment(self) -> str | None:
+        """The table's comment, which the metastore keeps among the parameters."""
+        return self.parameters.get("comment")
+
+
+@dataclass(frozen=True, slots=True)
+class HivePartition:
+    """A partition; its storage is the table's unless it brings its own.
+
+    Attributes:
+        values: Unescaped values in the order of the keys; NULL is the default partition's name.
+        location: Absolute URI; ``''`` for a view's, which has no storage descriptor.
+    """
+
+    values: tuple[str, ...]
+    location: str
+    parameters: Mapping[str, str] = field(default_factory=dict)
+    storage: Storage | None = None
+
+
+def metastore_name(keys: Iterable[str], values: Sequence[str]) -> str:
+    """The metastore's own name of a partition: keys as it has them (lower case), values in Hive's escaping."""
+    return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True))

@@ -1,0 +1,87 @@
+"""The schema that Spark keeps in a table's parameters (``spark.sql.sources.*``), with case and exact types.
+
+Spark's Hive catalog reads a table that has a provider there with its own readers, and Hive engines overlook all of it
+(``HiveExternalCatalog`` writes and reads the same).
+"""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidTypeError, UnsupportedFormatError
+from catalog_ext.metastore.model.spark_json import field_from_json, field_to_json
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import Field
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+PROVIDER = "spark.sql.sources.provider"
+PARTITION_PROVIDER = "spark.sql.partitionProvider"
+_SCHEMA = "spark.sql.sources.schema"
+_PART_COLUMNS = f"{_SCHEMA}.numPartCols"
+_PART_COLUMN = f"{_SCHEMA}.partCol."
+_MAX_PARAMETER = 4000
+"""Characters that every metastore database keeps in a parameter's value."""
+
+
+def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[Column]) -> dict[str, str]:
+    """The parameters that make a table one of Spark's, with its columns and partition columns."""
+    fields = [field_to_json(Field(c.name, c.data_type, comment=c.comment)) for c in (*columns, *keys)]
+    parameters = {PROVIDER: provider} | _split(json.dumps({"type": "struct", "fields": fields}, separators=(",", ":")))
+    if keys:
+        parameters |= {PARTITION_PROVIDER: "catalog", _PART_COLUMNS: str(len(keys))}
+        parameters |= {f"{_PART_COLUMN}{i}": key.name for i, key in enumerate(keys)}
+    return parameters
+
+
+def is_schema_parameter(name: str) -> bool:
+    """Whether the parameter is one that Spark keeps for itself."""
+    return name.startswith(("spark.sql.sources.", "spark.sql.create.")) or name == PARTITION_PROVIDER
+
+
+def read_schema(parameters: Mapping[str, str], table: str) -> tuple[tuple[Column, ...], tuple[Column, ...]] | None:
+    """The columns and partition columns that Spark keeps in the parameters; None when it keeps none.
+
+    Raises:
+        UnsupportedFormatError: The schema is damaged or has a type that is not supported here.
+    """
+    text = _joined(parameters, table)
+    if text is None:
+        return None
+    try:
+        fields = [field_from_json(f) for f in json.loads(text)["fields"]]
+        keys = [parameters[f"{_PART_COLUMN}{i}"] for i in range(int(parameters.get(_PART_COLUMNS, "0")))]
+        by_name = {f.name: f for f in fields}
+        partition_columns = tuple(_column(by_name[key]) for key in keys)
+    except (ValueError, KeyError, TypeError, InvalidTypeError) as error:
+        raise UnsupportedFormatError(
+            f"The Spark schema in the parameters of the metastore's table {table} cannot be read: "
+            f"{type(error).__name__}: {error}.",
+            {"table": table},
+        ) from error
+    return tuple(_column(f) for f in fields if f.name not in keys), partition_columns
+
+
+def _column(field: Field) -> Column:
+    return Column(field.name, str(field.type), field.nullable, field.comment)
+
+
+def _split(text: str) -> dict[str, str]:
+    if len(text) <= _MAX_PARAMETER:
+        return {_SCHEMA: text}
+    parts = [text[i : i + _MAX_PARAMETER] for i in range(0, len(text), _MAX_PARAMETER)]
+    return {f"{_SCHEMA}.numParts": str(len(parts))} | {f"{_SCHEMA}.part.{i}": part for i, part in enumerate(parts)}
+
+
+def _joined(parameters: Mapping[str, str], table: str) -> str | None:
+    if _SCHEMA in parameters or f"{_SCHEMA}.numParts" not in parameters:
+        return parameters.get(_SCHEMA)
+    try:
+        return "".join(parameters[f"{_SCHEMA}.part.{i}"] for i in range(int(parameters[f"{_SCHEMA}.numParts"])))
+    except (ValueError, KeyError) as error:
+        raise UnsupportedFormatError(
+            f"The Spark schema in the parameters of the metastore's table {table} is incomplete: {error} is missing.",
+            {"table": table},
+        ) from error

@@ -1,0 +1,124 @@
+"""Altered and renamed tables in the metastore, each so that doing it again comes to the same."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import (
+    MetastoreRefusedError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import rebuilt, retyped, user_parameters
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
+from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
+from catalog_ext.metastore.hive.outbox.payloads import Message, read_definition, unreadable
+from catalog_ext.metastore.model.tables import TableType
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.model.tables import TableDefinition
+
+_log = logging.getLogger(__name__)
+_EXTERNAL = "EXTERNAL"
+
+
+def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
+    """The database is there; one of its name that is there already stays as it is."""
+    try:
+        metastore.create_database(database)
+    except NamespaceAlreadyExistsError:
+        _log.debug("the namespace %s is in the metastore already", database.name)
+
+
+def alter_table(metastore: HiveMetastore, message: Message) -> None:
+    """The table gets the definition's parameters, and its columns and place where these have changed."""
+    definition = read_definition(message)
+    found = metastore.get_table(definition.identifier.namespace, definition.identifier.name)
+    wanted = rebuilt(found, definition) if message.payload.get("rebuild") else found
+    if message.payload.get("retype"):
+        wanted = retyped(found, definition)
+    removed = frozenset(message.payload.get("removed", ()))
+    parameters = {k: v for k, v in wanted.parameters.items() if k not in removed}
+    # Spark's statistics in the index may be older than what the metastore's readers find.
+    parameters |= without_sparks_statistics(user_parameters(definition.properties))
+    wanted = replace(wanted, parameters=parameters)
+    if wanted.columns != found.columns:
+        _replace_columns(metastore, found, wanted)
+    elif wanted != found:
+        metastore.alter_table(wanted)
+
+
+def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTable) -> None:
+    """The partitions' columns follow the table's, in one call of the metastore."""
+    try:
+        metastore.alter_table(wanted, cascade=True)
+    except MetastoreRefusedError as error:
+        pairs = list(zip(found.columns, wanted.columns, strict=False))
+        same = [new for _, new in takewhile(lambda pair: pair[0].type == pair[1].type, pairs)]
+        if len(same) == len(pairs):
+            raise
+        # It compares types by position, in the columns that both have: first only those that stay, then all.
+        _log.info("The columns of %s change in two steps: %s", wanted, error.message)
+        metastore.alter_table(replace(wanted, columns=tuple(same)), cascade=True)
+        metastore.alter_table(wanted, cascade=True)
+
+
+def rename_table(metastore: HiveMetastore, message: Message) -> None:
+    """The table has its new name, and its files lie where they lay.
+
+    Raises:
+        MetastoreRefusedError: Another table has the name.
+    """
+    definition = read_definition(message)
+    renamed = _renamed(metastore, definition) or _rename(metastore, message, definition)
+    if renamed is not None and definition.table_type is TableType.MANAGED and renamed.table_type != MANAGED_TABLE:
+        parameters = {k: v for k, v in renamed.parameters.items() if k != _EXTERNAL}
+        metastore.alter_table(replace(renamed, table_type=MANAGED_TABLE, parameters=parameters))
+
+
+def _renamed(metastore: HiveMetastore, definition: TableDefinition) -> HiveTable | None:
+    """The table, if it has its new name already."""
+    identifier = definition.identifier
+    try:
+        found = metastore.get_table(identifier.namespace, identifier.name)
+    except TableNotFoundError:
+        return None
+    if same_location(found.location, definition.location):
+        return found
+    raise MetastoreRefusedError(
+        f"A table cannot be renamed to {identifier} in the metastore, which has another of that name at "
+        f"{found.location or 'no location'}. Rename or drop one of the two.",
+        {"table": str(identifier), "location": definition.location, "metastore_location": found.location},
+    )
+
+
+def _rename(metastore: HiveMetastore, message: Message, definition: TableDefinition) -> HiveTable | None:
+    try:
+        namespace, name = message.payload["from"]["namespace"], message.payload["from"]["name"]
+    except (KeyError, TypeError) as error:
+        raise unreadable(message, error) from error
+    try:
+        found = metastore.get_table(namespace, name)
+    except TableNotFoundError:
+        _log.warning("The table %s.%s is not in the metastore: nothing is renamed there.", namespace, name)
+        return None
+    if not same_location(found.location, definition.location):
+        _log.warning("The metastore's table %s is at %s: it is another, and keeps its name.", found, found.location)
+        return None
+    if found.table_type == MANAGED_TABLE:
+        # The metastore would move a managed table's directory, under readers and writers.
+        found = replace(found, table_type=EXTERNAL_TABLE, parameters={**found.parameters, _EXTERNAL: "TRUE"})
+        metastore.alter_table(found)
+    to = definition.identifier
+    try:
+        metastore.get_database(to.namespace)
+    except NamespaceNotFoundError:
+        make_database(metastore, HiveDatabase(to.namespace))
+    metastore.rename_table(namespace, name, to.namespace, to.name)
+    return replace(found, database=to.namespace, name=to.name)

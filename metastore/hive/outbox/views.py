@@ -1,0 +1,161 @@
+"""Views in the metastore: virtual ones, as Hive engines have them, whose partitions have no storage descriptor."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, Any
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError, TableNotFoundError
+from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage, metastore_name
+from catalog_ext.metastore.hive.outbox.payloads import Message, read_definition, read_partitions, unreadable
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.model.tables import TableDefinition
+
+_log = logging.getLogger(__name__)
+
+_NO_STORAGE = Storage(
+    "org.apache.hadoop.mapred.SequenceFileInputFormat", "org.apache.hadoop.hive.ql.io.HiveSequenceFileOutputFormat", ""
+)
+"""What Hive itself writes for a view; DESCRIBE fails there without classes."""
+
+
+def to_hive_view(definition: TableDefinition, query: Mapping[str, Any]) -> HiveTable:
+    """The view as the metastore gets it.
+
+    Args:
+        definition: The view's.
+        query: ``text``, ``catalog``, ``namespace`` and ``query_columns`` of its query.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold it (``unrepresentable_reason``).
+    """
+    reason = unrepresentable_reason(definition)
+    if reason is not None:
+        raise MetastoreRefusedError(
+            f"The view {definition.identifier} cannot be kept in the Hive Metastore: {reason}.",
+            {"view": str(definition.identifier)},
+        )
+    keys = definition.partition_columns
+    return HiveTable(
+        database=definition.identifier.namespace,
+        name=definition.identifier.name,
+        table_type=VIRTUAL_VIEW,
+        location="",
+        columns=tuple(hive_column(c, hive_type(c.data_type) or "") for c in definition.columns),
+        partition_columns=tuple(hive_column(c, hive_key_type(c.data_type)) for c in keys),
+        storage=_NO_STORAGE,
+        parameters=dict(definition.properties) | ({"comment": definition.comment} if definition.comment else {}),
+        owner=definition.owner,
+        view_original_text=query["text"],
+        view_expanded_text=hive_text(definition, query),
+    )
+
+
+def hive_text(definition: TableDefinition, query: Mapping[str, Any]) -> str:
+    """The query as Hive engines can run it: in Hive's SQL, its tables with their databases and without our catalog.
+
+    A query that is not understood here, or that reads other catalogs, stays as it is: engines then say what they miss.
+    """
+    columns = [c.name for c in (*definition.columns, *definition.partition_columns)]
+    sources = list(query["query_columns"]) or columns
+    try:
+        tree = sqlglot.parse_one(query["text"], dialect="spark")
+    except SqlglotError as error:
+        _log.warning("The text of the view %s goes to the metastore as it is: %s", definition.identifier, error)
+        return str(query["text"])
+    known = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
+    for table in tree.find_all(exp.Table):
+        _qualify(table, query, known)
+    selected = ", ".join(f"{_quoted(s)} AS {_quoted(c)}" for s, c in zip(sources, columns, strict=True))
+    return f"SELECT {selected} FROM ({tree.sql(dialect='hive')}) {_quoted(definition.identifier.name)}"
+
+
+def _qualify(table: exp.Table, query: Mapping[str, Any], known: set[str]) -> None:
+    if not isinstance(table.this, exp.Identifier):
+        return
+    if not table.db and table.name.lower() in known:
+        return
+    if not table.db and query["namespace"]:
+        table.set("db", exp.to_identifier(query["namespace"][0]))
+    if table.catalog.lower() in (str(query["catalog"]).lower(), "spark_catalog"):
+        table.set("catalog", None)
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.lower().replace("`", "``") + "`"
+
+
+def put_view(metastore: HiveMetastore, message: Message) -> None:
+    """The view is there as the message has it; its partitions stay.
+
+    Raises:
+        MetastoreRefusedError: A table of the name is there.
+    """
+    try:
+        view = to_hive_view(read_definition(message), message.payload["view"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise unreadable(message, error) from error
+    try:
+        found = metastore.get_table(view.database, view.name)
+    except TableNotFoundError:
+        metastore.create_table(view)
+        return
+    if found.table_type != VIRTUAL_VIEW:
+        raise MetastoreRefusedError(
+            f"The metastore has a table {view} already, which our view of that name cannot replace. Rename or drop one "
+            "of the two.",
+            {"view": str(view)},
+        )
+    if found.partition_columns == view.partition_columns:
+        metastore.alter_table(view)
+    else:
+        # It had no partitions: the index has seen to that. The metastore does not let partition columns be altered.
+        metastore.drop_table(view.database, view.name)
+        metastore.create_table(view)
+
+
+def drop_view(metastore: HiveMetastore, message: Message) -> None:
+    """The view is not there; a table of the name stays."""
+    database, name = message.namespace, message.table or ""
+    try:
+        found = metastore.get_table(database, name)
+    except TableNotFoundError:
+        _log.debug("the view %s.%s is not in the metastore", database, name)
+        return
+    if found.table_type != VIRTUAL_VIEW:
+        _log.warning("The metastore's %s.%s is a table and not the dropped view: it stays.", database, name)
+        return
+    metastore.drop_table(database, name)
+
+
+def sync_view_partitions(metastore: HiveMetastore, view: HiveTable, message: Message) -> None:
+    """The view has the partitions that the message adds, and none of those that it drops."""
+    wanted, dropped = read_partitions(message)
+    keys = [c.name for c in view.partition_columns]
+    for start in range(0, len(dropped), SMALL_BATCH):
+        values = _representable(view, dropped[start : start + SMALL_BATCH])
+        metastore.drop_partitions(view.database, view.name, [metastore_name(keys, v) for v in values])
+    for start in range(0, len(wanted), DEFAULT_BATCH):
+        values = _representable(view, [state.name for state in wanted[start : start + DEFAULT_BATCH]])
+        metastore.add_partitions(view.database, view.name, [HivePartition(v, "") for v in values])
+
+
+def _representable(view: HiveTable, names: Sequence[str]) -> list[tuple[str, ...]]:
+    values: list[tuple[str, ...]] = []
+    for name in names:
+        try:
+            values.append(partition_values_of(view, name))
+        except InvalidPartitionNameError as error:
+            _log.warning("Left out of the metastore's view %s: %s", view, error.message)
+    return values

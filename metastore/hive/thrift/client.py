@@ -1,0 +1,175 @@
+"""The interface to a Hive Metastore."""
+
+from __future__ import annotations
+
+from itertools import islice
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
+
+DEFAULT_BATCH = 1000
+"""Partitions added or read a call: thrift messages of some 500 kB, transactions that every metastore database takes."""
+
+SMALL_BATCH = 200
+"""Partitions dropped a call: release 2.3 makes one condition of all names, and Derby refuses 600."""
+
+
+class HiveMetastore(Protocol):
+    """A Hive Metastore. Names are the metastore's: lower case, one level.
+
+    Every method raises ``MetastoreUnavailableError`` when no server answers and ``MetastoreRefusedError`` when one
+    answers with an error that has no class of its own. Instances may be used by several threads at once.
+    """
+
+    def list_databases(self) -> list[str]:
+        """The names of all databases."""
+        ...
+
+    def get_database(self, name: str) -> HiveDatabase:
+        """The database.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+        """
+        ...
+
+    def create_database(self, database: HiveDatabase) -> None:
+        """Make a database.
+
+        Raises:
+            NamespaceAlreadyExistsError: One of that name is there.
+        """
+        ...
+
+    def alter_database(self, database: HiveDatabase) -> None:
+        """Set the comment, location (unless None) and parameters of the database to those given.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+        """
+        ...
+
+    def drop_database(self, name: str) -> None:
+        """Drop an empty database; its directory stays.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotEmptyError: It has tables.
+        """
+        ...
+
+    def list_tables(self, database: str) -> list[str]:
+        """The names of the database's tables and views; none for a database that is not there."""
+        ...
+
+    def get_table(self, database: str, name: str) -> HiveTable:
+        """The table.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        ...
+
+    def create_table(self, table: HiveTable) -> None:
+        """Make a table.
+
+        Raises:
+            NamespaceNotFoundError: Its database is not there.
+            TableAlreadyExistsError: A table or view of that name is there.
+        """
+        ...
+
+    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
+        """Drop a table with its partitions; the files stay unless ``delete_data``.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        ...
+
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
+        """Replace what ``HiveTable`` says of the table of that name; what it does not say stays.
+
+        Args:
+            table: How the table is to be.
+            cascade: Whether its partitions get its columns too.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        ...
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        """Give an external table another name, maybe in another database; a managed one's directory would move.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        ...
+
+    def add_partitions(
+        self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
+    ) -> None:
+        """Add partitions, all of them or none; with ``if_not_exists`` those that are there stay as they are.
+
+        Raises:
+            TableNotFoundError: The table is not there.
+        """
+        ...
+
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        """Set the location and the parameters of partitions that are there, of all of them or none.
+
+        Their storage is set where ``partitions`` name one; what ``HivePartition`` does not say stays. The metastore
+        computes no statistics.
+
+        Raises:
+            TableNotFoundError: The table is not there.
+            PartitionNotFoundError: A partition is not there.
+        """
+        ...
+
+    def drop_partitions(
+        self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
+    ) -> None:
+        """Drop partitions by the metastore's names, all of them or none; files stay unless ``delete_data``.
+
+        Raises:
+            TableNotFoundError: The table is not there.
+            PartitionNotFoundError: A partition is not there and ``if_exists`` is False.
+        """
+        ...
+
+    def partition_names(self, database: str, table: str) -> Iterator[str]:
+        """The metastore's names of all partitions (``k1=v1/k2=v2``, values in Hive's escaping).
+
+        Raises:
+            TableNotFoundError: The table is not there.
+        """
+        ...
+
+    def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
+        """Those of the named partitions that are there, in any order."""
+        ...
+
+    def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
+        """All partitions, fetched ``batch`` at a time."""
+        ...
+
+    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
+        """The partitions that match a filter string (``catalog_ext.metastore.hive.filters`` makes them)."""
+        ...
+
+    def close(self) -> None:
+        """Give up the connections; a later call opens new ones."""
+        ...
+
+
+def fetch_partitions(metastore: HiveMetastore, database: str, table: str, batch: int) -> Iterator[HivePartition]:
+    """All partitions of the table, through ``partition_names`` and ``partitions_by_names``."""
+    names = metastore.partition_names(database, table)
+    while chunk := list(islice(names, batch)):
+        yield from metastore.partitions_by_names(database, table, chunk)

@@ -1,0 +1,105 @@
+"""The base of everything that passes a metastore's calls on: failover, repetition, counting."""
+
+# ruff: noqa: D102 -- the methods are documented at HiveMetastore
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING, TypeVar
+
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, HiveMetastore, fetch_partitions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable
+
+Result = TypeVar("Result")
+
+
+class CallForwarder(ABC):
+    """A metastore whose every call goes through one method, ``_call``: the base of the decorators.
+
+    Sub-classes decide which metastore answers, how often a call is tried, and what is counted.
+    """
+
+    @abstractmethod
+    def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
+        """What ``function`` answers for the metastore chosen.
+
+        Args:
+            method: The name of the method that it calls.
+            function: The call.
+            repeatable: Whether the call may reach a server twice and come to the same.
+        """
+
+    @abstractmethod
+    def close(self) -> None:
+        """Give up the connections; a later call opens new ones."""
+
+    def list_databases(self) -> list[str]:
+        return self._call("list_databases", lambda m: m.list_databases())
+
+    def get_database(self, name: str) -> HiveDatabase:
+        return self._call("get_database", lambda m: m.get_database(name))
+
+    def create_database(self, database: HiveDatabase) -> None:
+        self._call("create_database", lambda m: m.create_database(database), repeatable=False)
+
+    def alter_database(self, database: HiveDatabase) -> None:
+        self._call("alter_database", lambda m: m.alter_database(database))
+
+    def drop_database(self, name: str) -> None:
+        self._call("drop_database", lambda m: m.drop_database(name), repeatable=False)
+
+    def list_tables(self, database: str) -> list[str]:
+        return self._call("list_tables", lambda m: m.list_tables(database))
+
+    def get_table(self, database: str, name: str) -> HiveTable:
+        return self._call("get_table", lambda m: m.get_table(database, name))
+
+    def create_table(self, table: HiveTable) -> None:
+        self._call("create_table", lambda m: m.create_table(table), repeatable=False)
+
+    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
+        self._call("drop_table", lambda m: m.drop_table(database, name, delete_data=delete_data), repeatable=False)
+
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
+        self._call("alter_table", lambda m: m.alter_table(table, cascade=cascade))
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        self._call("rename_table", lambda m: m.rename_table(database, name, to_database, to_name), repeatable=False)
+
+    def add_partitions(
+        self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
+    ) -> None:
+        self._call(
+            "add_partitions",
+            lambda m: m.add_partitions(database, table, partitions, if_not_exists=if_not_exists),
+            repeatable=if_not_exists,
+        )
+
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        self._call("alter_partitions", lambda m: m.alter_partitions(database, table, partitions))
+
+    def drop_partitions(
+        self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
+    ) -> None:
+        self._call(
+            "drop_partitions",
+            lambda m: m.drop_partitions(database, table, names, if_exists=if_exists, delete_data=delete_data),
+            repeatable=if_exists,
+        )
+
+    def partition_names(self, database: str, table: str) -> Iterator[str]:
+        return self._call("partition_names", lambda m: m.partition_names(database, table))
+
+    def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
+        return self._call("partitions_by_names", lambda m: m.partitions_by_names(database, table, names))
+
+    def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
+        # Put together here, not passed on: each batch is a call of its own, tried again and counted by itself.
+        return fetch_partitions(self, database, table, batch)
+
+    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
+        return self._call("partitions_by_filter", lambda m: m.partitions_by_filter(database, table, text))

@@ -1,0 +1,445 @@
+"""One metastore server over thrift (hmsclient), releases 2.1 to 4; the only module with thrift's types."""
+
+# ruff: noqa: D102 -- the methods are documented at HiveMetastore
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hmsclient.genthrift.hive_metastore import ttypes as wire
+from thrift.Thrift import TApplicationException
+
+from catalog_ext.metastore.errors import (
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    NamespaceNotFoundError,
+    PartitionNotFoundError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.model import (
+    VIRTUAL_VIEW,
+    HiveDatabase,
+    HivePartition,
+    HiveTable,
+    Storage,
+    metastore_name,
+)
+from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, fetch_partitions
+from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
+from catalog_ext.metastore.model.tables import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hmsclient.hmsclient import HMSClient
+
+    from catalog_ext.metastore.hive.thrift.uris import Address
+
+CONNECT_TIMEOUT_SECONDS = 5.0
+CALL_TIMEOUT_SECONDS = 60.0
+_ALL = -1
+_NAMES_A_REQUEST = 200
+"""Releases 3 and 4 on Derby make one condition of all names, and do not survive 1,000."""
+_NO_STATISTICS = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true"})
+_CASCADE = wire.EnvironmentContext(properties={"DO_NOT_UPDATE_STATS": "true", "CASCADE": "true"})
+
+
+class ThriftMetastore:
+    """One metastore server. Connections are opened when they are needed, one for each thread that is in a call.
+
+    Args:
+        address: The server.
+        connect_timeout: Seconds that it has to accept a connection.
+        call_timeout: Seconds that it has to answer a call.
+    """
+
+    def __init__(
+        self,
+        address: Address,
+        *,
+        connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
+        call_timeout: float = CALL_TIMEOUT_SECONDS,
+    ) -> None:
+        self._pool = ConnectionPool(address, connect_timeout=connect_timeout, call_timeout=call_timeout)
+        self._without_requests = False
+
+    def close(self) -> None:
+        self._pool.close()
+
+    def list_databases(self) -> list[str]:
+        return list(self._pool.call(lambda c: c.get_all_databases(), "listing the databases"))
+
+    def get_database(self, name: str) -> HiveDatabase:
+        return _database(self._pool.call(lambda c: _get_database(c, name), "reading the database", table=name))
+
+    def create_database(self, database: HiveDatabase) -> None:
+        def create(client: HMSClient) -> None:
+            try:
+                client.create_database(_wire_database(database))
+            except wire.AlreadyExistsException as error:
+                raise NamespaceAlreadyExistsError(
+                    f"The namespace {database.name} is in the metastore already.", {"namespace": database.name}
+                ) from error
+
+        self._pool.call(create, "creating the database", table=database.name)
+
+    def alter_database(self, database: HiveDatabase) -> None:
+        def alter(client: HMSClient) -> None:
+            found = _get_database(client, database.name)
+            found.description = database.comment or ""
+            found.parameters = dict(database.parameters)
+            found.locationUri = database.location or found.locationUri
+            client.alter_database(database.name, found)
+
+        self._pool.call(alter, "altering the database", table=database.name)
+
+    def drop_database(self, name: str) -> None:
+        def drop(client: HMSClient) -> None:
+            _get_database(client, name)  # release 2.3 trips over a missing one
+            try:
+                client.drop_database(name, False, False)
+            except wire.NoSuchObjectException as error:
+                raise _no_namespace(name) from error
+            except wire.InvalidOperationException as error:
+                raise NamespaceNotEmptyError(
+                    f"The metastore does not drop the namespace {name}: {server_message(error)}. "
+                    "Drop its tables first.",
+                    {"namespace": name},
+                ) from error
+
+        self._pool.call(drop, "dropping the database", table=name)
+
+    def list_tables(self, database: str) -> list[str]:
+        def names(client: HMSClient) -> list[str]:
+            try:
+                return list(client.get_all_tables(database))
+            except (wire.NoSuchObjectException, wire.UnknownDBException):
+                return []  # release 4 raises where the others answer with an empty list
+
+        return self._pool.call(names, "listing the tables of", table=database)
+
+    def get_table(self, database: str, name: str) -> HiveTable:
+        found = self._pool.call(
+            lambda c: self._get_table(c, database, name), "reading the table", table=f"{database}.{name}"
+        )
+        return _table(found)
+
+    def create_table(self, table: HiveTable) -> None:
+        def create(client: HMSClient) -> None:
+            try:
+                client.create_table(_overlay(wire.Table(), table))
+            except wire.AlreadyExistsException as error:
+                raise TableAlreadyExistsError(
+                    f"The table {table} is in the metastore already.", {"table": str(table)}
+                ) from error
+            except wire.NoSuchObjectException as error:
+                raise _no_namespace(table.database) from error
+            except wire.InvalidObjectException as error:
+                # Releases before 4 say that the database is missing with the class they use for bad names.
+                if table.database not in client.get_all_databases():
+                    raise _no_namespace(table.database) from error
+                raise
+
+        self._pool.call(create, "creating the table", table=str(table))
+
+    def drop_table(self, database: str, name: str, *, delete_data: bool = False) -> None:
+        def drop(client: HMSClient) -> None:
+            try:
+                client.drop_table(database, name, delete_data)
+            except wire.NoSuchObjectException as error:
+                raise _no_table(database, name) from error
+
+        self._pool.call(drop, "dropping the table", table=f"{database}.{name}")
+
+    def alter_table(self, table: HiveTable, *, cascade: bool = False) -> None:
+        context = _CASCADE if cascade else _NO_STATISTICS
+
+        def alter(client: HMSClient) -> None:
+            found = self._get_table(client, table.database, table.name)
+            client.alter_table_with_environment_context(table.database, table.name, _overlay(found, table), context)
+
+        self._pool.call(alter, "altering the table", table=str(table))
+
+    def rename_table(self, database: str, name: str, to_database: str, to_name: str) -> None:
+        def rename(client: HMSClient) -> None:
+            found = self._get_table(client, database, name)
+            found.dbName, found.tableName = to_database, to_name
+            client.alter_table_with_environment_context(database, name, found, _NO_STATISTICS)
+
+        self._pool.call(rename, "renaming the table", table=f"{database}.{name}")
+
+    def add_partitions(
+        self, database: str, table: str, partitions: Sequence[HivePartition], *, if_not_exists: bool = True
+    ) -> None:
+        if not partitions:
+            return
+
+        def add(client: HMSClient) -> None:
+            found = self._get_table(client, database, table)
+            if found.tableType == VIRTUAL_VIEW:
+                rows = [_wire_view_partition(database, table, partition) for partition in partitions]
+            else:
+                shared = _without_path(found.sd.serdeInfo)
+                rows = [_wire_partition(database, table, partition, found.sd, shared) for partition in partitions]
+            client.add_partitions_req(wire.AddPartitionsRequest(database, table, rows, if_not_exists, needResult=False))
+
+        self._pool.call(add, f"adding {len(partitions)} partitions to", table=f"{database}.{table}")
+
+    def alter_partitions(self, database: str, table: str, partitions: Sequence[HivePartition]) -> None:
+        if not partitions:
+            return
+
+        def alter(client: HMSClient) -> None:
+            keys = [key.name for key in self._get_table(client, database, table).partitionKeys]
+            names = [metastore_name(keys, partition.values) for partition in partitions]
+            found = {tuple(p.values): p for p in _named(client, database, table, names)}
+            missing = [name for name, p in zip(names, partitions, strict=True) if p.values not in found]
+            if missing:
+                raise PartitionNotFoundError(
+                    f"The metastore's table {database}.{table} does not have the partition {missing[0][:200]!r} "
+                    f"({len(missing)} of {len(names)} to alter are missing).",
+                    {"table": f"{database}.{table}", "partition": missing[0][:200]},
+                )
+            rows = [_overlay_partition(found[partition.values], partition) for partition in partitions]
+            client.alter_partitions_with_environment_context(database, table, rows, _NO_STATISTICS)
+
+        self._pool.call(alter, f"altering {len(partitions)} partitions of", table=f"{database}.{table}")
+
+    def drop_partitions(
+        self, database: str, table: str, names: Sequence[str], *, if_exists: bool = True, delete_data: bool = False
+    ) -> None:
+        if not names:
+            return
+        request = wire.DropPartitionsRequest(
+            database, table, wire.RequestPartsSpec(names=list(names)), delete_data, if_exists, needResult=False
+        )
+
+        def drop(client: HMSClient) -> None:
+            self._get_table(client, database, table)
+            try:
+                client.drop_partitions_req(request)
+            except wire.NoSuchObjectException as error:
+                raise PartitionNotFoundError(
+                    f"Not all partitions to drop are in the metastore's table {database}.{table}: "
+                    f"{server_message(error)}.",
+                    {"table": f"{database}.{table}"},
+                ) from error
+
+        self._pool.call(drop, f"dropping {len(names)} partitions of", table=f"{database}.{table}")
+
+    def partition_names(self, database: str, table: str) -> Iterator[str]:
+        def names(client: HMSClient) -> list[str]:
+            self._get_table(client, database, table)  # for a missing table releases differ in what they answer
+            return list(client.get_partition_names(database, table, _ALL))
+
+        return iter(self._pool.call(names, "listing the partitions of", table=f"{database}.{table}"))
+
+    def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
+        if not names:
+            return []
+
+        def named(client: HMSClient) -> list[wire.Partition]:
+            try:
+                return _named(client, database, table, names)
+            except (TApplicationException, wire.NoSuchObjectException):
+                self._get_table(client, database, table)
+                raise
+
+        return [_partition(p) for p in self._pool.call(named, "reading partitions of", table=f"{database}.{table}")]
+
+    def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
+        return fetch_partitions(self, database, table, batch)
+
+    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
+        def filtered(client: HMSClient) -> list[wire.Partition]:
+            self._get_table(client, database, table)
+            return list(client.get_partitions_by_filter(database, table, text, _ALL))
+
+        found = self._pool.call(filtered, f"the partition filter {text[:200]!r} on", table=f"{database}.{table}")
+        return [_partition(p) for p in found]
+
+    def _get_table(self, client: HMSClient, database: str, name: str) -> wire.Table:
+        """The table in thrift's words; release 4 has only the request form, releases before 2.3 only the plain one."""
+        try:
+            if not self._without_requests:
+                try:
+                    return client.get_table_req(wire.GetTableRequest(database, name)).table
+                except TApplicationException as error:
+                    if not is_unknown_method(error):
+                        raise
+                    self._without_requests = True
+            return client.get_table(database, name)
+        except wire.NoSuchObjectException as error:
+            raise _no_table(database, name) from error
+
+
+def _named(client: HMSClient, database: str, table: str, names: Sequence[str]) -> list[wire.Partition]:
+    found: list[wire.Partition] = []
+    for start in range(0, len(names), _NAMES_A_REQUEST):
+        some = list(names[start : start + _NAMES_A_REQUEST])
+        found += client.get_partitions_by_names(database, table, some)
+    return found
+
+
+def _no_table(database: str, name: str) -> TableNotFoundError:
+    return TableNotFoundError(f"The metastore has no table {database}.{name}.", {"table": f"{database}.{name}"})
+
+
+def _no_namespace(name: str) -> NamespaceNotFoundError:
+    return NamespaceNotFoundError(f"The metastore has no namespace {name}.", {"namespace": name})
+
+
+def _get_database(client: HMSClient, name: str) -> wire.Database:
+    try:
+        return client.get_database(name)
+    except wire.NoSuchObjectException as error:
+        raise _no_namespace(name) from error
+
+
+def _database(found: wire.Database) -> HiveDatabase:
+    return HiveDatabase(found.name, found.locationUri or None, found.description or None, dict(found.parameters or {}))
+
+
+def _wire_database(database: HiveDatabase) -> wire.Database:
+    return wire.Database(
+        name=database.name,
+        description=database.comment or "",
+        locationUri=database.location,
+        parameters=dict(database.parameters),
+    )
+
+
+def _columns(fields: Sequence[wire.FieldSchema] | None) -> tuple[Column, ...]:
+    return tuple(Column(f.name, f.type, comment=f.comment or None) for f in fields or ())
+
+
+def _fields(columns: Sequence[Column]) -> list[wire.FieldSchema]:
+    return [wire.FieldSchema(c.name, c.type, c.comment or "") for c in columns]
+
+
+def _storage(descriptor: wire.StorageDescriptor) -> Storage:
+    serde = descriptor.serdeInfo or wire.SerDeInfo()
+    return Storage(
+        input_format=descriptor.inputFormat or "",
+        output_format=descriptor.outputFormat or "",
+        serde=serde.serializationLib or "",
+        serde_parameters=dict(serde.parameters or {}),
+        bucket_columns=tuple(descriptor.bucketCols or ()),
+        bucket_count=-1 if descriptor.numBuckets is None else descriptor.numBuckets,
+    )
+
+
+def _table(found: wire.Table) -> HiveTable:
+    return HiveTable(
+        database=found.dbName,
+        name=found.tableName,
+        table_type=found.tableType or "",
+        location=found.sd.location or "",
+        columns=_columns(found.sd.cols),
+        partition_columns=_columns(found.partitionKeys),
+        storage=_storage(found.sd),
+        parameters=_present(found.parameters),
+        owner=found.owner or "",
+        view_original_text=found.viewOriginalText or None,
+        view_expanded_text=found.viewExpandedText or None,
+    )
+
+
+def _present(parameters: Mapping[str, str | None] | None) -> dict[str, str]:
+    # Hive keeps parameters without a value on some databases (Oracle); they mean ''.
+    return {key: value or "" for key, value in (parameters or {}).items()}
+
+
+def _partition(found: wire.Partition) -> HivePartition:
+    if found.sd is None:
+        return HivePartition(tuple(found.values), "", _present(found.parameters))
+    return HivePartition(
+        values=tuple(found.values),
+        location=found.sd.location or "",
+        parameters=_present(found.parameters),
+        storage=_storage(found.sd),
+    )
+
+
+def _overlay(target: wire.Table, table: HiveTable) -> wire.Table:
+    """``target`` (thrift's table) with all that ``table`` says; what only thrift has (privileges, skew, …) stays."""
+    target.dbName, target.tableName, target.tableType = table.database, table.name, table.table_type
+    target.owner = table.owner or target.owner or ""
+    target.parameters = dict(table.parameters)
+    target.partitionKeys = _fields(table.partition_columns)
+    target.createTime, target.lastAccessTime = target.createTime or 0, target.lastAccessTime or 0
+    target.retention = target.retention or 0
+    target.sd = _overlay_storage(target.sd or wire.StorageDescriptor(compressed=False), table.storage)
+    target.sd.cols = _fields(table.columns)
+    target.sd.location = table.location or None
+    target.viewOriginalText, target.viewExpandedText = table.view_original_text, table.view_expanded_text
+    return target
+
+
+def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wire.StorageDescriptor:
+    serde = descriptor.serdeInfo or wire.SerDeInfo()
+    serde.serializationLib, serde.parameters = storage.serde or None, dict(storage.serde_parameters)
+    descriptor.serdeInfo = serde
+    descriptor.inputFormat, descriptor.outputFormat = storage.input_format, storage.output_format
+    descriptor.bucketCols, descriptor.numBuckets = list(storage.bucket_columns), storage.bucket_count
+    descriptor.sortCols = descriptor.sortCols or []
+    descriptor.parameters = descriptor.parameters or {}
+    return descriptor
+
+
+def _overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.Partition:
+    """``target`` (thrift's partition) with all that ``partition`` says."""
+    target.parameters = dict(partition.parameters)
+    target.sd.location = partition.location
+    if partition.storage is not None:
+        target.sd = _overlay_storage(target.sd, partition.storage)
+    return target
+
+
+def _without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
+    """The table's serde for its partitions: the path that Spark keeps there is the table's, and every row costs."""
+    parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
+    return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
+
+
+def _wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
+    """As Hive itself has them: there is no data, and so no storage descriptor."""
+    return wire.Partition(
+        values=list(partition.values),
+        dbName=database,
+        tableName=view,
+        createTime=0,
+        lastAccessTime=0,
+        sd=None,
+        parameters=dict(partition.parameters),
+    )
+
+
+def _wire_partition(
+    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor, serde: wire.SerDeInfo
+) -> wire.Partition:
+    own = wire.StorageDescriptor(
+        cols=descriptor.cols,
+        location=partition.location,
+        inputFormat=descriptor.inputFormat,
+        outputFormat=descriptor.outputFormat,
+        compressed=descriptor.compressed,
+        numBuckets=descriptor.numBuckets,
+        serdeInfo=serde,
+        bucketCols=descriptor.bucketCols,
+        sortCols=descriptor.sortCols,
+        parameters=descriptor.parameters,
+    )
+    if partition.storage is not None:
+        own.serdeInfo = wire.SerDeInfo(name=serde.name)
+        own = _overlay_storage(own, partition.storage)
+    return wire.Partition(
+        values=list(partition.values),
+        dbName=database,
+        tableName=table,
+        createTime=0,
+        lastAccessTime=0,
+        sd=own,
+        parameters=dict(partition.parameters),
+    )

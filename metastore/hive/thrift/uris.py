@@ -1,0 +1,71 @@
+"""Addresses of metastores: ``thrift://a:9083,thrift://b:9083`` and what to say when nobody answers there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
+
+from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_PORT = 9083
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """The host and port of one metastore."""
+
+    host: str
+    port: int = DEFAULT_PORT
+
+    def __str__(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"thrift://{host}:{self.port}"
+
+
+def parse_uris(text: str) -> tuple[Address, ...]:
+    """The addresses in a comma-separated list, in its order; ``thrift://`` and the port may be left out.
+
+    Raises:
+        InvalidConfigurationError: The list is empty or an entry is not ``thrift://host:port``.
+    """
+    addresses = tuple(_parse_uri(part.strip()) for part in text.split(",") if part.strip())
+    if not addresses:
+        raise InvalidConfigurationError("No metastore URI is given. Write for example thrift://host:9083.")
+    return addresses
+
+
+def _parse_uri(text: str) -> Address:
+    refused = InvalidConfigurationError(
+        f"{text[:200]!r} is not a metastore URI. Write thrift://host:port, several with commas between them.",
+        {"uri": text[:200]},
+    )
+    try:
+        parts = urlsplit(text if "://" in text else f"thrift://{text}")
+        port = parts.port
+    except ValueError as error:
+        raise refused from error
+    if parts.scheme != "thrift" or not parts.hostname or parts.path.strip("/") or parts.username:
+        raise refused
+    return Address(parts.hostname, DEFAULT_PORT if port is None else port)
+
+
+def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: bool) -> MetastoreUnavailableError:
+    """The error for servers that do not answer; ``request_sent`` says whether one may have carried the call out."""
+    uris = ", ".join(map(str, addresses))
+    return MetastoreUnavailableError(
+        f"The Hive Metastore at {uris} cannot be used: {problem}. Check that it runs and that hive.metastore.uris "
+        "names it; metastore=None works on the index alone.",
+        {"uris": uris, _SENT: "maybe" if request_sent else "no"},
+    )
+
+
+_SENT = "request_sent"
+
+
+def was_request_sent(error: MetastoreUnavailableError) -> bool:
+    """Whether a server may have carried out the call that failed so."""
+    return error.parameters.get(_SENT) != "no"

@@ -1,0 +1,192 @@
+"""Connections to the index database: one place that knows how each of the three databases wants to be spoken to."""
+
+from __future__ import annotations
+
+import itertools
+import random
+import sqlite3
+import time
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.index.database import adbc
+from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
+from catalog_ext.metastore.index.database.urls import shown_url
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from sqlalchemy.engine import URL
+
+_Result = TypeVar("_Result")
+
+BUSY_TIMEOUT_S = 30
+"""How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
+
+_ATTEMPTS = 6
+_SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
+
+
+class Database:
+    """A pool of connections with our transactions, error translation and statement count.
+
+    Args:
+        url: A URL that ``catalog_ext.metastore.index.database.urls.parse_url`` made.
+    """
+
+    def __init__(self, url: URL) -> None:
+        self.shown = shown_url(url)
+        self.url = url
+        self._counter = itertools.count()
+        self._counted = 0
+        self.engine = _make_engine(url)
+        sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
+        self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
+
+    @property
+    def dialect(self) -> str:
+        """``sqlite``, ``postgresql`` or ``mysql`` (which MariaDB is here, too)."""
+        name = self.engine.dialect.name
+        return "mysql" if name == "mariadb" else name
+
+    @property
+    def query_count(self) -> int:
+        """How many statements were sent since the database was opened; transaction control is not counted."""
+        return self._counted
+
+    def count_statement(self, *_: object) -> None:
+        """Counts one statement that was sent."""
+        # next() on a count is atomic, so that threads need no lock; a reader may see a number that is one behind.
+        self._counted = next(self._counter) + 1
+
+    def close(self) -> None:
+        """Closes the pooled connections."""
+        self.engine.dispose()
+        if self.arrow is not None:
+            self.arrow.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[sa.Connection]:
+        """A connection in a transaction that is only read in.
+
+        Raises:
+            IndexUnavailableError: The database is gone or locked.
+            IndexDatabaseError: It refused a statement.
+        """
+        with translated(self.shown), self.engine.connect() as connection:
+            yield connection
+
+    @contextmanager
+    def maintaining(self) -> Iterator[sa.Connection]:
+        """A connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
+        with translated(self.shown), self.engine.connect() as connection:
+            yield connection.execution_options(isolation_level="AUTOCOMMIT")
+
+    def write(self, work: Callable[[sa.Connection], _Result]) -> _Result:
+        """What ``work`` returns, its changes committed; it runs again when the database preferred another transaction.
+
+        Raises:
+            ConflictError: It lost several times in a row.
+            IndexUnavailableError: The database is gone or locked.
+            IndexDatabaseError: It refused a statement.
+        """
+        for attempt in range(1, _ATTEMPTS + 1):
+            try:
+                with self.engine.connect().execution_options(catalog_ext_write=True) as connection, connection.begin():
+                    return work(connection)
+            except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+                if attempt == _ATTEMPTS or not is_lost_race(error):
+                    raise as_ours(error, self.shown) from error
+            time.sleep(random.uniform(0, 0.02 * 2**attempt))
+        raise AssertionError("unreachable")
+
+
+def _make_engine(url: URL) -> sa.Engine:
+    if url.get_backend_name() == "sqlite":
+        return _sqlite_engine(url)
+    arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 10}}
+    if url.get_backend_name() == "postgresql":
+        # Never prepare: a pooler in transaction mode keeps no prepared statements, and plans for other values mislead.
+        arguments["connect_args"]["prepare_threshold"] = None
+    else:
+        arguments["connect_args"]["charset"] = "utf8mb4"
+    engine = sa.create_engine(
+        url, isolation_level="READ COMMITTED", pool_pre_ping=True, pool_size=5, max_overflow=25, pool_timeout=30,
+        pool_recycle=1800, **arguments,
+    )  # fmt: skip
+    if url.get_backend_name() == "postgresql":
+        sa.event.listen(engine, "connect", _prepare_postgresql)
+    return engine
+
+
+def _prepare_postgresql(connection: Any, _: object) -> None:  # noqa: ANN401 -- the driver is not always installed
+    before, connection.autocommit = connection.autocommit, True
+    connection.execute(adbc.PREFER_INDEXES)
+    connection.autocommit = before
+
+
+def _sqlite_engine(url: URL) -> sa.Engine:
+    _make_parent_folder(url)
+    timeout = url.query.get("timeout")
+    engine = sa.create_engine(
+        url,
+        pool_size=5,
+        max_overflow=25,
+        pool_timeout=30,
+        pool_recycle=900,  # new connections see the statistics that another process renewed
+        connect_args={} if timeout else {"timeout": BUSY_TIMEOUT_S},
+    )
+    sa.event.listen(engine, "connect", _prepare_sqlite)
+    sa.event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _make_parent_folder(url: URL) -> None:
+    if url.database is None or url.database.startswith("file:"):
+        return
+    folder = Path(url.database).parent
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise IndexUnavailableError(
+            f"The folder {folder} of the index {shown_url(url)} cannot be made: {error.strerror}. Give another path.",
+            {"index": shown_url(url)},
+        ) from error
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
+    # Transactions begin where we say so: the driver's own idea of them would begin late and without the write lock.
+    connection.isolation_level = None
+    for pragma in _SQLITE_PRAGMAS:
+        connection.execute(f"PRAGMA {pragma}")
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    writing = connection.get_execution_options().get("catalog_ext_write", False)
+    driver: Any = connection.connection.dbapi_connection
+    # A writer takes the lock at once: one that reads first could find that its snapshot is too old to write on.
+    driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
+
+
+def use_write_ahead_log(database: Database) -> None:
+    """Makes readers and the writer of a SQLite file independent of each other; the file keeps the setting.
+
+    Raises:
+        IndexUnavailableError: Other processes kept the file locked.
+    """
+    with translated(database.shown), database.engine.connect() as connection:
+        driver: Any = connection.connection.dbapi_connection
+        for remaining in range(50, -1, -1):
+            try:
+                driver.execute("PRAGMA journal_mode = WAL").fetchall()
+            except sqlite3.OperationalError as error:
+                # The busy time-out does not apply to this switch.
+                if not remaining or "locked" not in str(error):
+                    raise
+                time.sleep(0.1)
+            else:
+                return

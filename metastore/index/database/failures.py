@@ -1,0 +1,117 @@
+"""Database errors in the words of our own error tree."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import CatalogExtError, ConflictError, IndexDatabaseError, IndexUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+# PostgreSQL: serialization_failure, deadlock_detected, unique_violation, lock_not_available. MySQL: deadlock, lock wait
+# time-out, duplicate entry.
+_RETRY_STATES = frozenset({"40001", "40P01"})
+_RETRY_CODES = frozenset({1213})
+_LOCKED_CODES = frozenset({1205})
+_LOCKED_STATES = frozenset({"55P03"})
+_SQLITE_BUSY = ("database is locked", "database table is locked", "database is busy")
+# What a server that is there says when the statement itself is at fault.
+_SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
+
+
+def is_lost_race(error: BaseException) -> bool:
+    """Whether the database rolled the transaction back for another one, so that it may simply run again."""
+    origin = _origin(error)
+    return getattr(origin, "sqlstate", None) in _RETRY_STATES or _code(origin) in _RETRY_CODES
+
+
+def is_duplicate(error: BaseException) -> bool:
+    """Whether a unique constraint refused a row."""
+    origin = _origin(error)
+    return (
+        getattr(origin, "sqlstate", None) == "23505"
+        or _code(origin) == 1062
+        or (isinstance(origin, sqlite3.IntegrityError) and "UNIQUE" in str(origin))
+    )
+
+
+@contextmanager
+def translated(database: str) -> Iterator[None]:
+    """Raises database errors of its block as ours.
+
+    Args:
+        database: The database for people, without its password.
+
+    Raises:
+        IndexUnavailableError: The database cannot be reached, has gone away or is locked.
+        ConflictError: Another transaction was first.
+        IndexDatabaseError: Anything else the database says.
+    """
+    try:
+        yield
+    except CatalogExtError:
+        raise
+    except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+        raise as_ours(error, database) from error
+
+
+def as_ours(error: Exception, database: str) -> CatalogExtError:
+    """The error of our tree that stands for the database's."""
+    origin = _origin(error)
+    text = _first_line(origin)
+    parameters = {"index": database}
+    if is_lost_race(error):
+        message = f"Another transaction on the index {database} was first ({text}). Nothing was changed; try again."
+        return ConflictError(message, parameters)
+    if _is_locked(origin):
+        return IndexUnavailableError(
+            f"The index {database} is locked by another process and did not become free in time ({text}). Try again "
+            "when the other process has finished.",
+            parameters,
+        )
+    if _is_unreachable(error):
+        return IndexUnavailableError(
+            f"The index {database} cannot be reached or used: {text}. Check that the database is running, that the "
+            "address and credentials are right and that the file, if it is one, can be read and written.",
+            parameters,
+        )
+    return IndexDatabaseError(f"The index {database} refused a statement: {text}.", parameters)
+
+
+def _origin(error: BaseException) -> BaseException:
+    return error.orig if isinstance(error, sa.exc.DBAPIError) and error.orig is not None else error
+
+
+def _code(origin: BaseException) -> int | None:
+    first = origin.args[0] if origin.args else None
+    return first if isinstance(first, int) else None
+
+
+def _is_locked(origin: BaseException) -> bool:
+    if isinstance(origin, sqlite3.OperationalError):
+        return any(words in str(origin) for words in _SQLITE_BUSY)
+    return getattr(origin, "sqlstate", None) in _LOCKED_STATES or _code(origin) in _LOCKED_CODES
+
+
+def _is_unreachable(error: Exception) -> bool:
+    if isinstance(error, sa.exc.DBAPIError) and error.connection_invalidated:
+        return True
+    if isinstance(error, sa.exc.TimeoutError):
+        return True
+    kinds = (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)
+    text = str(_origin(error))
+    if not isinstance(error, kinds):
+        return False
+    # What a connection fails for ("database … does not exist") is never a statement's fault.
+    return "connection failed" in text or not any(words in text for words in _SCHEMA_WORDS)
+
+
+def _first_line(origin: BaseException) -> str:
+    text = " ".join(str(a) for a in origin.args) if _code(origin) is not None else str(origin)
+    line = next((line.strip() for line in text.splitlines() if line.strip()), type(origin).__name__)
+    return line[:300].rstrip(".")

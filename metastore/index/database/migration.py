@@ -1,0 +1,131 @@
+"""Bringing an index database to the schema that this release wants."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+from alembic import command
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+
+from catalog_ext.metastore.errors import IndexNotAtHeadError
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index.database.database import Database
+
+VERSION_TABLE = "catalog_ext_schema_version"
+"""Our own name, so that the index can share a database with another user of alembic."""
+
+_LOCK = 0x6361745F657874
+_revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
+
+
+def configuration() -> Config:
+    """Alembic's configuration of the shipped migrations."""
+    folder = Path(__file__).parents[3] / "migrations"
+    config = Config()
+    config.set_main_option("script_location", str(folder).replace("%", "%%"))
+    config.attributes["version_table"] = VERSION_TABLE
+    return config
+
+
+def head_revision() -> str:
+    """The revision that this release wants."""
+    head = ScriptDirectory.from_config(configuration()).get_current_head()
+    if head is None:
+        raise IndexNotAtHeadError("This installation of catalog-ext has no migrations. Install it again.")
+    return head
+
+
+def current_revision(database: Database) -> str | None:
+    """The revision the database is at; None for one that holds no index."""
+    with database.reading() as connection:
+        return _revision(connection)
+
+
+def _revision(connection: sa.Connection) -> str | None:
+    if not sa.inspect(connection).has_table(VERSION_TABLE):
+        return None
+    revision: str | None = connection.execute(sa.select(_revisions.c.version_num)).scalar()
+    return revision
+
+
+def migrate(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
+    """The revision that the database was at, and the one that it is at now.
+
+    Args:
+        database: The database.
+        revision: ``head``, a known revision, or ``base`` for none (this removes the index).
+
+    Raises:
+        IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
+    """
+    scripts = ScriptDirectory.from_config(configuration())
+    order = [script.revision for script in scripts.walk_revisions()][::-1]
+    target = {"head": order[-1], "base": None}.get(revision, revision)
+    if target is not None and target not in order:
+        known = ", ".join(order)
+        raise IndexNotAtHeadError(f"{revision!r} is not a revision of the index. The revisions are: {known}.")
+
+    def work(connection: sa.Connection) -> tuple[str | None, str | None]:
+        _lock(connection)
+        try:
+            before = _revision(connection)
+            _refuse_newer(before, order, database)
+            _run(connection, before, target, order)
+            return before, _revision(connection)
+        finally:
+            _unlock(connection)
+
+    return database.write(work)
+
+
+def _run(connection: sa.Connection, before: str | None, target: str | None, order: list[str]) -> None:
+    config = configuration()
+    config.attributes["connection"] = connection
+    position: dict[str | None, int] = {revision: i for i, revision in enumerate([None, *order])}
+    if position[target] > position[before]:
+        command.upgrade(config, str(target))
+    elif position[target] < position[before]:
+        command.downgrade(config, target or "base")
+
+
+def _refuse_newer(revision: str | None, order: list[str], database: Database) -> None:
+    if revision is not None and revision not in order:
+        raise IndexNotAtHeadError(
+            f"The index {database.shown} is at revision {revision}, which this release of catalog-ext does not know "
+            f"(its newest is {order[-1]}). Upgrade catalog-ext.",
+            {"index": database.shown, "revision": revision},
+        )
+
+
+def require_head(database: Database) -> None:
+    """Returns when the database is at the revision that this release wants.
+
+    Raises:
+        IndexNotAtHeadError: It is older (the message names the command), or newer.
+    """
+    current = current_revision(database)
+    order = [script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()][::-1]
+    _refuse_newer(current, order, database)
+    if current != order[-1]:
+        state = "holds no index yet" if current is None else f"is at revision {current}; this release wants {order[-1]}"
+        raise IndexNotAtHeadError(
+            f"The index {database.shown} {state}. Run: catalog-ext migrate --index '{database.shown}'",
+            {"index": database.shown, "revision": current or "", "head": order[-1]},
+        )
+
+
+def _lock(connection: sa.Connection) -> None:
+    # SQLite's transaction is the lock. The others let two processes create the same tables at once.
+    if connection.dialect.name == "postgresql":
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
+    elif connection.dialect.name in ("mysql", "mariadb"):
+        connection.execute(sa.text("SELECT GET_LOCK('catalog_ext_migrate', 60)"))
+
+
+def _unlock(connection: sa.Connection) -> None:
+    if connection.dialect.name in ("mysql", "mariadb"):
+        connection.execute(sa.text("SELECT RELEASE_LOCK('catalog_ext_migrate')"))

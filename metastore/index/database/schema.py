@@ -1,0 +1,302 @@
+"""The tables of the index, as SQLAlchemy sees them; ``docs/spec/index.md`` says what they mean.
+
+The migrations make them and do not import this module; a test compares the two on each database.
+"""
+
+from __future__ import annotations
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES
+
+ALIVE = 2**63 - 1
+"""``end_version`` of a row that no version has ended."""
+
+KEY_COLUMNS = 8
+"""How many partition columns have an encoded, indexed key; those after them are evaluated from the partition's name."""
+
+PARTITION_NUMBER_BITS = 40
+"""``partition_id`` is ``table_id`` shifted by this, plus the partition's number in its table."""
+
+metadata = sa.MetaData(
+    naming_convention={
+        "ix": "ix_%(table_name)s_%(column_0_N_name)s",
+        "uq": "uq_%(table_name)s_%(column_0_N_name)s",
+        "ck": "ck_%(table_name)s_%(constraint_name)s",
+        "fk": "fk_%(table_name)s_%(column_0_N_name)s_%(referred_table_name)s",
+        "pk": "pk_%(table_name)s",
+    }
+)
+
+# SQLite gives numbers by itself only to a column of the type INTEGER.
+_Number = sa.BigInteger().with_variant(sa.Integer(), "sqlite")
+
+
+def _name() -> ExactText:
+    return ExactText(512)  # 128 characters
+
+
+def _big(name: str, *, nullable: bool = False) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, nullable=nullable)
+
+
+def _text(name: str, *, nullable: bool = False) -> sa.Column[str]:
+    return sa.Column(name, ExactText(), nullable=nullable)
+
+
+def _key(name: str) -> sa.Column[int]:
+    return sa.Column(name, sa.BigInteger, primary_key=True, autoincrement=False)
+
+
+def _id(name: str, *, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
+    """A transaction's id, or a hash: 32 hexadecimal digits."""
+    return sa.Column(name, ExactText(32), primary_key=primary_key, nullable=nullable)
+
+
+namespaces = sa.Table(
+    "namespaces", metadata,
+    sa.Column("namespace_id", _Number, primary_key=True, autoincrement=True),
+    sa.Column("name", _name(), nullable=False),
+    _text("location", nullable=True),
+    _text("comment", nullable=True),
+    _text("properties"),
+    _big("created_at_ms"),
+    sa.UniqueConstraint("name"),
+    sqlite_autoincrement=True,
+)  # fmt: skip
+
+tables = sa.Table(
+    "tables", metadata,
+    sa.Column("table_id", _Number, primary_key=True, autoincrement=True),
+    sa.Column("namespace_id", sa.BigInteger, sa.ForeignKey("namespaces.namespace_id"), nullable=False),
+    sa.Column("name", _name(), nullable=False),
+    sa.Column("table_type", ExactText(16), nullable=False),
+    sa.Column("format", ExactText(32), nullable=False),
+    _text("location"),
+    _text("columns"),
+    _text("partition_columns"),
+    _text("options"),
+    _text("properties"),
+    _text("comment", nullable=True),
+    _text("owner"),
+    _big("created_at_ms"),
+    _big("version"),
+    _big("total_partitions"),
+    _big("total_files"),
+    _big("total_bytes"),
+    _big("counted_rows"),
+    _big("uncounted_partitions"),
+    _big("next_partition_number"),
+    _big("next_file_id"),
+    sa.Column("has_long_keys", sa.SmallInteger, nullable=False),
+    sa.Column("oldest_version", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Column("claims_from", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.UniqueConstraint("namespace_id", "name"),
+    # A table's number is part of its partitions' ids: it must not come again.
+    sqlite_autoincrement=True,
+)  # fmt: skip
+
+table_versions = sa.Table(
+    "table_versions", metadata,
+    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("version", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("operation", ExactText(64), nullable=False),
+    _big("committed_at_ms"),
+    _text("summary"),
+    _id("transaction_id", nullable=True),
+    _big("first_file_id", nullable=True),
+)  # fmt: skip
+
+partitions = sa.Table(
+    "partitions", metadata,
+    sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("begin_version", sa.BigInteger, primary_key=True, autoincrement=False),
+    _big("end_version"),
+    _big("table_id"),
+    _text("name"),
+    sa.Column("name_hash", ExactText(32), nullable=False),
+    *(sa.Column(f"k{i}", ExactText(MAX_KEY_BYTES), nullable=True) for i in range(1, KEY_COLUMNS + 1)),
+    _text("location", nullable=True),
+    sa.Column("in_metastore", sa.SmallInteger, nullable=False),
+    _big("n_files"),
+    _big("n_bytes"),
+    _big("n_rows", nullable=True),
+    _big("created_at_ms"),
+    sa.UniqueConstraint("table_id", "name_hash", "end_version"),
+    sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
+    sa.Index(None, "table_id", "begin_version"),
+    # Every write asks for the partitions at places of their own; few tables have any.
+    sa.Index(
+        None, "table_id", "end_version",
+        sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
+    ),
+    *(
+        sa.Index(
+            None, "table_id", f"k{i}", "end_version", "begin_version",
+            sqlite_where=sa.text(f"k{i} IS NOT NULL"), postgresql_where=sa.text(f"k{i} IS NOT NULL"),
+        )
+        for i in range(2, KEY_COLUMNS + 1)
+    ),
+)  # fmt: skip
+
+files = sa.Table(
+    "files", metadata,
+    sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("file_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    _big("begin_version"),
+    _big("end_version"),
+    _text("path"),
+    _big("size"),
+    _big("modified_ms"),
+    _big("n_rows", nullable=True),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+
+outbox = sa.Table(
+    "outbox", metadata,
+    sa.Column("outbox_id", _Number, primary_key=True, autoincrement=True),
+    _big("table_id", nullable=True),
+    sa.Column("namespace", _name(), nullable=False),
+    sa.Column("table_name", _name(), nullable=True),
+    sa.Column("operation", ExactText(64), nullable=False),
+    _text("payload"),
+    _big("created_at_ms"),
+    _big("attempts"),
+    _big("next_attempt_at_ms"),
+    _text("last_error", nullable=True),
+    # Deliveries are in the order of their numbers: none may come again.
+    sqlite_autoincrement=True,
+)  # fmt: skip
+
+dropped_tables = sa.Table(
+    "dropped_tables", metadata,
+    sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
+    _big("dropped_at_ms"),
+)  # fmt: skip
+"""Tables whose name is gone and whose partition and file rows are still to be removed."""
+
+transactions = sa.Table(
+    "transactions", metadata,
+    _id("transaction_id", primary_key=True),
+    _big("table_id", nullable=True),
+    _text("table_name"),
+    sa.Column("operation", ExactText(64), nullable=False),
+    sa.Column("state", ExactText(16), nullable=False),
+    _text("owner"),
+    _big("base_version"),
+    _big("began_at_ms"),
+    _big("expires_at_ms"),
+    _big("ended_at_ms", nullable=True),
+    _text("plan"),
+    _big("replaces", nullable=True),
+    _text("app_id", nullable=True),
+    _big("app_version", nullable=True),
+    _big("version", nullable=True),
+    _text("outcome"),
+    _text("error", nullable=True),
+    sa.Index(None, "table_id", "state"),
+    sa.Index(None, "state", "expires_at_ms"),
+)  # fmt: skip
+
+transaction_files = sa.Table(
+    "transaction_files", metadata,
+    _id("transaction_id", primary_key=True),
+    _key("number"),
+    sa.Column("removal", sa.SmallInteger, nullable=False),
+    _big("n_files"),
+    _text("payload"),
+)  # fmt: skip
+
+transaction_claims = sa.Table(
+    "transaction_claims", metadata,
+    _id("transaction_id", primary_key=True),
+    _id("claim_hash", primary_key=True),
+    _big("table_id"),
+    _text("name"),
+    sa.Column("exclusive", sa.SmallInteger, nullable=False),
+    _big("version", nullable=True),
+    sa.Index(None, "table_id", "claim_hash"),
+    sa.Index(None, "table_id", "version"),
+)  # fmt: skip
+
+applications = sa.Table(
+    "applications", metadata,
+    _key("table_id"),
+    _id("app_hash", primary_key=True),
+    _text("app_id"),
+    _big("app_version"),
+    _id("transaction_id"),
+    _big("version"),
+)  # fmt: skip
+
+waiting_files = sa.Table(
+    "waiting_files", metadata,
+    _key("table_id"),
+    _id("name_hash", primary_key=True),
+    _id("transaction_id", primary_key=True),
+    _key("number"),
+    _text("name"),
+    _big("since_ms"),
+    _big("n_files"),
+    _text("payload"),
+)  # fmt: skip
+
+file_statistics = sa.Table(
+    "file_statistics", metadata,
+    _key("partition_id"),
+    _key("file_id"),
+    _text("statistics"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""Apart from ``files``, so that planning does not read over it."""
+
+repairs = sa.Table(
+    "repairs", metadata,
+    sa.Column("repair_id", _Number, primary_key=True, autoincrement=True),
+    _big("table_id"),
+    _big("began_at_ms"),
+    _big("ended_at_ms"),
+    sa.Column("mode", ExactText(16), nullable=False),
+    _text("limited_to", nullable=True),
+    sa.Column("strict", sa.SmallInteger, nullable=False),
+    _text("owner"),
+    _big("added"),
+    _big("dropped"),
+    _big("changed"),
+    _big("skipped"),
+    _big("version_before"),
+    _big("version_after"),
+    _text("error", nullable=True),
+    sa.Index(None, "table_id", "ended_at_ms"),
+    sqlite_autoincrement=True,
+)  # fmt: skip
+"""Every repair that ran, also those that found nothing to change."""
+views = sa.Table(
+    "views", metadata,
+    _key("table_id"),
+    _text("query_text"),
+    _text("details"),
+    sa.Column("automatic", sa.SmallInteger, nullable=False),
+)  # fmt: skip
+"""What a row of ``tables`` of the type VIEW has besides it."""
+
+view_sources = sa.Table(
+    "view_sources", metadata,
+    _key("table_id"),
+    _key("number"),
+    sa.Column("namespace", _name(), nullable=False),
+    sa.Column("name", _name(), nullable=False),
+    _big("seen_table_id"),
+    _big("seen_version"),
+)  # fmt: skip
+"""The tables from whose partitions a view's own follow, and which version of them was looked at last."""
+
+view_partition_dependencies = sa.Table(
+    "view_partition_dependencies", metadata,
+    _key("partition_id"),
+    _key("number"),
+    _text("relation"),
+    _text("partitions"),
+)  # fmt: skip
+"""What a partition of a view was made of when it was added."""

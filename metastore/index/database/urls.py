@@ -1,0 +1,72 @@
+"""URLs of index databases: what a user may write, and what may be shown."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import sqlalchemy as sa
+from sqlalchemy.engine import URL, make_url
+
+from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+
+_FORMS = "sqlite:///path/index.db, postgresql+psycopg://user@host/database or mysql+pymysql://user@host/database"
+_DRIVERS = {
+    "sqlite": ("pysqlite", "sqlite3", ""),
+    "postgresql": ("psycopg", "psycopg", "catalog-ext[postgresql]"),
+    "mysql": ("pymysql", "pymysql", "catalog-ext[mysql]"),
+    "mariadb": ("pymysql", "pymysql", "catalog-ext[mysql]"),
+}
+
+
+def parse_url(text: str) -> URL:
+    """The URL that the text means: a SQLAlchemy URL, or the path of a SQLite file.
+
+    Raises:
+        InvalidConfigurationError: It is no such URL, or names a database or driver that the index does not run on.
+        EnvironmentSetupError: The database's driver is not installed.
+    """
+    if "://" not in text:
+        if not text.strip():
+            raise InvalidConfigurationError(f"The index URL is empty. Give a path or a URL such as {_FORMS}.")
+        return URL.create("sqlite+pysqlite", database=str(Path(text).expanduser().absolute()))
+    try:
+        url = make_url(text)
+    except (sa.exc.ArgumentError, ValueError) as error:
+        raise InvalidConfigurationError(f"The index URL cannot be read. Write for example {_FORMS}.") from error
+    return _with_path(_with_driver(url))
+
+
+def _with_driver(url: URL) -> URL:
+    database, _, driver = url.drivername.partition("+")
+    database = {"postgres": "postgresql"}.get(database, database)
+    if database not in _DRIVERS or (driver and driver != _DRIVERS[database][0]):
+        raise InvalidConfigurationError(
+            f"The index cannot be kept in a database of the kind {url.drivername!r}. Use {_FORMS}.",
+            {"url": shown_url(url)},
+        )
+    expected, module, extra = _DRIVERS[database]
+    if find_spec(module) is None:
+        raise EnvironmentSetupError(
+            f"The driver {module} for the index database {shown_url(url)} is not installed. "
+            f"Install it with: pip install '{extra}'",
+            {"module": module},
+        )
+    return url.set(drivername=f"{database}+{expected}")
+
+
+def _with_path(url: URL) -> URL:
+    if url.get_backend_name() != "sqlite":
+        return url
+    if not url.database or url.database == ":memory:" or "mode=memory" in url.database:
+        raise InvalidConfigurationError(
+            "An index in memory cannot be shared between connections. Give the path of a file: sqlite:///path/index.db."
+        )
+    if url.database.startswith("file:"):
+        return url
+    return url.set(database=str(Path(url.database).expanduser().absolute()))
+
+
+def shown_url(url: URL) -> str:
+    """The URL for people: the password is ``***``."""
+    return url.render_as_string(hide_password=True)

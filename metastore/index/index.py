@@ -1,0 +1,462 @@
+"""The index: the one object through which everything else reads and changes the index database."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Self
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database import migration
+from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
+from catalog_ext.metastore.index.database.schema import tables
+from catalog_ext.metastore.index.database.urls import parse_url
+from catalog_ext.metastore.index.read import file_rows, partition_states, planner_statistics, reader, versions
+from catalog_ext.metastore.index.tables import alter_columns, namespaces, retyping
+from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
+from catalog_ext.metastore.index.write import (
+    apply_changes,
+    commits,
+    file_statistics,
+    outbox,
+    partition_commands,
+    repairs,
+    reservations,
+    transactions,
+)
+from catalog_ext.metastore.model.changes import Change, Commit
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    import pyarrow as pa
+
+    from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
+    from catalog_ext.metastore.index.write.outbox import Delivery
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+
+class Index:
+    """An open index. Threads may share it; ``close`` it, or use it as a context manager.
+
+    Every method raises ``IndexUnavailableError`` when the database is gone or locked, ``ConflictError`` when another
+    transaction was first, and ``IndexDatabaseError`` when the database refuses a statement.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._statistics = planner_statistics.Freshness(database)
+        self.views = IndexedViews(database)
+
+    @classmethod
+    def open(cls, url: str, *, migrate: bool | None = None) -> Index:
+        """The index at a URL.
+
+        Args:
+            url: A SQLAlchemy URL, or the path of a SQLite file.
+            migrate: Whether to bring the database to the schema of this release; None does so on SQLite only, whose
+                file is made when it is not there. Otherwise the database must be at that schema.
+
+        Raises:
+            InvalidConfigurationError: The URL is not one of a database that the index runs on.
+            EnvironmentSetupError: The database's driver is not installed.
+            IndexNotAtHeadError: The database's schema is older or newer than this release wants.
+        """
+        database = Database(parse_url(url))
+        try:
+            if database.dialect == "sqlite":
+                use_write_ahead_log(database)
+            at_head = migration.current_revision(database) == migration.head_revision()
+            if not at_head and (migrate or (migrate is None and database.dialect == "sqlite")):
+                migration.migrate(database)
+            elif not at_head:
+                migration.require_head(database)
+        except BaseException:
+            database.close()
+            raise
+        return cls(database)
+
+    @classmethod
+    def connect(cls, url: str) -> Index:
+        """The index at a URL, whatever the state of its schema: for ``migrate`` and ``current_revision``."""
+        database = Database(parse_url(url))
+        if database.dialect == "sqlite":
+            use_write_ahead_log(database)
+        return cls(database)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Closes the connections."""
+        self._database.close()
+
+    @property
+    def url(self) -> str:
+        """The URL for people: the password is ``***``."""
+        return self._database.shown
+
+    @property
+    def query_count(self) -> int:
+        """How many SQL statements were sent since the index was opened."""
+        return self._database.query_count
+
+    def migrate(self, revision: str = "head") -> tuple[str | None, str | None]:
+        """The revision that the database was at, and the one it is at now.
+
+        Raises:
+            IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
+        """
+        return migration.migrate(self._database, revision)
+
+    def current_revision(self) -> str | None:
+        """The revision that the database is at; None for one that holds no index."""
+        return migration.current_revision(self._database)
+
+    def head_revision(self) -> str:
+        """The revision that this release wants."""
+        return migration.head_revision()
+
+    def list_namespaces(self) -> list[str]:
+        """The names, sorted."""
+        return namespaces.list_namespaces(self._database)
+
+    def load_namespace(self, name: str) -> Namespace:
+        """The namespace of this name, or ``NamespaceNotFoundError``."""
+        return namespaces.load_namespace(self._database, name)
+
+    def create_namespace(self, namespace: Namespace, *, deliver: bool) -> Namespace:
+        """The namespace, now in the index, or ``NamespaceAlreadyExistsError``; ``deliver`` tells the metastore."""
+        return namespaces.create_namespace(self._database, namespace, deliver=deliver)
+
+    def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool) -> Namespace:
+        """The namespace with properties set and removed, or ``NamespaceNotFoundError``."""
+        return namespaces.alter_namespace(self._database, name, set_, remove, deliver=deliver)
+
+    def drop_namespace(self, name: str, *, deliver: bool) -> None:
+        """Removes an empty namespace; ``NamespaceNotFoundError``, ``NamespaceNotEmptyError``."""
+        namespaces.drop_namespace(self._database, name, deliver=deliver)
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """The names of the namespace's tables, sorted, or ``NamespaceNotFoundError``."""
+        return table_rows.list_tables(self._database, namespace)
+
+    def load_table(self, identifier: TableIdentifier) -> Table:
+        """The table at its newest version, by one query, or ``TableNotFoundError``."""
+        return table_rows.load_table(self._database, identifier)
+
+    def load_table_by_id(self, table_id: int) -> Table:
+        """The table at its newest version, by one query, or ``TableNotFoundError``."""
+        return table_rows.load_table_by_id(self._database, table_id)
+
+    def create_table(self, definition: TableDefinition, *, deliver: bool) -> Table:
+        """The table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
+        return table_rows.create_table(self._database, definition, deliver=deliver)
+
+    def alter_table(
+        self,
+        identifier: TableIdentifier,
+        change: Callable[[TableDefinition], TableDefinition],
+        *,
+        removed: Sequence[str] = (),
+        deliver: bool,
+    ) -> Table:
+        """The table with what ``change`` makes of its definition, or ``TableNotFoundError``; no file is touched."""
+        return alter_columns.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
+
+    def rename_table(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
+        """The table under its new name; ``TableAlreadyExistsError`` and ``NamespaceNotFoundError`` of that one."""
+        return alter_columns.rename_table(self._database, identifier, to, deliver=deliver)
+
+    def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
+        """The table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""
+        return table_rows.drop_table(self._database, identifier, deliver=deliver, purge=purge)
+
+    def overlapping_tables(self, location: str) -> list[TableIdentifier]:
+        """The tables whose location is this one, lies in it or around it, sorted."""
+        return table_rows.overlapping_tables(self._database, location)
+
+    def history(self, identifier: TableIdentifier) -> list[TableVersion]:
+        """The table's commits, newest first, or ``TableNotFoundError``."""
+        return table_rows.history(self._database, identifier)
+
+    def plan_files(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+        """The files that a bound predicate leaves, at the table's version, by one query (``reader.PLAN_SCHEMA``)."""
+        return reader.plan_files(self._database, table, predicate)
+
+    def list_partitions(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+        """The partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""
+        return reader.list_partitions(self._database, table, predicate)
+
+    def partition_exists(self, table: Table, names: Sequence[str]) -> set[str]:
+        """Those of the names that are partitions of the table at its version."""
+        return reader.partition_exists(self._database, table, names)
+
+    def partition_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+        """The metadata table ``partitions`` at the table's version: what readers see, and what waits to be due."""
+        return partition_states.partition_rows(self._database, table, predicate, self.located_partitions(table))
+
+    def file_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+        """The metadata table ``files`` at the table's version (``file_rows.FILE_ROWS_SCHEMA``)."""
+        return file_rows.file_rows(self._database, table, predicate)
+
+    def repair_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""
+        return repairs.repair_rows(self._database, table)
+
+    def add_repair(self, record: repairs.RepairRecord) -> None:
+        """Keep what one repair did."""
+        repairs.add_repair(self._database, record)
+
+    def expire_repairs(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
+        """Forget the repairs that had ended by a time (milliseconds since the epoch, UTC); returns how many."""
+        return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
+
+    def located_partitions(self, table: Table) -> dict[str, str]:
+        """The locations of those partitions of the table that are not at its default place for them, by name."""
+        return reader.located_partitions(self._database, table)
+
+    def commit(
+        self,
+        table_id: int,
+        changes: Sequence[Change],
+        *,
+        operation: str,
+        summary: Mapping[str, object] | None = None,
+        deliver: bool,
+    ) -> Commit:
+        """What one transaction did, which makes the changes visible together; nothing to do makes no version.
+
+        Args:
+            table_id: The table's number.
+            changes: In any order; a partition may be dropped and added, not otherwise be named twice.
+            operation: What makes the commit, for the history.
+            summary: Kept in the history as JSON.
+            deliver: Whether the metastore is to be told.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            ConflictError: A partition or file is there already, or no longer. Nothing was changed.
+            InvalidInputError: A name does not fit the table, or the changes contradict each other.
+        """
+        kept = apply_changes.worth_committing(changes)
+        if not kept:
+            return Commit(version=self.load_table_by_id(table_id).version)
+
+        def work(connection: sa.Connection) -> Commit:
+            raise_version = sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version + 1)
+            if not connection.execute(raise_version).rowcount:
+                raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
+            row = table_rows.load_row_by_id(connection, table_id)
+            return apply_changes.commit(
+                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver
+            )
+
+        outcome = self._database.write(work)
+        self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
+        return outcome
+
+    def partitions_of_values(self, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
+        """The rows of the partitions that are there now with the typed values of one of the names."""
+        return partition_commands.partitions_of_values(self._database, table, names)
+
+    def partitions_matching(self, table: Table, predicate: Predicate) -> list[dict[str, Any]]:
+        """The rows of the partitions that are there now and that a bound predicate is true for."""
+        return partition_commands.partitions_matching(self._database, table, predicate)
+
+    def files_of_partitions(self, partition_ids: Sequence[int]) -> list[dict[str, Any]]:
+        """The rows of the files that some partitions have now."""
+        return partition_commands.files_of_partitions(self._database, partition_ids)
+
+    def put_statistics(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
+        """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
+        return file_statistics.put(self._database, table, found, deliver=deliver)
+
+    def tell_statistics(self, table: Table, predicate: Predicate | None) -> int:
+        """Queues for the metastore what is known of the partitions that a bound predicate leaves; the messages."""
+        return file_statistics.tell(self._database, table, predicate)
+
+    def retype_keys(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
+        """The table with other types of partition columns, at a version that is the oldest then.
+
+        ``InvalidValueError`` when values do not fit; ``ConflictError`` when somebody is writing.
+        """
+        return retyping.retype_keys(self._database, table, types, deliver=deliver)
+
+    def begin_transaction(self, transaction: Transaction) -> None:
+        """Writes the row of a new transaction."""
+        transactions.begin(self._database, transaction)
+
+    def load_transaction(self, transaction_id: str) -> Transaction:
+        """The transaction of this id, or ``TransactionNotFoundError``."""
+        return transactions.load(self._database, transaction_id)
+
+    def list_transactions(
+        self,
+        table_id: int | None = None,
+        *,
+        states: Collection[State] | None = None,
+        expired_before_ms: int | None = None,
+        limit: int | None = None,
+    ) -> list[Transaction]:
+        """Transactions, newest first: of one table, in one of the states, with a lease that ended before a time."""
+        return transactions.list_all(
+            self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
+        )
+
+    def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
+        """Whether the transaction is unfinished; its lease then lasts until ``until_ms``."""
+        return transactions.extend_lease(self._database, transaction_id, until_ms)
+
+    def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
+        """Adds staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
+        transactions.record_files(self._database, transaction_id, files)
+
+    def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
+        """The files that the transaction staged and has not committed, as they were recorded, in bounded memory."""
+        return transactions.staged_files(self._database, transaction_id)
+
+    def staged_count(self, transaction_id: str) -> int:
+        """How many files ``staged_files`` has."""
+        return transactions.staged_count(self._database, transaction_id)
+
+    def move_transaction(
+        self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None
+    ) -> bool:
+        """Whether the transaction was in one of the states and now is in the other, which releases what it is over."""
+        return transactions.move(self._database, transaction_id, from_, to, error=error)
+
+    def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
+        """The newest committed batch of an application in the table."""
+        return transactions.find_application(self._database, table_id, app_id)
+
+    def reserve(self, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
+        """Decides conflicts and makes the transaction reserved; not None: its batch is committed already.
+
+        A transaction that is reserved or committed stays as it is, so that the call may be repeated.
+
+        Raises:
+            ConflictError: Another writer, a repair or a partition DDL was first.
+            TableNotFoundError: The table is gone.
+            TableAlreadyExistsError: The table to be created is there.
+            InvalidInputError: A file is staged twice, or a partition does not fit the table.
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: Somebody undid it.
+        """
+        return reservations.reserve(self._database, transaction_id, plan)
+
+    def commit_transaction(
+        self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
+        deliver_source: bool = False,
+    ) -> Transaction:  # fmt: skip
+        """The transaction, committed now or before, with its outcome; its changes become visible together.
+
+        Args:
+            transaction_id: A reserved transaction whose files have their final names.
+            deliver: Whether the metastore is to be told.
+            modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
+                shows them; the time of the commit stands in for those that are not there.
+            deliver_source: Whether it is to be told of the table that an exchange takes partitions from.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not reserved.
+            TableNotFoundError: The table is gone.
+            TableAlreadyExistsError: The name of the table to be created was taken meanwhile.
+            ConflictError: The table to be replaced was replaced meanwhile.
+        """
+        done = commits.commit(
+            self._database, transaction_id, deliver=deliver, modified=modified or {}, deliver_source=deliver_source
+        )
+        outcome = done.outcome
+        self._statistics.note(outcome["files_added"] + outcome["partitions_added"] + outcome["partitions_changed"])
+        return done
+
+    def removals(self, transaction_id: str) -> Iterator[str]:
+        """Absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
+        return transactions.removals(self._database, transaction_id)
+
+    def finish_transaction(self, transaction_id: str) -> bool:
+        """Whether the transaction was committed and now is finished: what it had to delete is forgotten."""
+        return transactions.move(self._database, transaction_id, (State.COMMITTED,), State.FINISHED, error=None)
+
+    def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
+        """The table's transactions with files that the version does not show: theirs, or some that still wait."""
+        return transactions.uncommitted_ids(self._database, table_id, version)
+
+    def waiting_files(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
+        """The staged files that wait for their partition to be due, of one application or of all."""
+        return transactions.waiting(self._database, table_id, app_id)
+
+    def relocations(self, table_id: int) -> set[int]:
+        """The versions of the table that relocating overwrites have made, as far as vacuum has not forgotten them."""
+        return transactions.relocations(self._database, table_id)
+
+    def tables_with_waiting_files(self) -> list[int]:
+        """The numbers of the tables that ``waiting_files`` has something for."""
+        return transactions.waiting_tables(self._database)
+
+    def changes(self, table_id: int, after: int, upto: int) -> pa.RecordBatchReader:
+        """The files that the versions above ``after`` up to ``upto`` added, in order (``versions.CHANGES_SCHEMA``).
+
+        Raises:
+            TableNotFoundError: The table is gone.
+            VersionExpiredError: Vacuum has forgotten one of the versions.
+        """
+        return versions.changes(self._database, table_id, after, upto)
+
+    def history_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""
+        return versions.history_rows(self._database, table)
+
+    def transaction_rows(self, table: Table) -> pa.RecordBatchReader:
+        """The metadata table ``transactions``, newest first (``versions.TRANSACTIONS_SCHEMA``)."""
+        return versions.transaction_rows(self._database, table)
+
+    def version_at(self, table_id: int, at_ms: int) -> int:
+        """The newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
+        return versions.version_at(self._database, table_id, at_ms)
+
+    def ended_files(self, table: Table, before_version: int) -> pa.RecordBatchReader:
+        """The files that writes replaced and no version from ``before_version`` on needs (``versions.ENDED_SCHEMA``).
+
+        What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
+        """
+        return versions.ended_files(self._database, table, before_version)
+
+    def expire_versions(self, table_id: int, before_version: int) -> int:
+        """Forgets the versions below ``before_version``; returns how many rows were removed, in short transactions.
+
+        Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
+        """
+        return versions.expire(self._database, table_id, before_version)
+
+    def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
+        """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""
+        return outbox.pending_deliveries(self._database, limit, after)
+
+    def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
+        """Whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
+        return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)
+
+    def delivery_done(self, outbox_id: int) -> None:
+        """Removes a message that the metastore has taken."""
+        outbox.delivery_done(self._database, outbox_id)
+
+    def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
+        """Records that the metastore did not take a message, and when to try again."""
+        outbox.delivery_failed(self._database, outbox_id, error, next_attempt_at_ms)
+
+    def analyze(self) -> None:
+        """Brings the database's statistics up to date, without which it takes wrong indexes."""
+        planner_statistics.analyze(self._database)

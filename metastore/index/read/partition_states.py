@@ -1,0 +1,94 @@
+"""The metadata table ``partitions``: those that readers see, and those whose files wait to be due."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.index.read.file_rows import directories
+from catalog_ext.metastore.index.read.reader import list_partitions
+from catalog_ext.metastore.index.write.transactions import waiting
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+PARTITION_STATES_SCHEMA = pa.schema([
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("location", pa.string(), nullable=False),
+    pa.field("files", pa.int64(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+    pa.field("created_ms", pa.timestamp("ms", tz="UTC")),
+    pa.field("state", pa.string(), nullable=False),
+])  # fmt: skip
+"""One row a partition and state: ``committed``, or ``waiting`` for what streaming epochs have kept back."""
+
+COMMITTED = "committed"
+WAITING = "waiting"
+
+
+def partition_rows(
+    database: Database, table: Table, predicate: Predicate | None, located: Mapping[str, str]
+) -> pa.RecordBatchReader:
+    """The partitions at the table's version, by their values, and then those that wait (``PARTITION_STATES_SCHEMA``).
+
+    Args:
+        database: The index.
+        table: The table.
+        predicate: A bound predicate that limits both; None for all.
+        located: Locations of the partitions that have one of their own, by name.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+    """
+    root = table.definition.location
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with list_partitions(database, table, predicate) as committed:
+            for batch in committed:
+                yield _committed(batch, root)
+        rows = _waiting(database, table.table_id, root, located)
+        if predicate is not None:
+            keys = table.definition.keys
+            evaluator = Evaluator(predicate, keys)
+            rows = [row for row in rows if evaluator.matches(typed_values(row["partition"], keys))]
+        yield pa.RecordBatch.from_pylist(rows, schema=PARTITION_STATES_SCHEMA)
+
+    return pa.RecordBatchReader.from_batches(PARTITION_STATES_SCHEMA, batches())
+
+
+def _committed(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
+    columns = {
+        "partition": batch.column("partition"),
+        "location": directories(batch, root),
+        "created_ms": batch.column("created_ms").cast(PARTITION_STATES_SCHEMA.field("created_ms").type),
+        **{name: batch.column(name) for name in ("files", "bytes", "rows")},
+        "state": pa.repeat(pa.scalar(COMMITTED), batch.num_rows),
+    }
+    return pa.RecordBatch.from_pydict(columns, schema=PARTITION_STATES_SCHEMA)
+
+
+def _waiting(database: Database, table_id: int, root: str, located: Mapping[str, str]) -> list[dict[str, Any]]:
+    files: dict[str, list[tuple[int, int | None]]] = defaultdict(list)
+    for document in waiting(database, table_id, None):
+        files[document.partition].extend((file.size, file.rows) for file in document.files)
+    return [
+        {
+            "partition": name,
+            "location": located.get(name, f"{root}/{name}"),
+            "files": len(found),
+            "bytes": sum(size for size, _ in found),
+            "rows": None if any(rows is None for _, rows in found) else sum(rows or 0 for _, rows in found),
+            "created_ms": None,
+            "state": WAITING,
+        }
+        for name, found in sorted(files.items())
+    ]

@@ -1,0 +1,63 @@
+"""The database's statistics: without them it takes wrong indexes (SQLite: 43 ms instead of 0.01 for one partition)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import CatalogExtError
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index.database.database import Database
+
+_LOG = logging.getLogger(__name__)
+_FIRST = 1000
+"""Rows written before the first ANALYZE."""
+
+
+def analyze(database: Database) -> None:
+    """Brings the statistics of the large tables up to date, and PostgreSQL's visibility map.
+
+    Raises:
+        IndexUnavailableError: The database is gone or locked.
+    """
+    if database.dialect == "sqlite":
+        database.write(lambda connection: connection.execute(sa.text("ANALYZE")))
+        # A connection reads the statistics when it opens the file.
+        database.engine.dispose()
+        return
+    with database.maintaining() as connection:
+        if database.dialect == "postgresql":
+            connection.execute(sa.text("VACUUM (ANALYZE) partitions"))
+            connection.execute(sa.text("VACUUM (ANALYZE) files"))
+        else:
+            connection.execute(sa.text("ANALYZE TABLE partitions, files")).all()
+
+
+class Freshness:
+    """Has the statistics renewed whenever this process has written as many rows as there were at the last time.
+
+    The work is then proportional to what was written: a load of a million rows in batches analyzes about ten times.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._lock = threading.Lock()
+        self._written = 0
+        self._due = _FIRST
+
+    def note(self, rows: int) -> None:
+        """Counts rows that were written, and renews the statistics when they have become many."""
+        with self._lock:
+            self._written += rows
+            if self._written < self._due:
+                return
+            self._due = 2 * self._written
+        try:
+            analyze(self._database)
+        except CatalogExtError as error:
+            # What was written is committed: its committer must not be told otherwise.
+            _LOG.warning("The statistics of the index could not be renewed; queries may be slow: %s", error.message)

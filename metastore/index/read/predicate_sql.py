@@ -1,0 +1,323 @@
+"""The visitor that makes a WHERE clause of a bound predicate, over the encoded keys of ``partitions``.
+
+A key column is never SQL's NULL for a partition column that it stands for (``''`` is the default partition), so that a
+clause is either true or false. Three-valued logic is had by translating two questions apart: "is the predicate true?"
+and "is it false?"; NOT swaps them. What SQL cannot answer exactly is answered by a clause that holds for more rows, and
+the caller evaluates the rows again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
+
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions
+from catalog_ext.metastore.model.key_encoding import MAX_KEY_BYTES, NULL_KEY, encode_key, encode_scalar, next_prefix
+from catalog_ext.metastore.predicates.tree import (
+    And,
+    Comparison,
+    Constant,
+    In,
+    IsNull,
+    Match,
+    Not,
+    Operator,
+    Or,
+    Predicate,
+    StringMatch,
+    columns_of,
+)
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.values import Key, Scalar, Value
+
+_Clause = sa.ColumnElement[bool]
+
+DECISIVE_KEY_BYTES = MAX_KEY_BYTES - 3
+"""A text shorter than this is never what is left of a longer one: truncation leaves at least so many bytes."""
+
+_IN_LIST = 200
+"""Longer lists are sent to SQLite as one JSON value: the number of parameters of a statement is limited."""
+
+_NEGATED = {
+    Operator.EQ: Operator.NE,
+    Operator.NE: Operator.EQ,
+    Operator.LT: Operator.GE,
+    Operator.GE: Operator.LT,
+    Operator.LE: Operator.GT,
+    Operator.GT: Operator.LE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """A clause, and whether it holds for exactly the rows of the predicate or for some more.
+
+    Attributes:
+        ids: Selects ``partition_id`` of a few partitions, among which alone the clause is to be asked.
+    """
+
+    clause: _Clause
+    exact: bool = True
+    ids: sa.Subquery | None = None
+
+    def within(self, rows: sa.FromClause) -> _Clause:
+        """The whole condition as a clause on the rows."""
+        if self.ids is None:
+            return self.clause
+        return sa.and_(rows.c.partition_id.in_(sa.select(self.ids.c.partition_id)), self.clause)
+
+
+Scope = Callable[[sa.FromClause], Sequence[_Clause]]
+"""The clauses that choose a table's partitions at a version, for ``partitions`` or an alias of it."""
+
+_TRUE = Condition(sa.true())
+_FALSE = Condition(sa.false())
+
+
+def predicate_sql(
+    predicate: Predicate, keys: Sequence[Key], dialect: str, scope: Scope, rows: sa.FromClause
+) -> Condition:
+    """The condition under which a partition's row satisfies the predicate.
+
+    Args:
+        predicate: A tree bound to the table.
+        keys: The table's partition columns.
+        dialect: ``sqlite``, ``postgresql`` or ``mysql``.
+        scope: Chooses the table's partitions, for subqueries.
+        rows: ``partitions``, or the alias of it that the query reads.
+    """
+    return _Visitor({key.name: key for key in keys}, dialect, scope).holds(predicate, rows)
+
+
+class _Visitor:
+    def __init__(self, keys: dict[str, Key], dialect: str, scope: Scope) -> None:
+        self._keys = keys
+        self._dialect = dialect
+        self._scope = scope
+
+    def holds(self, predicate: Predicate, rows: sa.FromClause) -> Condition:
+        """When the predicate is true."""
+        match predicate:
+            case Constant(value):
+                return _TRUE if value else _FALSE
+            case And(args):
+                return _every([self.holds(a, rows) for a in args], rows)
+            case Or(args):
+                return self._any(args, rows)
+            case Not(arg):
+                return self.fails(arg, rows)
+            case IsNull(column) | Comparison(column=column) | In(column=column) | StringMatch(column=column):
+                return self._leaf(predicate, column, rows, negated=False)
+
+    def fails(self, predicate: Predicate, rows: sa.FromClause) -> Condition:
+        """When the predicate is false (and not NULL)."""
+        match predicate:
+            case Constant(value):
+                return _FALSE if value else _TRUE
+            case And(args):
+                return self._any(tuple(Not(a) for a in args), rows)
+            case Or(args):
+                return _every([self.fails(a, rows) for a in args], rows)
+            case Not(arg):
+                return self.holds(arg, rows)
+            case IsNull(column) | Comparison(column=column) | In(column=column) | StringMatch(column=column):
+                return self._leaf(predicate, column, rows, negated=True)
+
+    def _any(self, args: Sequence[Predicate], rows: sa.FromClause) -> Condition:
+        # An index serves one key: SQLite and MariaDB are quick when each key's rows are found apart.
+        apart = self._dialect != "postgresql" and len({c for a in args for c in columns_of(a)}) > 1
+        if not apart or not all(is_bounded(a) for a in args):
+            return _some([self.holds(a, rows) for a in args], rows)
+        queries, exact = [], True
+        for arg in args:
+            alias = partitions.alias()
+            condition = self.holds(arg, alias)
+            exact &= condition.exact
+            queries.append(sa.select(alias.c.partition_id).where(*self._scope(alias), condition.within(alias)))
+        return Condition(sa.true(), exact, sa.union(*queries).subquery())
+
+    def _leaf(self, leaf: Predicate, name: str, rows: sa.FromClause, *, negated: bool) -> Condition:
+        key = self._keys[name]
+        if key.position >= KEY_COLUMNS:
+            return Condition(sa.true(), exact=False)
+        column = rows.c[f"k{key.position + 1}"]
+        match leaf:
+            case IsNull():
+                return Condition(column > NULL_KEY if negated else column == NULL_KEY)
+            case Comparison(op, _, value):
+                return self._comparison(op, column, value, key, negated=negated)
+            case In(_, values):
+                return self._membership(column, values, key, negated=negated)
+            case StringMatch(kind, _, pattern):
+                return _match(kind, column, pattern, key, negated=negated)
+            case _:
+                raise AssertionError(leaf)
+
+    def _comparison(
+        self, op: Operator, column: sa.ColumnElement[str], value: Value, key: Key, *, negated: bool
+    ) -> Condition:
+        if op is Operator.NULL_SAFE_EQ:
+            if value is None:
+                return Condition(column > NULL_KEY if negated else column == NULL_KEY)
+            if not negated:
+                return _compare(Operator.EQ, column, value, key)
+            different = _compare(Operator.NE, column, value, key)
+            return Condition(sa.or_(column == NULL_KEY, different.clause), different.exact)
+        if value is None:
+            return _FALSE
+        return _compare(_NEGATED[op] if negated else op, column, value, key)
+
+    def _membership(
+        self, column: sa.ColumnElement[str], values: Sequence[Value], key: Key, *, negated: bool
+    ) -> Condition:
+        given = [v for v in values if v is not None]
+        if not negated:
+            exact = all(_is_decisive(encode_scalar(v, key.type)) for v in given)
+            encoded = sorted({encode_key(v, key.type) for v in given})
+            return Condition(self._one_of(column, encoded), exact) if encoded else _FALSE
+        if not values:
+            return _TRUE
+        if len(given) < len(values):
+            return _FALSE
+        decisive = sorted({e for v in given if _is_decisive(e := encode_scalar(v, key.type))})
+        clauses = [column > NULL_KEY]
+        if decisive:
+            clauses.append(self._none_of(column, decisive))
+        return Condition(sa.and_(*clauses), exact=all(_is_decisive(encode_scalar(v, key.type)) for v in given))
+
+    def _one_of(self, column: sa.ColumnElement[str], values: list[str]) -> _Clause:
+        if len(values) == 1:
+            return column == values[0]
+        if self._dialect == "postgresql":
+            return column == sa.any_(_array(values))
+        return column.in_(self._list(values))
+
+    def _none_of(self, column: sa.ColumnElement[str], values: list[str]) -> _Clause:
+        if self._dialect == "postgresql":
+            return column != sa.all_(_array(values))
+        return column.not_in(self._list(values))
+
+    def _list(self, values: list[str]) -> list[str] | sa.Select[Any]:
+        if self._dialect == "sqlite" and len(values) > _IN_LIST:
+            each = sa.func.json_each(sa.bindparam(None, values, type_=sa.JSON)).table_valued("value")
+            return sa.select(each.c.value)
+        return values
+
+
+def _array(values: list[str]) -> sa.BindParameter[Any]:
+    return sa.bindparam(None, values, type_=postgresql.ARRAY(sa.Text))
+
+
+def _every(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
+    first = next((c for c in conditions if c.ids is not None), None)
+    clauses = (c.clause if c is first else c.within(rows) for c in conditions)
+    exact = all(c.exact for c in conditions)
+    return Condition(sa.and_(sa.true(), *clauses), exact, None if first is None else first.ids)
+
+
+def _some(conditions: Sequence[Condition], rows: sa.FromClause) -> Condition:
+    return Condition(sa.or_(sa.false(), *(c.within(rows) for c in conditions)), all(c.exact for c in conditions))
+
+
+def _is_decisive(encoded: str) -> bool:
+    return len(encoded) * 4 < DECISIVE_KEY_BYTES or len(encoded.encode("utf-8")) < DECISIVE_KEY_BYTES
+
+
+def _certain_prefix(encoded: str) -> str:
+    """What a stored key is sure to keep of the text that starts with it."""
+    return encoded.encode("utf-8")[: DECISIVE_KEY_BYTES - 1].decode("utf-8", "ignore")
+
+
+def _compare(op: Operator, column: sa.ColumnElement[str], value: Scalar, key: Key) -> Condition:
+    encoded = encode_scalar(value, key.type)
+    if not _is_decisive(encoded):
+        return _compare_long(op, column, encoded, encode_key(value, key.type))
+    match op:
+        case Operator.EQ:
+            return Condition(column == encoded)
+        case Operator.NE:
+            return Condition(sa.and_(column > NULL_KEY, column != encoded))
+        case Operator.LT:
+            return Condition(sa.and_(column > NULL_KEY, column < encoded))
+        case Operator.LE:
+            return Condition(sa.and_(column > NULL_KEY, column <= encoded))
+        case Operator.GT:
+            return Condition(column > encoded)
+        case _:
+            return Condition(column >= encoded)
+
+
+def _compare_long(op: Operator, column: sa.ColumnElement[str], encoded: str, truncated: str) -> Condition:
+    # Cutting at a character boundary does not keep the order of the last character: only a shorter prefix bounds.
+    prefix = _certain_prefix(encoded)
+    match op:
+        case Operator.EQ:
+            return Condition(column == truncated, exact=False)
+        case Operator.NE:
+            return Condition(column > NULL_KEY, exact=False)
+        case Operator.LT | Operator.LE:
+            return Condition(_below_prefix_end(column, prefix), exact=False)
+        case _:
+            return Condition(column >= prefix, exact=False)
+
+
+def _below_prefix_end(column: sa.ColumnElement[str], prefix: str) -> _Clause:
+    end = next_prefix(prefix)
+    return column > NULL_KEY if end is None else sa.and_(column > NULL_KEY, column < end)
+
+
+def _match(kind: Match, column: sa.ColumnElement[str], pattern: str, key: Key, *, negated: bool) -> Condition:
+    prefix, exact, whole = _literal_prefix(kind, pattern)
+    if whole:
+        return _compare(Operator.NE if negated else Operator.EQ, column, prefix, key)
+    if prefix == "":
+        return Condition(sa.false() if exact and negated else column > NULL_KEY, exact)
+    encoded = encode_scalar(prefix, key.type)
+    exact = exact and _is_decisive(encoded)
+    lower = encoded if _is_decisive(encoded) else _certain_prefix(encoded)
+    upper = next_prefix(lower)
+    if not negated:
+        return Condition(column >= lower if upper is None else sa.and_(column >= lower, column < upper), exact)
+    if not exact:
+        return Condition(column > NULL_KEY, exact=False)
+    outside = column < lower if upper is None else sa.or_(column < lower, column >= upper)
+    return Condition(sa.and_(column > NULL_KEY, outside))
+
+
+def _literal_prefix(kind: Match, pattern: str) -> tuple[str, bool, bool]:
+    """The text that a match starts with, whether that is all that is asked, and whether nothing may follow it."""
+    if kind is Match.STARTS_WITH:
+        return pattern, True, False
+    if kind is not Match.LIKE:
+        return "", pattern == "", False
+    literal: list[str] = []
+    position = 0
+    while position < len(pattern) and pattern[position] not in "%_":
+        if pattern[position] == "\\" and position + 1 < len(pattern):
+            position += 1
+        literal.append(pattern[position])
+        position += 1
+    rest = pattern[position:]
+    return "".join(literal), set(rest) == {"%"}, rest == ""
+
+
+def is_bounded(predicate: Predicate) -> bool:
+    """Whether an index on a key can find the rows, roughly: ranges of one key count, inequalities do not."""
+    match predicate:
+        case Comparison(op, _, _):
+            return op is not Operator.NE
+        case In() | IsNull():
+            return True
+        case StringMatch(kind, _, pattern):
+            return _literal_prefix(kind, pattern)[0] != ""
+        case And(args):
+            return any(is_bounded(a) for a in args)
+        case Or(args):
+            return all(is_bounded(a) for a in args)
+        case _:
+            return False

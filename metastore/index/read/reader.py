@@ -1,0 +1,307 @@
+"""The queries that a table's readers run: its files, its partitions, and which of some names it has.
+
+Each query also selects one *mark*: a row from ``tables``, with the partition id -1. When it is missing, the table was
+dropped after the statement had loaded it, and an answer without its rows must not pass for an empty table. It also says
+which version is the oldest that is still whole.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.keys import sort_key, typed_values
+from catalog_ext.metastore.index.database.schema import (
+    KEY_COLUMNS,
+    PARTITION_NUMBER_BITS,
+    file_statistics,
+    files,
+    partitions,
+    tables,
+)
+from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
+from catalog_ext.metastore.model.json import name_hash
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+PLAN_SCHEMA = pa.schema([
+    pa.field("partition_id", pa.int64(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("location", pa.string()),
+    pa.field("path", pa.string(), nullable=False),
+    pa.field("size", pa.int64(), nullable=False),
+    pa.field("modified_ms", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+])  # fmt: skip
+"""One row a file: ``tables/plan`` of the service contract."""
+
+DETAILED_SCHEMA = pa.schema([
+    *PLAN_SCHEMA,
+    pa.field("version", pa.int64(), nullable=False),
+    pa.field("statistics", pa.string()),
+])  # fmt: skip
+"""``PLAN_SCHEMA`` with the version that added the file and its statistics (JSON)."""
+
+PARTITION_SCHEMA = pa.schema([
+    pa.field("partition_id", pa.int64(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("location", pa.string()),
+    pa.field("files", pa.int64(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+    pa.field("created_ms", pa.int64(), nullable=False),
+])  # fmt: skip
+"""One row a partition: ``partitions/list`` of the service contract."""
+
+_MARK = -1
+_ZERO = sa.literal(0)
+_OLDEST = tables.c.oldest_version
+_NAMES_AT_ONCE = 500
+
+
+def plan_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    """The files of the partitions that satisfy the predicate, at the table's version, partition by partition.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+        VersionExpiredError: Vacuum has forgotten the version.
+        IndexUnavailableError: The database is gone or locked.
+    """
+    statement, exact = plan_statement(database.dialect, table, predicate)
+    check = _Check(table, None if exact else predicate)
+    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish)
+
+
+def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    """As ``plan_files``, with what planning does not need (``DETAILED_SCHEMA``)."""
+    statement, exact = plan_statement(database.dialect, table, predicate, detailed=True)
+    check = _Check(table, None if exact else predicate)
+    return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish)
+
+
+def plan_statement(
+    dialect: str, table: Table, predicate: Predicate | None, *, detailed: bool = False
+) -> tuple[arrow_rows.Query, bool]:
+    """The one query of planning, and whether it answers the predicate exactly."""
+    condition = _condition(dialect, table, predicate)
+    # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
+    partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
+    source = _source(condition).join(files, files.c.partition_id == partition_id)
+    more: tuple[sa.ColumnElement[Any], ...] = ()
+    unmarked: dict[str, sa.ColumnElement[Any]] = {}
+    if detailed:
+        s = file_statistics.c
+        of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
+        source = source.outerjoin(file_statistics, of_file)
+        more = (files.c.begin_version, raw(s.statistics))
+        unmarked = {"begin_version": _ZERO, "statistics": sa.null()}
+    rows = (
+        sa.select(
+            partitions.c.partition_id, raw(partitions.c.name), raw(partitions.c.location),
+            raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows, *more,
+        )
+        .select_from(source)
+        .where(*(_at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
+        .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
+        .prefix_with("STRAIGHT_JOIN", dialect="mysql")
+        .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
+    )  # fmt: skip
+    mark = _mark(
+        table, name=_text(""), at=sa.null(), path=_text(""), size=_OLDEST, modified_ms=_ZERO, n_rows=sa.null(),
+        **unmarked,
+    )  # fmt: skip
+    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    # The other two find each partition's files in turn; PostgreSQL may join by hashing, in any order.
+    return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
+
+
+def list_partitions(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    """The partitions that satisfy the predicate, at the table's version, by typed values (NULL first), then by name.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+        VersionExpiredError: Vacuum has forgotten the version.
+        IndexUnavailableError: The database is gone or locked.
+    """
+    statement, exact = partitions_statement(database.dialect, table, predicate)
+    check = _Check(table, None if exact else predicate)
+    reader = arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish)
+    return _sorted_by_values(reader, table) if check.has_long_keys else reader
+
+
+def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
+    """The query of a list of partitions, and whether it answers the predicate exactly."""
+    condition = _condition(dialect, table, predicate)
+    names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
+    p = partitions.c
+    rows = (
+        sa.select(
+            p.partition_id, raw(p.name), raw(p.location), p.n_files, p.n_bytes, p.n_rows, p.created_at_ms,
+            *(raw(p[name]) for name in names),
+        )
+        .select_from(_source(condition))
+        .where(*_at_version(partitions, table), condition.clause)
+    )  # fmt: skip
+    long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
+    # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
+    # its halves in the order of the index, in constant memory.
+    mark = _mark(
+        table, name=_text(""), at=sa.null(), n_files=long_keys, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO,
+        **dict.fromkeys(names, sa.null()),
+    )  # fmt: skip
+    union: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    order = [union.selected_columns[name] for name in (*names, "name")]
+    return union.order_by(*((c.nulls_first() for c in order) if dialect == "postgresql" else order)), condition.exact
+
+
+def partition_exists(database: Database, table: Table, names: Sequence[str]) -> set[str]:
+    """Those of the names that are partitions of the table at its version."""
+    found: set[str] = set()
+    with database.reading() as connection:
+        for start in range(0, len(names), _NAMES_AT_ONCE):
+            hashes = {name_hash(name): name for name in names[start : start + _NAMES_AT_ONCE]}
+            rows = connection.execute(
+                sa.select(partitions.c.name_hash)
+                .where(*_at_version(partitions, table))
+                .where(partitions.c.name_hash.in_(hashes))
+            )
+            found.update(hashes[h] for (h,) in rows)
+    return found
+
+
+def located_partitions(database: Database, table: Table) -> dict[str, str]:
+    """The locations of the partitions that are not at ``<table location>/<name>``, at the table's version, by name."""
+    with database.reading() as connection:
+        return {row.name: row.location for row in connection.execute(located_statement(table))}
+
+
+def located_statement(table: Table) -> sa.Select[Any]:
+    """Names and locations of the partitions at places of their own; it has an index, for every write asks it."""
+    return sa.select(partitions.c.name, partitions.c.location).where(
+        *_at_version(partitions, table), partitions.c.location.is_not(None)
+    )
+
+
+def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    return (
+        rows.c.table_id == table.table_id,
+        rows.c.end_version > table.version,
+        rows.c.begin_version <= table.version,
+    )
+
+
+def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """``_at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
+    first = table.table_id << PARTITION_NUMBER_BITS
+    return (
+        rows.c.partition_id >= first,
+        rows.c.partition_id < first + (1 << PARTITION_NUMBER_BITS),
+        rows.c.end_version > table.version,
+        rows.c.begin_version <= table.version,
+    )
+
+
+def _condition(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
+    return predicate_sql(
+        predicate or TRUE, table.definition.keys, dialect, lambda rows: _at_version(rows, table), partitions
+    )
+
+
+def _source(condition: Condition) -> sa.FromClause:
+    """``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
+    if condition.ids is None:
+        return partitions
+    return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
+
+
+def _mark(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    named = (column.label(name) for name, column in columns.items())
+    return sa.select(sa.literal(_MARK).label("partition_id"), *named).where(tables.c.table_id == table.table_id)
+
+
+def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
+    """The column as the driver gives it: text is decoded a batch at a time."""
+    return sa.type_coerce(column, sa.types.NullType())
+
+
+def _text(value: str) -> sa.ColumnElement[Any]:
+    return raw(sa.literal(value, ExactText()))
+
+
+def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
+    """The error that says that a version is not whole any more."""
+    return VersionExpiredError(
+        f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
+        f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
+        {"table": table, "version": str(version), "oldest": str(oldest)},
+    )
+
+
+class _Check:
+    """Takes the mark out of the batches of one query, and the partitions that a superset has too many."""
+
+    def __init__(self, table: Table, predicate: Predicate | None) -> None:
+        self._table = table
+        self._keys = table.definition.keys
+        self._evaluator = Evaluator(predicate, self._keys) if predicate is not None else None
+        self._found = False
+        self._last: tuple[str, bool] | None = None
+        self.has_long_keys = False
+
+    def step(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """The batch without the mark and what does not match."""
+        if not self._found:
+            marks = pc.equal(batch.column(0), _MARK)
+            if pc.any(marks).as_py():
+                self._found = True
+                mark = batch.filter(marks)
+                self.has_long_keys = mark.column(3)[0].as_py() == 1
+                self._require_kept(mark.column(4)[0].as_py())
+                batch = batch.filter(pc.invert(marks))
+        if self._evaluator is None:
+            return batch
+        matching = self._matching(self._evaluator, batch.column(1).to_pylist())
+        return batch.filter(pa.array(matching, pa.bool_()))
+
+    def _require_kept(self, oldest: int) -> None:
+        if self._table.version < oldest:
+            raise version_expired(str(self._table.identifier), self._table.version, oldest)
+
+    def finish(self) -> None:
+        """Returns when the mark was there.
+
+        Raises:
+            TableNotFoundError: It was not.
+        """
+        if not self._found:
+            raise TableNotFoundError(
+                f"The table {self._table.identifier} was dropped while it was being read. Load it again.",
+                {"table": str(self._table.identifier)},
+            )
+
+    def _matching(self, evaluator: Evaluator, names: Sequence[str]) -> Iterator[bool]:
+        for name in names:
+            if self._last is None or self._last[0] != name:
+                self._last = (name, evaluator.matches(typed_values(name, self._keys)))
+            yield self._last[1]
+
+
+def _sorted_by_values(reader: pa.RecordBatchReader, table: Table) -> pa.RecordBatchReader:
+    # Truncated keys, and those after the eighth, leave the order to us; this is the one list that is held in memory.
+    rows = reader.read_all()
+    names = rows.column("partition").to_pylist()
+    keys = table.definition.keys
+    order = sorted(range(len(names)), key=lambda i: (sort_key(typed_values(names[i], keys), keys), names[i]))
+    return rows.take(pa.array(order, pa.int64())).to_reader(max_chunksize=arrow_rows.BATCH_ROWS)

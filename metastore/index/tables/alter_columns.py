@@ -1,0 +1,131 @@
+"""Alterations of tables in the index: their properties, columns, place and name. No file is touched."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError
+from catalog_ext.metastore.index.database.column_types import ExactText
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.tables import load
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table
+from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+
+def alter_table(
+    database: Database,
+    identifier: TableIdentifier,
+    change: Callable[[TableDefinition], TableDefinition],
+    *,
+    removed: Sequence[str],
+    deliver: bool,
+) -> Table:
+    """The table with a changed definition. Its version stays, and so does what earlier loads of it read.
+
+    Alterations of one table follow one another: ``change`` gets the definition that the one before has left. Where the
+    location changes, the partitions stay where they are.
+
+    Args:
+        database: The index.
+        identifier: The table.
+        change: Gives the new definition, by the same identifier; may be called again when the database was busy.
+        removed: The properties that ``change`` takes out, for the metastore.
+        deliver: Whether the metastore is to be told.
+
+    Raises:
+        TableNotFoundError: There is none of this name.
+        ConflictError: The location is to change, and somebody is writing to the table.
+    """
+
+    def work(connection: sa.Connection) -> Table:
+        table = _locked(connection, identifier)
+        before, after = table.definition, change(table.definition)
+        if after.location != before.location:
+            _pin_partitions(connection, table)
+        connection.execute(
+            sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
+        )
+        if deliver:
+            rebuild = (before.columns, before.location) != (after.columns, after.location)
+            payload = {**definition_to_dict(after), "removed": list(removed), "rebuild": rebuild}
+            enqueue_for_table(connection, table.table_id, identifier, "alter_table", payload)
+        return replace(table, definition=after)
+
+    return database.write(work)
+
+
+def rename_table(database: Database, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
+    """The table under its new name, which may be in another namespace.
+
+    Raises:
+        TableNotFoundError: There is none of this name.
+        NamespaceNotFoundError: The new name's namespace is not there.
+        TableAlreadyExistsError: The new name is taken.
+    """
+
+    def work(connection: sa.Connection) -> Table:
+        table = _locked(connection, identifier)
+        found = sa.select(namespaces.c.namespace_id).where(namespaces.c.name == to.namespace)
+        namespace_id = connection.execute(found).scalar()
+        if namespace_id is None:
+            raise namespace_not_found(to.namespace)
+        try:
+            connection.execute(
+                sa.update(tables)
+                .where(tables.c.table_id == table.table_id)
+                .values(namespace_id=namespace_id, name=to.name)
+            )
+        except sa.exc.IntegrityError as error:
+            if not is_duplicate(error):
+                raise
+            raise TableAlreadyExistsError(
+                f"Table {identifier} cannot be renamed: the table {to} exists already. Choose another name.",
+                {"table": str(to)},
+            ) from error
+        renamed = replace(table, definition=replace(table.definition, identifier=to))
+        if deliver:
+            old = {"namespace": identifier.namespace, "name": identifier.name}
+            payload = {**definition_to_dict(renamed.definition), "from": old}
+            enqueue_for_table(connection, table.table_id, identifier, "rename_table", payload)
+        return renamed
+
+    return database.write(work)
+
+
+def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
+    """The table, whose row nobody else changes until the end of the transaction."""
+    table_id = load(connection, identifier).table_id
+    # Takes the row's lock before reading what is to be changed.
+    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    return load(connection, identifier)
+
+
+def _pin_partitions(connection: sa.Connection, table: Table) -> None:
+    """Gives every partition below the table's location that place as its own, as the metastore's partitions have it."""
+    unfinished = sa.select(transactions.c.transaction_id).where(
+        transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in UNFINISHED])
+    )
+    if connection.execute(unfinished.limit(1)).scalar() is not None:
+        raise ConflictError(
+            f"The location of table {table.identifier} cannot change while somebody is writing to it. Try again "
+            "later; CALL system.status shows who it is, and CALL system.recover finishes what dead writers left.",
+            {"table": str(table.identifier)},
+        )
+    if not table.definition.partition_columns:
+        return
+    place = sa.literal(f"{table.definition.location.rstrip('/')}/", ExactText()).concat(partitions.c.name)
+    at_default = sa.and_(partitions.c.table_id == table.table_id, partitions.c.location.is_(None))
+    connection.execute(sa.update(partitions).where(at_default).values(location=place))

@@ -1,0 +1,142 @@
+"""Namespaces in the index."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import namespaces, tables
+from catalog_ext.metastore.index.write.outbox import enqueue_for_namespace
+from catalog_ext.metastore.model.json import namespace_from_row, namespace_to_dict, namespace_to_row
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Namespace
+
+
+def list_namespaces(database: Database) -> list[str]:
+    """The names, sorted."""
+    with database.reading() as connection:
+        return sorted(connection.execute(sa.select(namespaces.c.name)).scalars())
+
+
+def load_namespace(database: Database, name: str) -> Namespace:
+    """The namespace of this name.
+
+    Raises:
+        NamespaceNotFoundError: There is none.
+    """
+    with database.reading() as connection:
+        return _load(connection, name)
+
+
+def create_namespace(database: Database, namespace: Namespace, *, deliver: bool) -> Namespace:
+    """The namespace, now in the index.
+
+    Args:
+        database: The index.
+        namespace: What to create.
+        deliver: Whether the metastore is to be told.
+
+    Raises:
+        NamespaceAlreadyExistsError: The name is taken.
+    """
+
+    def work(connection: sa.Connection) -> Namespace:
+        try:
+            connection.execute(sa.insert(namespaces), {**namespace_to_row(namespace), "created_at_ms": now_ms()})
+        except sa.exc.IntegrityError as error:
+            if not is_duplicate(error):
+                raise
+            raise NamespaceAlreadyExistsError(
+                f"The namespace {namespace.name} exists already. Choose another name.", {"namespace": namespace.name}
+            ) from error
+        if deliver:
+            enqueue_for_namespace(connection, namespace.name, "create_namespace", namespace_to_dict(namespace))
+        return namespace
+
+    return database.write(work)
+
+
+def alter_namespace(
+    database: Database, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
+) -> Namespace:
+    """The namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
+
+    Raises:
+        NamespaceNotFoundError: There is none of this name.
+    """
+
+    def work(connection: sa.Connection) -> Namespace:
+        connection.execute(sa.update(namespaces).where(namespaces.c.name == name).values(name=name))
+        altered = _altered(_load(connection, name), set_, remove)
+        connection.execute(sa.update(namespaces).where(namespaces.c.name == name).values(**namespace_to_row(altered)))
+        if deliver:
+            enqueue_for_namespace(connection, name, "alter_namespace", namespace_to_dict(altered))
+        return altered
+
+    return database.write(work)
+
+
+def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str]) -> Namespace:
+    properties = {k: v for k, v in {**namespace.properties, **set_}.items() if k not in remove}
+    return replace(
+        namespace,
+        comment=properties.pop("comment", None if "comment" in remove else namespace.comment),
+        location=properties.pop("location", None if "location" in remove else namespace.location),
+        properties=properties,
+    )
+
+
+def drop_namespace(database: Database, name: str, *, deliver: bool) -> None:
+    """Removes an empty namespace.
+
+    Raises:
+        NamespaceNotFoundError: There is none of this name.
+        NamespaceNotEmptyError: It has tables.
+    """
+
+    def work(connection: sa.Connection) -> None:
+        _load(connection, name)
+        tables_in_it = connection.execute(
+            sa.select(tables.c.name).join(namespaces).where(namespaces.c.name == name).order_by(tables.c.name).limit(4)
+        ).scalars().all()  # fmt: skip
+        if tables_in_it:
+            raise _not_empty(name, tables_in_it)
+        try:
+            connection.execute(sa.delete(namespaces).where(namespaces.c.name == name))
+        except sa.exc.IntegrityError as error:
+            raise _not_empty(name, ()) from error
+        if deliver:
+            enqueue_for_namespace(connection, name, "drop_namespace", {"name": name})
+
+    database.write(work)
+
+
+def _not_empty(name: str, tables_in_it: Sequence[str]) -> NamespaceNotEmptyError:
+    listed = f" ({', '.join(tables_in_it[:3])}{', …' if len(tables_in_it) > 3 else ''})" if tables_in_it else ""
+    return NamespaceNotEmptyError(
+        f"The namespace {name} still has tables{listed}. Drop them first, or drop the namespace with CASCADE.",
+        {"namespace": name},
+    )
+
+
+def _load(connection: sa.Connection, name: str) -> Namespace:
+    row = connection.execute(sa.select(namespaces).where(namespaces.c.name == name)).mappings().one_or_none()
+    if row is None:
+        raise namespace_not_found(name)
+    return namespace_from_row(dict(row))
+
+
+def namespace_not_found(name: str) -> NamespaceNotFoundError:
+    """The error that says so."""
+    return NamespaceNotFoundError(
+        f"The namespace {name} does not exist. Create it with CREATE NAMESPACE {name}.", {"namespace": name}
+    )

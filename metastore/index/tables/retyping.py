@@ -1,0 +1,157 @@
+"""Other types for partition columns: every key is encoded anew, and versions read with the old types expire."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.errors import ConflictError, InvalidValueError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    partitions,
+    table_versions,
+    tables,
+    transaction_claims,
+    transactions,
+)
+from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.model.values import Key
+
+_AT_ONCE = 2000
+_SHOWN = 5
+
+
+def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
+    """The table, at a new version, with other types of partition columns; older versions cannot be read any more.
+
+    Args:
+        database: The index.
+        table: The table.
+        types: Canonical types by the columns' names, in the table's spelling.
+        deliver: Whether the metastore is to be told.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+        InvalidValueError: Values of living partitions do not fit; the message lists some. Nothing was changed.
+        ConflictError: Somebody is writing to the table.
+    """
+    return database.write(lambda connection: _Retyping(connection, table, types).run(deliver=deliver))
+
+
+class _Retyping:
+    def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
+        self._connection = connection
+        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._before = table_from_row(self._row)
+        self._definition = _retyped(self._before.definition, types)
+
+    def run(self, *, deliver: bool) -> Table:
+        if self._definition == self._before.definition:
+            return self._before
+        self._require_quiet()
+        long_keys = self._encode(self._definition.keys)
+        table_id, version = self._before.table_id, self._before.version + 1
+        self._connection.execute(
+            sa.update(tables)
+            .where(tables.c.table_id == table_id)
+            .values(
+                **definition_to_row(self._definition), version=version, oldest_version=version, claims_from=version,
+                has_long_keys=int(long_keys),
+            )
+        )  # fmt: skip
+        # Claims are hashes of typed values.
+        self._connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.table_id == table_id))
+        described = {column.name: column.type for column in self._definition.partition_columns}
+        row = {
+            "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
+            "committed_at_ms": now_ms(), "summary": to_json({"types": described}), "transaction_id": None,
+            "first_file_id": self._row["next_file_id"],
+        }  # fmt: skip
+        self._connection.execute(sa.insert(table_versions), row)
+        if deliver:
+            payload = {**definition_to_dict(self._definition), "removed": [], "rebuild": False, "retype": True}
+            enqueue_for_table(self._connection, table_id, self._before.identifier, "alter_table", payload)
+        return replace(self._before, definition=self._definition, version=version)
+
+    def _require_quiet(self) -> None:
+        t = transactions.c
+        reserved = sa.select(t.transaction_id).where(
+            t.table_id == self._before.table_id, t.state == str(State.RESERVED)
+        )
+        found = self._connection.execute(reserved.limit(1)).scalar()
+        if found is not None:
+            raise ConflictError(
+                f"The partition columns of table {self._before.identifier} cannot change while the transaction {found} "
+                "writes to it. Try again later; CALL system.recover finishes what dead writers left.",
+                {"table": str(self._before.identifier), "transaction": found},
+            )
+
+    def _encode(self, keys: Sequence[Key]) -> bool:
+        """Encodes the keys of every living partition anew; whether one of them is long."""
+        p = partitions.c
+        columns = [f"k{i}" for i in range(1, KEY_COLUMNS + 1)]
+        statement = (
+            sa.update(partitions)
+            .where(p.partition_id == sa.bindparam("p"), p.begin_version == sa.bindparam("b"))
+            .values({name: sa.bindparam(f"new_{name}") for name in columns})
+        )
+        shown = str(self._before.identifier)
+        unfit: list[str] = []
+        count, long_keys = 0, False
+        for page in self._pages():
+            rows: list[dict[str, Any]] = []
+            for partition_id, begin, name in page:
+                try:
+                    values = checked_values(name, keys, shown)
+                except InvalidValueError:
+                    count += 1
+                    unfit += [name] if len(unfit) < _SHOWN else []
+                    continue
+                long_keys = long_keys or has_long_key(values, keys)
+                encoded = {f"new_{c}": k for c, k in zip(columns, key_row(values, keys), strict=True)}
+                rows.append({"p": partition_id, "b": begin, **encoded})
+            if rows and not count:
+                self._connection.execute(statement, rows)
+        if count:
+            described = ", ".join(f"{key.name} {str(key.type).upper()}" for key in keys)
+            raise InvalidValueError(
+                f"The partition columns of table {shown} cannot become {described}: {count} of its partitions have "
+                f"values that do not fit, such as {', '.join(repr(name[:200]) for name in unfit)}. Nothing was "
+                "changed; drop or rename these first.",
+                {"table": shown, "partitions": str(count)},
+            )
+        return long_keys
+
+    def _pages(self) -> Iterator[Sequence[Any]]:
+        p = partitions.c
+        after = -1
+        statement = sa.select(p.partition_id, p.begin_version, p.name).where(
+            p.table_id == self._before.table_id, p.end_version == ALIVE
+        )
+        while True:
+            page = self._connection.execute(
+                statement.where(p.partition_id > after).order_by(p.partition_id).limit(_AT_ONCE)
+            ).all()
+            if not page:
+                return
+            yield page
+            after = page[-1].partition_id
+
+
+def _retyped(definition: TableDefinition, types: Mapping[str, str]) -> TableDefinition:
+    columns = tuple(replace(c, type=types.get(c.name, c.type)) for c in definition.partition_columns)
+    return replace(definition, partition_columns=columns)

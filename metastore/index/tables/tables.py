@@ -1,0 +1,307 @@
+"""Tables in the index, apart from their contents."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.schema import (
+    PARTITION_NUMBER_BITS,
+    applications,
+    dropped_tables,
+    file_statistics,
+    files,
+    namespaces,
+    partitions,
+    repairs,
+    table_versions,
+    tables,
+    transaction_claims,
+    view_partition_dependencies,
+    view_sources,
+    views,
+    waiting_files,
+)
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.write.outbox import enqueue_for_table, forget_table
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.tables import TableType
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+_ROWS_AT_ONCE = 5000
+
+
+@dataclass(frozen=True, slots=True)
+class TableVersion:
+    """A commit in a table's history.
+
+    Attributes:
+        operation: What made it (``create``, ``repair``, ...).
+        committed_at_ms: Milliseconds since the epoch, UTC.
+        summary: Counts and circumstances, as the committer gave them.
+    """
+
+    version: int
+    operation: str
+    committed_at_ms: int
+    summary: Mapping[str, Any]
+
+
+_SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespaces)
+
+
+def list_tables(database: Database, namespace: str) -> list[str]:
+    """The names of the namespace's tables, sorted.
+
+    Raises:
+        NamespaceNotFoundError: There is no such namespace.
+    """
+    return list_names(database, namespace, of_views=False)
+
+
+def list_names(database: Database, namespace: str, *, of_views: bool) -> list[str]:
+    """The names of the namespace's tables, or of its views, sorted, by one query.
+
+    Raises:
+        NamespaceNotFoundError: There is no such namespace.
+    """
+    statement = (
+        sa.select(tables.c.table_type, tables.c.name)
+        .select_from(namespaces.outerjoin(tables, tables.c.namespace_id == namespaces.c.namespace_id))
+        .where(namespaces.c.name == namespace)
+    )
+    with database.reading() as connection:
+        rows = connection.execute(statement).all()
+    if not rows:
+        raise namespace_not_found(namespace)
+    return sorted(name for kind, name in rows if name is not None and (kind == TableType.VIEW) is of_views)
+
+
+def load_table(database: Database, identifier: TableIdentifier) -> Table:
+    """The table of this name at its newest version, by one query.
+
+    Raises:
+        TableNotFoundError: There is none.
+    """
+    with database.reading() as connection:
+        return load(connection, identifier)
+
+
+def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
+    """``load_table`` within a transaction."""
+    table = table_from_row(load_row(connection, identifier))
+    if table.definition.table_type is TableType.VIEW:
+        raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})
+    return table
+
+
+def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any]:
+    """The row of the table or view of this name, with the namespace's name as ``namespace``.
+
+    Raises:
+        TableNotFoundError: There is neither.
+    """
+    row = find_row(connection, identifier)
+    if row is None:
+        raise _not_found(str(identifier))
+    return row
+
+
+def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
+    """``load_row``, or None where there is neither a table nor a view of this name."""
+    statement = _SELECT.where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
+    row = connection.execute(statement).mappings().one_or_none()
+    return None if row is None else dict(row)
+
+
+def load_table_by_id(database: Database, table_id: int) -> Table:
+    """The table of this number at its newest version.
+
+    Raises:
+        TableNotFoundError: There is none, or no longer.
+    """
+    with database.reading() as connection:
+        return table_from_row(load_row_by_id(connection, table_id))
+
+
+def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
+    """The row of the table, with the namespace's name as ``namespace``."""
+    row = connection.execute(_SELECT.where(tables.c.table_id == table_id)).mappings().one_or_none()
+    if row is None:
+        raise _not_found(f"with the id {table_id}")
+    return dict(row)
+
+
+def _not_found(which: str) -> TableNotFoundError:
+    return TableNotFoundError(f"The table {which} does not exist in the index.", {"table": which})
+
+
+def create_table(database: Database, definition: TableDefinition, *, deliver: bool) -> Table:
+    """The table, now in the index, at version 0 and without partitions.
+
+    Raises:
+        NamespaceNotFoundError: Its namespace does not exist.
+        TableAlreadyExistsError: Its name is taken.
+    """
+    identifier = definition.identifier
+
+    def work(connection: sa.Connection) -> Table:
+        namespace_id = connection.execute(
+            sa.select(namespaces.c.namespace_id).where(namespaces.c.name == identifier.namespace)
+        ).scalar()
+        if namespace_id is None:
+            raise namespace_not_found(identifier.namespace)
+        return create_within(connection, definition, namespace_id, deliver=deliver)
+
+    return database.write(work)
+
+
+def create_within(connection: sa.Connection, definition: TableDefinition, namespace_id: int, *, deliver: bool) -> Table:
+    """``create_table`` within a transaction, in a namespace that is there.
+
+    Raises:
+        TableAlreadyExistsError: The name is taken.
+    """
+    now = now_ms()
+    table_id = _insert(connection, definition, namespace_id, now)
+    connection.execute(
+        sa.insert(table_versions),
+        {"table_id": table_id, "version": 0, "operation": "create", "committed_at_ms": now, "summary": to_json({})},
+    )
+    if deliver:
+        enqueue_for_table(connection, table_id, definition.identifier, "create_table", definition_to_dict(definition))
+    return table_from_row(load_row_by_id(connection, table_id))
+
+
+def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int, now: int) -> int:
+    zeros = dict.fromkeys(
+        ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
+         "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from"), 0,
+    )  # fmt: skip
+    row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
+    try:
+        key = connection.execute(sa.insert(tables), row).inserted_primary_key
+    except sa.exc.IntegrityError as error:
+        if not is_duplicate(error):
+            raise namespace_not_found(definition.identifier.namespace) from error
+        raise TableAlreadyExistsError(
+            f"The table (or view) {definition.identifier} exists already. Choose another name, or unregister it first.",
+            {"table": str(definition.identifier)},
+        ) from error
+    return int(key[0]) if key is not None else 0
+
+
+def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
+    """The table as it was; its name is free again, and its rows are removed.
+
+    The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock.
+
+    Raises:
+        TableNotFoundError: There is none of this name.
+    """
+    table = database.write(lambda connection: drop_within(connection, identifier, deliver=deliver, purge=purge))
+    remove_dropped_rows(database)
+    return table
+
+
+def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
+    """``drop_table`` within a transaction; ``remove_dropped_rows`` has to follow it.
+
+    Raises:
+        TableNotFoundError: There is none of this name.
+    """
+    table = load(connection, identifier)
+    forget_within(connection, table)
+    if deliver:
+        payload = {**definition_to_dict(table.definition), "purge": purge}
+        enqueue_for_table(connection, table.table_id, identifier, "drop_table", payload)
+    return table
+
+
+def forget_within(connection: sa.Connection, table: Table) -> None:
+    """Frees a table's or view's name within a transaction; ``remove_dropped_rows`` has to follow it.
+
+    Raises:
+        TableNotFoundError: It is gone.
+    """
+    if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
+        raise _not_found(str(table.identifier))
+    connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
+    forget_table(connection, table.table_id)
+
+
+def remove_dropped_rows(database: Database) -> None:
+    """Removes the rows of every table that has been dropped, also of one whose dropping was interrupted."""
+    with database.reading() as connection:
+        dropped = connection.execute(sa.select(dropped_tables.c.table_id)).scalars().all()
+    for table_id in dropped:
+        while database.write(lambda connection, t=table_id: _remove_some(connection, t)):  # type: ignore[misc]
+            pass
+
+
+def _remove_some(connection: sa.Connection, table_id: int) -> bool:
+    low = table_id << PARTITION_NUMBER_BITS
+    high = low + (1 << PARTITION_NUMBER_BITS)
+    for rows in (files, file_statistics, view_partition_dependencies, partitions):
+        ids = rows.c.partition_id
+        some = sa.select(ids).where(ids >= low, ids < high).order_by(ids).limit(1).offset(_ROWS_AT_ONCE)
+        end = connection.execute(some).scalar()
+        below = high if end is None else end + 1
+        if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
+            return True
+    for by_table in (
+        table_versions, applications, transaction_claims, waiting_files, repairs, views, view_sources,
+    ):  # fmt: skip
+        connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
+    connection.execute(sa.delete(dropped_tables).where(dropped_tables.c.table_id == table_id))
+    return False
+
+
+def overlapping_tables(database: Database, location: str) -> list[TableIdentifier]:
+    """The tables whose location is this one, lies in it or around it, sorted."""
+    location = location.rstrip("/")
+    inside = f"{location}/"
+    parts = location.split("/")
+    around = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
+    statement = (
+        sa.select(namespaces.c.name, tables.c.name)
+        .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
+        .where(
+            sa.or_(
+                tables.c.location.in_([*around, *(f"{a}/" for a in around)]),
+                # "0" is the character after "/".
+                sa.and_(tables.c.location > inside, tables.c.location < f"{location}0"),
+            )
+        )
+    )
+    with database.reading() as connection:
+        return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(statement))
+
+
+def history(database: Database, identifier: TableIdentifier) -> list[TableVersion]:
+    """The table's commits, newest first; version 0 is its creation.
+
+    Raises:
+        TableNotFoundError: There is none of this name.
+    """
+    with database.reading() as connection:
+        table_id = load(connection, identifier).table_id
+        v = table_versions.c
+        rows = connection.execute(
+            sa.select(v.version, v.operation, v.committed_at_ms, v.summary)
+            .where(v.table_id == table_id)
+            .order_by(v.version.desc())
+        ).all()
+    return [TableVersion(version, operation, at, json.loads(summary)) for version, operation, at, summary in rows]

@@ -1,0 +1,186 @@
+"""The partitions of views in the index: rows without files or places, and what each was made of."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
+from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    PARTITION_NUMBER_BITS,
+    partitions,
+    tables,
+    view_partition_dependencies,
+)
+from catalog_ext.metastore.index.tables import tables as table_rows
+from catalog_ext.metastore.index.write.apply_changes import Applier
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, ToldPartition
+from catalog_ext.metastore.model.changes import AddPartition, Commit
+from catalog_ext.metastore.model.json import table_from_row, to_json
+from catalog_ext.metastore.model.partition_names import metastore_obstacle
+from catalog_ext.metastore.model.views import Dependency, PartitionDependency
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Mapping, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+
+_AT_ONCE = 500
+_COLUMNS = ("partition_id", "number", "relation", "partitions")
+
+
+def add_partitions(
+    database: Database, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, if_not_exists: bool, deliver: bool
+) -> Commit:
+    """Adds partitions to a view, all or none, with what each depends on.
+
+    Raises:
+        PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not said.
+        ViewNotFoundError: The view is gone.
+    """
+
+    def work(connection: sa.Connection) -> Commit:
+        change = _Change(connection, table_id)
+        there = sorted(change.applier.alive(list(wanted)))
+        if there and not if_not_exists:
+            raise PartitionAlreadyExistsError(
+                f"The partition {there[0][:200]!r} of the view {change.name} exists already. Nothing was added; say IF "
+                "NOT EXISTS to add the others.",
+                {"view": change.name, "partition": there[0][:200]},
+            )
+        new = {name: dependencies for name, dependencies in wanted.items() if name not in there}
+        return change.make(new, [], "ADD PARTITION", deliver=deliver)
+
+    return database.write(work)
+
+
+def drop_partitions(database: Database, table_id: int, names: Collection[str], *, deliver: bool) -> Commit:
+    """Drops partitions of a view; those that are gone already are no error.
+
+    Raises:
+        ViewNotFoundError: The view is gone.
+    """
+
+    def work(connection: sa.Connection) -> Commit:
+        change = _Change(connection, table_id)
+        return change.make({}, list(change.applier.alive(list(names)).values()), "DROP PARTITION", deliver=deliver)
+
+    return database.write(work)
+
+
+def set_partitions(
+    connection: sa.Connection, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, deliver: bool
+) -> Commit:
+    """Gives a view exactly these partitions, each with exactly these dependencies, within a transaction."""
+    change = _Change(connection, table_id)
+    statement = sa.select(partitions).where(partitions.c.table_id == table_id, partitions.c.end_version == ALIVE)
+    living = {row["name"]: dict(row) for row in connection.execute(statement).mappings()}
+    gone = [row for name, row in living.items() if name not in wanted]
+    kept = {name: row["partition_id"] for name, row in living.items() if name in wanted}
+    _renew(connection, table_id, kept, wanted)
+    new = {name: dependencies for name, dependencies in wanted.items() if name not in living}
+    return change.make(new, gone, "REFRESH PARTITIONS", deliver=deliver)
+
+
+class _Change:
+    """A commit to a view, whose row is locked."""
+
+    def __init__(self, connection: sa.Connection, table_id: int) -> None:
+        self._connection = connection
+        connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+        row = table_rows.load_row_by_id(connection, table_id)
+        self._version: int = row["version"]
+        raised = {**row, "version": self._version + 1}
+        table = table_from_row(raised)
+        self.name = str(table.identifier)
+        self.applier = Applier(connection, table, table.version, raised)
+
+    def make(
+        self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Mapping[str, Any]], operation: str, *,
+        deliver: bool,
+    ) -> Commit:  # fmt: skip
+        if not new and not gone:
+            return Commit(version=self._version)
+        applier = self.applier
+        applier.drop(gone)
+        _forget(self._connection, [row["partition_id"] for row in gone])
+        for name in new:
+            applier.add(AddPartition(name, (), in_metastore=not metastore_obstacle(name)))
+        applier.flush()
+        ids = {name: row["partition_id"] for name, row in applier.alive(list(new)).items()}
+        _write(self._connection, ids, new)
+        deliveries = applier.record(operation, {}, deliver=deliver)
+        return Commit(applier.version, applier.partitions_added, applier.partitions_removed, deliveries=deliveries)
+
+
+def _write(connection: sa.Connection, ids: Mapping[str, int], wanted: Mapping[str, Sequence[Dependency]]) -> None:
+    rows = [
+        (ids[name], number, d.relation, to_json(list(d.partitions)))
+        for name in ids
+        for number, d in enumerate(wanted[name])
+    ]
+    insert_rows(connection, view_partition_dependencies, _COLUMNS, rows)
+
+
+def _forget(connection: sa.Connection, ids: Sequence[int]) -> None:
+    d = view_partition_dependencies
+    for chunk in chunks(ids, _AT_ONCE):
+        connection.execute(sa.delete(d).where(d.c.partition_id.in_(chunk)))
+
+
+def _renew(
+    connection: sa.Connection, table_id: int, kept: Mapping[str, int],
+    wanted: Mapping[str, Sequence[Dependency]],
+) -> None:  # fmt: skip
+    """Writes the dependencies of partitions that stay where they are no longer what they were."""
+    had: dict[int, list[Dependency]] = {}
+    for row in connection.execute(_dependencies(table_id)):
+        had.setdefault(row.partition_id, []).append(Dependency(row.relation, tuple(json.loads(row.partitions))))
+    changed = {name: i for name, i in kept.items() if had.get(i, []) != list(wanted[name])}
+    _forget(connection, list(changed.values()))
+    _write(connection, changed, wanted)
+
+
+def _dependencies(table_id: int) -> sa.Select[Any]:
+    d = view_partition_dependencies
+    low = table_id << PARTITION_NUMBER_BITS
+    return (
+        sa.select(d)
+        .where(d.c.partition_id >= low, d.c.partition_id < low + (1 << PARTITION_NUMBER_BITS))
+        .order_by(d.c.partition_id, d.c.number)
+    )
+
+
+def list_dependencies(database: Database, table_id: int) -> list[PartitionDependency]:
+    """What each partition of a view depends on, in the order in which the partitions were added."""
+    p = partitions.c
+    with database.reading() as connection:
+        living = sa.select(p.partition_id, p.name).where(p.table_id == table_id, p.end_version == ALIVE)
+        names = {row.partition_id: row.name for row in connection.execute(living)}
+        rows = connection.execute(_dependencies(table_id)).all()
+    return [
+        PartitionDependency(names[row.partition_id], Dependency(row.relation, tuple(json.loads(row.partitions))))
+        for row in rows
+        if row.partition_id in names
+    ]
+
+
+def told_partitions(connection: sa.Connection, table_id: int) -> PartitionChanges:
+    """All partitions of a view, as the metastore is told of them."""
+    p = partitions.c
+    statement = sa.select(p.name).where(p.table_id == table_id, p.end_version == ALIVE, p.in_metastore == 1)
+    names = connection.execute(statement.order_by(p.partition_id)).scalars()
+    return PartitionChanges(added=[ToldPartition(name, "", {}) for name in names])
+
+
+def no_partition(view: str, what: str) -> PartitionNotFoundError:
+    """The error that a specification matches no partition of a view."""
+    return PartitionNotFoundError(
+        f"The view {view} has no partition {what[:200]}. Nothing was dropped; SHOW PARTITIONS {view} lists them, and "
+        "IF EXISTS overlooks this.",
+        {"view": view, "partition": what[:200]},
+    )

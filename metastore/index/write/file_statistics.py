@@ -1,0 +1,230 @@
+"""Row counts and bounds of files that are there already: facts found later, which change no version.
+
+They are written in place, under the lock of the table's row, so that partition and table totals follow.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
+from catalog_ext.metastore.index.write import reservations
+from catalog_ext.metastore.index.write.apply_changes import directory
+from catalog_ext.metastore.index.write.outbox import (
+    PartitionChanges,
+    ToldPartition,
+    enqueue_for_table,
+    enqueue_partitions,
+    statistics_parameters,
+)
+from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+_AT_ONCE = 500
+_TOLD_AT_ONCE = 10_000
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class KnownFile:
+    """What was found of a file, and how it was when that was found.
+
+    Attributes:
+        partition: The partition's name.
+        path: As in ``DataFile``; so are ``size`` (bytes) and ``modified_ms``.
+        rows: The exact count.
+        statistics: Bounds by column, as ``docs/spec/service.md`` has them; empty leaves what is known.
+    """
+
+    partition: str
+    path: str
+    size: int
+    modified_ms: int
+    rows: int
+    statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """What came of it: files that were as they had been, partitions whose counts changed, messages."""
+
+    version: int
+    files: int = 0
+    partitions: int = 0
+    rows: int = 0
+    deliveries: int = 0
+
+
+def put(database: Database, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
+    """Records what was found; files that have changed since, or gone, are left as they are.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+    return database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
+
+
+def tell(database: Database, table: Table, predicate: Predicate | None) -> int:
+    """Queues for the metastore what is known of the partitions that a bound predicate leaves; how many messages.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+
+    def work(connection: sa.Connection) -> int:
+        locked = table_from_row(reservations.lock_table(connection, table.table_id, str(table.identifier)))
+        if predicate is not None:
+            return _enqueue(connection, locked, reservations.matching(connection, locked, predicate))
+        return sum(_enqueue(connection, locked, page) for page in _pages(connection, locked))
+
+    return database.write(work)
+
+
+def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
+    """The rows of all living partitions, some at a time."""
+    p = partitions.c
+    statement = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE)
+    after = -1
+    while True:
+        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_TOLD_AT_ONCE)
+        page = [dict(row) for row in connection.execute(ordered).mappings()]
+        if not page:
+            return
+        yield page
+        after = page[-1]["partition_id"]
+
+
+class _Putting:
+    def __init__(self, connection: sa.Connection, table: Table) -> None:
+        self._connection = connection
+        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._table = table_from_row(self._row)
+
+    def run(self, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
+        by_partition: dict[str, list[KnownFile]] = {}
+        for file in found:
+            by_partition.setdefault(file.partition, []).append(file)
+        counted = rows = 0
+        changed: list[Row] = []
+        for chunk in chunks(sorted(by_partition), _AT_ONCE):
+            living = {row["name"]: row for row in self._living(chunk)}
+            known = self._match({row["partition_id"]: by_partition[name] for name, row in living.items()})
+            counted += len(known)
+            rows += sum(file.rows for _, file in known)
+            self._update_files(known)
+            changed.extend(self._recount(list(living.values())))
+        deliveries = _enqueue(self._connection, self._table, changed) if deliver and changed else 0
+        return Counted(self._table.version, counted, len(changed), rows, deliveries)
+
+    def _living(self, names: Sequence[str]) -> list[Row]:
+        p = partitions.c
+        statement = sa.select(partitions).where(
+            p.table_id == self._table.table_id,
+            p.name_hash.in_([name_hash(name) for name in names]),
+            p.end_version == ALIVE,
+        )
+        return [dict(row) for row in self._connection.execute(statement).mappings()]
+
+    def _match(self, by_id: Mapping[int, Sequence[KnownFile]]) -> list[tuple[Row, KnownFile]]:
+        """The rows of the files that are as they were when they were counted."""
+        f = files.c
+        wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
+        statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.end_version == ALIVE)
+        found = self._connection.execute(statement).mappings()
+        rows = ((dict(row), wanted.get((row["partition_id"], row["path"]))) for row in found)
+        return [
+            (row, file)
+            for row, file in rows
+            if file is not None and (row["size"], row["modified_ms"]) == (file.size, file.modified_ms)
+        ]
+
+    def _update_files(self, known: Sequence[tuple[Row, KnownFile]]) -> None:
+        f, s = files.c, file_statistics.c
+        key = (f.partition_id == sa.bindparam("p"), f.file_id == sa.bindparam("f"))
+        counts = [{"p": r["partition_id"], "f": r["file_id"], "counted": file.rows} for r, file in known]
+        if counts:
+            statement = sa.update(files).where(*key).values(n_rows=sa.bindparam("counted"))
+            self._connection.execute(statement, counts)
+        bounds = [
+            {
+                "partition_id": row["partition_id"],
+                "file_id": row["file_id"],
+                "statistics": to_json(dict(file.statistics)),
+            }
+            for row, file in known
+            if file.statistics
+        ]
+        if bounds:
+            gone = sa.delete(file_statistics).where(s.partition_id == sa.bindparam("p"), s.file_id == sa.bindparam("f"))
+            self._connection.execute(gone, [{"p": b["partition_id"], "f": b["file_id"]} for b in bounds])
+            self._connection.execute(sa.insert(file_statistics), bounds)
+
+    def _recount(self, living: Sequence[Row]) -> list[Row]:
+        """The rows of the partitions whose counts have changed, as they are now; the table's totals follow."""
+        f = files.c
+        ids = [row["partition_id"] for row in living]
+        if not ids:
+            return []
+        statement = (
+            sa.select(f.partition_id, sa.func.count(), sa.func.count(f.n_rows), sa.func.sum(f.n_rows))
+            .where(f.partition_id.in_(ids), f.end_version == ALIVE)
+            .group_by(f.partition_id)
+        )
+        sums = {
+            p: int(total or 0) if n == known else None for p, n, known, total in self._connection.execute(statement)
+        }
+        changed = [
+            {**row, "n_rows": sums[row["partition_id"]]}
+            for row in living
+            if sums.get(row["partition_id"], row["n_rows"]) != row["n_rows"]
+        ]
+        before = {row["partition_id"]: row["n_rows"] for row in living}
+        if not changed:
+            return []
+        p = partitions.c
+        self._connection.execute(
+            sa.update(partitions)
+            .where(p.partition_id == sa.bindparam("p"), p.begin_version == sa.bindparam("b"))
+            .values(n_rows=sa.bindparam("counted")),
+            [{"p": r["partition_id"], "b": r["begin_version"], "counted": r["n_rows"]} for r in changed],
+        )
+        rows = sum((r["n_rows"] or 0) - (before[r["partition_id"]] or 0) for r in changed)
+        uncounted = sum((r["n_rows"] is None) - (before[r["partition_id"]] is None) for r in changed)
+        t = tables.c
+        self._connection.execute(
+            sa.update(tables)
+            .where(t.table_id == self._table.table_id)
+            .values(counted_rows=t.counted_rows + rows, uncounted_partitions=t.uncounted_partitions + uncounted)
+        )
+        return changed
+
+
+def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row]) -> int:
+    """Adds the messages that tell the metastore what is known of partitions; how many they are."""
+    now = now_ms()
+    told = [
+        ToldPartition(
+            row["name"],
+            directory(table, row),
+            statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
+        )
+        for row in rows
+        if row["in_metastore"]
+    ]
+    if table.definition.partition_columns:
+        return enqueue_partitions(connection, table.table_id, table.identifier, PartitionChanges(altered=told))
+    for partition in told:
+        payload = {"parameters": partition.parameters}
+        enqueue_for_table(connection, table.table_id, table.identifier, "alter_table_statistics", payload)
+    return len(told)

@@ -1,0 +1,127 @@
+"""The repairs that ran: the rows of the metadata table ``repairs``."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.schema import repairs
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+_TIME = pa.timestamp("ms", tz="UTC")
+_COUNT = pa.int64()
+_PAGE = 5000
+
+REPAIRS_SCHEMA = pa.schema([
+    pa.field("began_ms", _TIME, nullable=False),
+    pa.field("duration_ms", _COUNT, nullable=False),
+    pa.field("mode", pa.string(), nullable=False),
+    pa.field("where", pa.string()),
+    pa.field("strict", pa.bool_(), nullable=False),
+    pa.field("added", _COUNT, nullable=False),
+    pa.field("dropped", _COUNT, nullable=False),
+    pa.field("changed", _COUNT, nullable=False),
+    pa.field("skipped", _COUNT, nullable=False),
+    pa.field("version_before", _COUNT, nullable=False),
+    pa.field("version_after", _COUNT, nullable=False),
+    pa.field("owner", pa.string(), nullable=False),
+    pa.field("error", pa.string()),
+])  # fmt: skip
+"""One row a repair: the metadata table ``repairs``."""
+
+
+@dataclass(frozen=True, slots=True)
+class RepairRecord:
+    """What is kept of one repair that was no preview.
+
+    Attributes:
+        table_id: The table's number.
+        began_at_ms: Milliseconds since the epoch, UTC; so ``ended_at_ms``.
+        mode: ``add``, ``drop`` or ``sync``.
+        limited_to: What limited it, in the user's words, or None.
+        strict: 1 when it was to refuse what it would have skipped.
+        owner: Names the process, for people.
+        added: Partitions; so ``dropped`` and ``changed``.
+        skipped: Paths.
+        version_before: The table's version at the start; ``version_after`` at the end.
+        error: Why it stopped, or None.
+    """
+
+    table_id: int
+    began_at_ms: int
+    ended_at_ms: int
+    mode: str
+    limited_to: str | None
+    strict: int
+    owner: str
+    added: int
+    dropped: int
+    changed: int
+    skipped: int
+    version_before: int
+    version_after: int
+    error: str | None = None
+
+
+def add_repair(database: Database, record: RepairRecord) -> None:
+    """Keeps a record.
+
+    Raises:
+        IndexUnavailableError: The database is gone or locked.
+    """
+    database.write(lambda connection: connection.execute(sa.insert(repairs), asdict(record)))
+
+
+def repair_rows(database: Database, table: Table) -> pa.RecordBatchReader:
+    """The repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
+    r = repairs.c
+    select = sa.select(repairs).where(r.table_id == table.table_id).order_by(r.repair_id.desc()).limit(_PAGE)
+
+    def pages() -> Iterator[pa.RecordBatch]:
+        page_of = select
+        while True:
+            with database.reading() as connection:
+                page = connection.execute(page_of).mappings().all()
+            if not page:
+                return
+            yield pa.RecordBatch.from_pylist([_row(dict(row)) for row in page], schema=REPAIRS_SCHEMA)
+            page_of = select.where(r.repair_id < page[-1]["repair_id"])
+
+    return pa.RecordBatchReader.from_batches(REPAIRS_SCHEMA, pages())
+
+
+def _row(kept: dict[str, object]) -> dict[str, object]:
+    began, ended = kept["began_at_ms"], kept["ended_at_ms"]
+    assert isinstance(began, int)
+    assert isinstance(ended, int)
+    return {
+        **{name: kept[name] for name in REPAIRS_SCHEMA.names if name in kept},
+        "began_ms": began,
+        "duration_ms": ended - began,
+        "where": kept["limited_to"],
+        "strict": bool(kept["strict"]),
+    }
+
+
+def expire_repairs(database: Database, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
+    """Forgets the repairs that had ended before a time; returns how many, in a dry run how many it would be.
+
+    Args:
+        database: The index.
+        table_id: The table's number.
+        before_ms: Milliseconds since the epoch, UTC.
+        dry_run: Only count.
+    """
+    old = sa.and_(repairs.c.table_id == table_id, repairs.c.ended_at_ms < before_ms)
+    if dry_run:
+        with database.reading() as connection:
+            return connection.execute(sa.select(sa.func.count()).where(old)).scalar() or 0
+    return database.write(lambda connection: int(connection.execute(sa.delete(repairs).where(old)).rowcount))

@@ -1,0 +1,502 @@
+"""``reserve``: conflicts are decided, under the lock of the table's row, before any file has a visible name."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.claims import Claims, replaces, touched
+from catalog_ext.metastore.commit.json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.index.database.keys import checked_values, claim_hash, key_row, typed_values
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    namespaces,
+    partitions,
+    table_versions,
+    tables,
+    transaction_claims,
+    transactions,
+)
+from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write.apply_changes import directory
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_from_dict, name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Key, Value
+
+PREDICATE_CLAIM = ""
+"""The ``claim_hash`` of a claim on whatever the plan's predicate is true for."""
+
+_NO_TABLE = 0
+"""The ``table_id`` of a claim on a table's name."""
+
+_AT_ONCE = 200
+
+
+def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
+    """The table's row (with its ``namespace``), which nobody else changes before the transaction ends.
+
+    Raises:
+        TableNotFoundError: It is gone.
+    """
+    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
+    statement = (
+        sa.select(tables, namespace.label("namespace")).where(tables.c.table_id == table_id).with_for_update(of=tables)
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        raise TableNotFoundError(
+            f"The table {shown} was dropped or replaced while it was being written. Nothing was written.",
+            {"table": shown},
+        )
+    return dict(row)
+
+
+def lock_tables(
+    connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The locked row of a transaction's table, and of an exchange that of its source; in the order of their numbers.
+
+    Raises:
+        TableNotFoundError: One of them is gone.
+    """
+    source_id: int | None = plan.command.get("source_id")
+    source = None
+    if source_id is not None and source_id < row["table_id"]:
+        source = lock_table(connection, source_id, plan.command["source"])
+    locked = lock_table(connection, row["table_id"], row["table_name"])
+    if source_id is not None and source is None:
+        source = lock_table(connection, source_id, plan.command["source"])
+    return locked, source
+
+
+def lock_namespace(connection: sa.Connection, namespace: str) -> int:
+    """The namespace's number; nobody else makes a table in it by a write before the transaction ends.
+
+    Raises:
+        NamespaceNotFoundError: There is none.
+    """
+    n = namespaces.c
+    found = connection.execute(sa.select(n.namespace_id).where(n.name == namespace).with_for_update()).scalar()
+    if found is None:
+        raise namespace_not_found(namespace)
+    return int(found)
+
+
+def reserve(database: Database, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
+    """Claims what the transaction touches and moves it from open to reserved; None when that is done.
+
+    Otherwise the batch is committed already: the answer says by which transaction, and nothing was changed.
+
+    Raises:
+        ConflictError: Another transaction, a repair or a partition DDL was first.
+        TableNotFoundError: The table is gone.
+        TableAlreadyExistsError: The table to be created is there.
+        InvalidInputError: A file is staged twice, or a partition does not fit the table.
+        TransactionNotFoundError: There is no such transaction.
+        TransactionStateError: Somebody undid it.
+    """
+    return database.write(lambda connection: _Reservation(connection, transaction_id, plan).run())
+
+
+class _Reservation:
+    def __init__(self, connection: sa.Connection, transaction_id: str, plan: WritePlan) -> None:
+        self._connection = connection
+        self._id = transaction_id
+        self._plan = plan
+        self._row = rows.load_row(connection, transaction_id)
+
+    def run(self) -> ApplicationVersion | None:
+        if self._plan.definition is not None:
+            self._reserve_name()
+            return None
+        locked = lock_tables(self._connection, self._row, self._plan)[0]
+        if self._is_reserved():
+            return None
+        duplicate = self._application()
+        if duplicate is not None:
+            return duplicate
+        self._reserve_partitions(locked)
+        return None
+
+    def _is_reserved(self) -> bool:
+        """Whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
+        self._row = rows.load_row(self._connection, self._id, lock=True)
+        if self._row["state"] in (State.ABORTING, State.ABORTED):
+            raise rows.wrong_state(self._row, "be reserved")
+        return bool(self._row["state"] != State.OPEN)
+
+    def _application(self) -> ApplicationVersion | None:
+        app_id, app_version = self._row["app_id"], self._row["app_version"]
+        if app_id is None:
+            return None
+        table_id = self._row["table_id"]
+        known = rows.application(self._connection, table_id, app_id)
+        # Without a version the transaction is the application's, but none of its batches: the end of a stream.
+        if known is not None and app_version is not None and known.app_version >= app_version:
+            return known
+        t = transactions.c
+        statement = sa.select(t.transaction_id).where(
+            t.table_id == table_id, t.state == State.RESERVED, t.app_id == app_id, t.transaction_id != self._id
+        )
+        other = _first(self._connection, statement)
+        if other is not None:
+            raise ConflictError(
+                f"The transaction {other} is committing a batch of the application {app_id[:200]!r} to table "
+                f"{self._row['table_name']}. Nothing was written; retry when it has ended.",
+                {"table": self._row["table_name"], "transaction": other, "app_id": app_id[:200]},
+            )
+        return None
+
+    def _reserve_name(self) -> None:
+        identifier = TableIdentifier.parse(self._row["table_name"])
+        lock_namespace(self._connection, identifier.namespace)
+        if self._is_reserved():
+            return
+        check_name(self._connection, self._row, self._plan.kind)
+        self._names(definition_from_dict(self._plan.definition or {}).keys)
+        c = transaction_claims.c
+        digest = name_hash(str(identifier))
+        other = _first(
+            self._connection,
+            sa.select(c.transaction_id).where(c.table_id == _NO_TABLE, c.claim_hash == digest),
+        )
+        if other is not None:
+            raise ConflictError(
+                f"The transaction {other} is creating the table {identifier}. Nothing was written; retry when it has "
+                "ended.",
+                {"table": str(identifier), "transaction": other},
+            )
+        self._finish([(digest, str(identifier))], _NO_TABLE)
+
+    def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
+        """The partitions that the transaction touches, sorted, with their values.
+
+        Raises:
+            InvalidPartitionNameError: One does not have the table's partition columns, or a name cannot be kept.
+            InvalidValueError: A value does not fit its column's type.
+            InvalidInputError: A file is staged twice.
+        """
+        shown = self._row["table_name"]
+        staged: set[tuple[str, str]] = set()
+        for value in rows.staged_within(self._connection, self._id):
+            file = (value["partition"], storable(value["name"], "file"))
+            if file in staged:
+                raise InvalidInputError(
+                    f"The write of table {shown} has staged the file {file[1][:200]!r} of partition {file[0][:200]!r} "
+                    "twice. Nothing was written; run the statement again.",
+                    {"table": shown, "partition": file[0][:200], "file": file[1][:200]},
+                )
+            staged.add(file)
+        touched_names = touched(self._plan, (partition for partition, _ in staged))
+        return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
+
+    def _reserve_partitions(self, locked: Mapping[str, Any]) -> None:
+        table = table_from_row(locked)
+        base = self._row["base_version"]
+        predicate = bound_predicate(self._plan, table)
+        keys = table.definition.keys
+        names = self._names(keys)
+        digests = {claim_hash(values, keys): name for name, values in names.items()}
+        mine = Claims(replaces(self._plan), digests, covers(predicate, table))
+        known_from = max(locked["claims_from"], locked["oldest_version"] if mine.exclusive else 0)
+        if base < known_from and (names or predicate is not None):
+            raise self._conflict(
+                table, None, f"it was read at version {base}, and what was changed up to {known_from} is not known "
+                "any more",
+            )  # fmt: skip
+        ended = self._check_others(table, base, mine, predicate)
+        if mine.exclusive:
+            self._check_changed(table, base, mine, predicate, ended)
+        elif names and self._plan.kind not in COMMANDS and self._repaired(table, base):
+            for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
+                if row["name"] in names:
+                    require_in_place(self._plan, table, row)
+        if self._plan.kind is WriteKind.EXCHANGE_PARTITIONS:
+            self._reserve_source()
+        claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
+        self._finish(claims, table.table_id)
+
+    def _reserve_source(self) -> None:
+        """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
+
+        Raises:
+            TableNotFoundError: That table is gone.
+            ConflictError: As of the table itself.
+        """
+        command = self._plan.command
+        source = table_from_row(lock_table(self._connection, command["source_id"], command["source"]))
+        predicate = bound_predicate(self._plan, source)
+        mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
+        ended = self._check_others(source, command["source_version"], mine, predicate)
+        self._check_changed(source, command["source_version"], mine, predicate, ended)
+        claim = {
+            "transaction_id": self._id, "claim_hash": PREDICATE_CLAIM, "table_id": source.table_id, "name": "",
+            "exclusive": 1, "version": None,
+        }  # fmt: skip
+        self._connection.execute(sa.insert(transaction_claims), claim)
+
+    def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
+        """Raises on a collision; the versions of committed overwrites whose predicates are still to be compared."""
+        ended: set[int] = set()
+        for other_id, (version, theirs) in self._others(table, base, mine).items():
+            both = mine.covers is not None and theirs.covers is not None
+            existing: Sequence[str] = ()
+            if both and version is None:
+                existing = [r["name"] for r in matching(self._connection, table, predicate or TRUE)]
+            elif both and version is not None:
+                ended.add(version)
+            collision = mine.collision(theirs, existing)
+            if collision is not None:
+                raise self._conflict(table, collision, f"the transaction {other_id} writes to it", other_id)
+        return ended
+
+    def _others(self, table: Table, base: int, mine: Claims) -> dict[str, tuple[int | None, Claims]]:
+        c = transaction_claims.c
+        scope = [
+            c.table_id == table.table_id,
+            c.transaction_id != self._id,
+            sa.or_(c.version.is_(None), c.version > base),
+        ]
+        if not mine.exclusive:
+            scope.append(c.exclusive == 1)
+        statement = sa.select(c.transaction_id, c.claim_hash, c.name, c.exclusive, c.version).where(*scope)
+        found: list[Any] = []
+        if mine.covers is not None:
+            found.extend(self._connection.execute(statement))
+        elif mine.names:
+            for chunk in chunks([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
+                found.extend(self._connection.execute(statement.where(c.claim_hash.in_(chunk))))
+        others: dict[str, tuple[int | None, Claims]] = {}
+        for row in found:
+            if row.transaction_id not in others:
+                others[row.transaction_id] = (row.version, Claims(bool(row.exclusive), {}))
+            version, claims = others[row.transaction_id]
+            if row.claim_hash == PREDICATE_CLAIM:
+                others[row.transaction_id] = (version, self._with_predicate(row.transaction_id, claims, table))
+            else:
+                assert isinstance(claims.names, dict)
+                claims.names[row.claim_hash] = row.name
+        return others
+
+    def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
+        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]))
+        return Claims(claims.exclusive, claims.names, covers(bound_predicate(plan, table), table))
+
+    def _check_changed(
+        self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
+    ) -> None:
+        """Raises when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
+        versions = {*self._repaired(table, base), *ended}
+        if not versions:
+            return
+        changed = sa.or_(
+            partitions.c.begin_version > base,
+            sa.and_(partitions.c.end_version > base, partitions.c.end_version < ALIVE),
+        )
+        found: Iterator[Mapping[str, Any]] = by_values(self._connection, table, list(mine.names.values()), changed)
+        self._raise_if_changed(table, found, versions)
+        if predicate is not None:
+            self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
+
+    def _repaired(self, table: Table, base: int) -> list[int]:
+        """The versions above the base that no write made."""
+        v = table_versions.c
+        others = sa.select(v.version).where(v.table_id == table.table_id, v.version > base, v.transaction_id.is_(None))
+        return list(self._connection.execute(others).scalars())
+
+    def _raise_if_changed(self, table: Table, found: Iterator[Mapping[str, Any]], versions: Collection[int]) -> None:
+        for row in found:
+            for version in (row["begin_version"], row["end_version"]):
+                if version in versions:
+                    raise self._conflict(table, row["name"], f"version {version} of the table changed it")
+
+    def _conflict(self, table: Table, partition: str | None, why: str, transaction: str | None = None) -> ConflictError:
+        parameters = {"table": str(table.identifier)}
+        if partition is not None:
+            parameters["partition"] = partition[:200]
+        if transaction is not None:
+            parameters["transaction"] = transaction
+        where = f"partition {partition[:200]!r} of " if partition else ""
+        return ConflictError(
+            f"Another writer was first at {where}table {table.identifier}: {why}. Nothing was written; read again and "
+            "retry.",
+            parameters,
+        )
+
+    def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> None:
+        exclusive = int(replaces(self._plan))
+        if claims:
+            self._connection.execute(
+                sa.insert(transaction_claims),
+                [
+                    {
+                        "transaction_id": self._id,
+                        "claim_hash": digest,
+                        "table_id": table_id,
+                        "name": name,
+                        "exclusive": exclusive,
+                        "version": None,
+                    }
+                    for digest, name in claims
+                ],
+            )
+        self._connection.execute(
+            sa.update(transactions)
+            .where(transactions.c.transaction_id == self._id)
+            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)))
+        )
+
+
+def directory_of(plan: WritePlan, name: str) -> str:
+    """The URI of the directory that gets the write's files of a partition."""
+    return plan.locations.get(name) or (f"{plan.base}/{name}" if name else plan.base)
+
+
+def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
+    """Returns when a living partition is where the write puts its files.
+
+    Raises:
+        ConflictError: A DDL has moved it since the write began.
+    """
+    if directory(table, row) != directory_of(plan, row["name"]):
+        shown = row["name"][:200]
+        raise ConflictError(
+            f"Partition {shown!r} of table {table.identifier} has got another location since the write began. Nothing "
+            "was written; read again and retry.",
+            {"table": str(table.identifier), "partition": shown},
+        )
+
+
+def check_name(connection: sa.Connection, row: Mapping[str, Any], kind: WriteKind) -> int | None:
+    """The number of the table that a creation replaces; None where there is none.
+
+    Raises:
+        TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
+        TableNotFoundError: There is no table to replace.
+        ConflictError: Another table has got the name meanwhile.
+    """
+    shown = row["table_name"]
+    current = rows.table_id_of(connection, TableIdentifier.parse(shown))
+    if kind is WriteKind.CREATE and current is not None:
+        raise TableAlreadyExistsError(
+            f"The table {shown} exists already. Choose another name, or use CREATE OR REPLACE TABLE.", {"table": shown}
+        )
+    if kind is WriteKind.REPLACE and current is None:
+        raise TableNotFoundError(f"The table {shown} does not exist in the index.", {"table": shown})
+    if current is not None and current != row["replaces"]:
+        raise ConflictError(
+            f"The table {shown} was created or replaced by somebody else meanwhile. Nothing was written; retry.",
+            {"table": shown},
+        )
+    return current
+
+
+def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
+    """The first value of the first row, or None."""
+    found: str | None = connection.execute(statement.limit(1)).scalar()
+    return found
+
+
+def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
+    """The predicate of an overwrite, ``TRUE`` for the whole table; None of any other write.
+
+    That of a DROP too, and of an exchange in the table that it takes partitions from.
+    """
+    if plan.kind is WriteKind.EXCHANGE_PARTITIONS and table.table_id != plan.command["source_id"]:
+        return None
+    if plan.kind not in (WriteKind.OVERWRITE, WriteKind.DROP_PARTITIONS, WriteKind.EXCHANGE_PARTITIONS):
+        return None
+    if plan.predicate is None:
+        return TRUE
+    return bind(predicate_from_json(plan.predicate), table.definition.keys, str(table.identifier))
+
+
+def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
+    """Says of a partition's name whether the predicate is true for it; None without a predicate."""
+    if predicate is None:
+        return None
+    keys = table.definition.keys
+    evaluator = Evaluator(predicate, keys)
+    return lambda name: evaluator.matches(typed_values(name, keys))
+
+
+def by_values(
+    connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
+) -> Iterator[dict[str, Any]]:
+    """The rows of partitions whose typed values are those of one of the names, whatever their own names are."""
+    keys = table.definition.keys
+    seen: set[tuple[int, int]] = set()
+    # Sorted, so that names with the same first keys come together.
+    for chunk in chunks(sorted(names), _AT_ONCE):
+        values = [typed_values(name, keys) for name in chunk]
+        wanted = {claim_hash(v, keys) for v in values}
+        for row in connection.execute(by_values_statement(table, values, clause)).mappings().all():
+            version = (row["partition_id"], row["begin_version"])
+            if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
+                seen.add(version)
+                yield dict(row)
+
+
+def by_values_statement(
+    table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
+    """The query of ``by_values``; it finds some rows more where values are long or many."""
+    keys = table.definition.keys
+    columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
+    same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
+    return sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
+
+
+def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
+    """Whether the columns are one of the rows: a list of last keys for each combination of the others."""
+    if not columns:
+        return sa.true()
+    last: dict[tuple[str | None, ...], set[str | None]] = {}
+    for row in encoded:
+        last.setdefault(tuple(row[:-1]), set()).add(row[-1])
+    return sa.or_(
+        *(
+            sa.and_(*(c == k for c, k in zip(columns, first, strict=False)), columns[-1].in_(sorted(keys, key=str)))
+            for first, keys in last.items()
+        )
+    )
+
+
+def matching(
+    connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+
+    def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+        living = chosen.c.end_version == ALIVE if clause is None else sa.true()
+        return (chosen.c.table_id == table.table_id, living)
+
+    dialect = "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
+    keys = table.definition.keys
+    condition = predicate_sql(predicate, keys, dialect, scope, partitions)
+    statement = sa.select(partitions).where(
+        *scope(partitions), condition.within(partitions), sa.true() if clause is None else clause
+    )
+    evaluator = Evaluator(predicate, keys)
+    for row in connection.execute(statement).mappings().all():
+        if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
+            yield dict(row)

@@ -1,0 +1,307 @@
+"""Alterations of a table's columns: what may change so that the files that are there are read rightly afterwards.
+
+Files are never rewritten. Those of Parquet, ORC and JSON are read by the columns' names, those of CSV and text by their
+positions (``docs/design/tables.md``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import (
+    ColumnAlreadyExistsError,
+    ColumnNotFoundError,
+    InvalidAlterationError,
+    PartitionColumnAlterationError,
+    UnsupportedTypeChangeError,
+)
+from catalog_ext.metastore.model.column_paths import Item, at_path, find
+from catalog_ext.metastore.model.identifiers import validate_column_name
+from catalog_ext.metastore.model.tables import Column, TableDefinition
+from catalog_ext.metastore.model.types import Field, parse_type
+from catalog_ext.metastore.model.widening import widening_problem
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.model.types import DataType
+
+BY_POSITION = ("csv", "text")
+"""Formats whose files have no names of columns."""
+
+
+@dataclass(frozen=True, slots=True)
+class Position:
+    """Where a column is to stand: behind another one of its level, or first (``after`` None)."""
+
+    after: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddColumn:
+    """A new column (or field of a struct); see ``catalog_ext.metastore.model.tables.Column``.
+
+    Attributes:
+        path: Its name, behind those of the columns around it.
+        position: None is the end.
+    """
+
+    path: tuple[str, ...]
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+    default: str | None = None
+    existing_default: str | None = None
+    position: Position | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class RenameColumn:
+    """Another name; ``path`` is the old one."""
+
+    path: tuple[str, ...]
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class DropColumn:
+    """The column goes; one that is not there is an error unless ``if_exists``."""
+
+    path: tuple[str, ...]
+    if_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeType:
+    """A wider type."""
+
+    path: tuple[str, ...]
+    type: str
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeNullability:
+    """Whether a write may leave the column NULL."""
+
+    path: tuple[str, ...]
+    nullable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeComment:
+    """Another comment, or None."""
+
+    path: tuple[str, ...]
+    comment: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class ChangeDefault:
+    """Another default (``Column.default``), or None; files that are there keep what they read as."""
+
+    path: tuple[str, ...]
+    default: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class MoveColumn:
+    """Another place among the columns of its level."""
+
+    path: tuple[str, ...]
+    position: Position
+
+
+ColumnChange: TypeAlias = (
+    AddColumn | RenameColumn | DropColumn | ChangeType | ChangeNullability | ChangeComment | ChangeDefault | MoveColumn
+)
+_COMMENT = "comment"
+_OF_KEYS = (ChangeComment, ChangeDefault)
+"""What may change about a partition column, because no directory depends on it."""
+
+
+def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> TableDefinition:
+    """The definition after the changes, one after another.
+
+    Raises:
+        NotFoundError: A column is not there.
+        AlreadyExistsError: A new name is taken.
+        PartitionColumnAlterationError: A change concerns a partition column.
+        UnsupportedTypeChangeError: Files with the old type cannot be read as the new one.
+        InvalidAlterationError: The table's format does not allow the change, or no column is left.
+    """
+    result = definition
+    for change in changes:
+        result = _Alteration(result, change).run()
+    if changes and not result.columns:
+        raise InvalidAlterationError(
+            f"Table {definition.identifier} would have no column left but its partition columns. Drop it instead.",
+            {"table": str(definition.identifier)},
+        )
+    _check_replaced(definition, result, changes)
+    return result
+
+
+def _check_replaced(before: TableDefinition, after: TableDefinition, changes: Sequence[ColumnChange]) -> None:
+    """Returns if columns that went and came again (REPLACE COLUMNS) can still be read."""
+    came = {c.path[0].lower() for c in changes if isinstance(c, AddColumn) and len(c.path) == 1}
+    went = {c.path[0].lower() for c in changes if isinstance(c, DropColumn) and len(c.path) == 1}
+    for name in sorted(came & went):
+        old, new = find(before.columns, name), find(after.columns, name)
+        if old is not None and new is not None:
+            _check_type(before, name, before.columns[old].data_type, after.columns[new].data_type)
+
+
+def _check_type(definition: TableDefinition, column: str, old: DataType, new: DataType) -> None:
+    problem = widening_problem(definition.format, old, new)
+    if problem is not None:
+        table = str(definition.identifier)
+        raise UnsupportedTypeChangeError(
+            f"The column {column!r} of table {table} cannot change from {str(old).upper()} to {str(new).upper()}: "
+            f"{problem}. Add a new column, or write the table anew by CREATE TABLE ... AS.",
+            {"table": table, "column": column, "from": str(old), "to": str(new)},
+        )
+
+
+def with_properties(definition: TableDefinition, set_: Mapping[str, str], remove: Sequence[str]) -> TableDefinition:
+    """The definition with properties set and removed; ``comment`` among them is its own."""
+    comment = set_.get(_COMMENT, None if _COMMENT in remove else definition.comment)
+    properties = {k: v for k, v in {**definition.properties, **set_}.items() if k not in remove and k != _COMMENT}
+    return replace(definition, properties=properties, comment=comment)
+
+
+@dataclass(frozen=True, slots=True)
+class _Alteration:
+    """One change of one table."""
+
+    definition: TableDefinition
+    change: ColumnChange
+
+    def run(self) -> TableDefinition:
+        columns, keys = self.definition.columns, self.definition.partition_columns
+        new = isinstance(self.change, AddColumn) and len(self.change.path) == 1
+        if not new and find(keys, self.change.path[0]) is not None and find(columns, self.change.path[0]) is None:
+            return replace(self.definition, partition_columns=self._altered_keys())
+        self._check_format()
+        changed = at_path(columns, self.change.path, self._on_level, str(self.definition.identifier))
+        return replace(self.definition, columns=tuple(c for c in changed if isinstance(c, Column)))
+
+    def _altered_keys(self) -> tuple[Column, ...]:
+        if not isinstance(self.change, _OF_KEYS):
+            raise PartitionColumnAlterationError(
+                f"The column {self.change.path[0]!r} is a partition column of table {self._table}: its values are in "
+                "the names of the directories. CALL system.set_partition_columns gives a table other partition "
+                "columns.",
+                {"table": self._table, "column": self.change.path[0]},
+            )
+        changed = at_path(self.definition.partition_columns, self.change.path, self._on_level, self._table)
+        return tuple(c for c in changed if isinstance(c, Column))
+
+    @property
+    def _table(self) -> str:
+        return str(self.definition.identifier)
+
+    @property
+    def _column(self) -> str:
+        return ".".join(self.change.path)
+
+    def _check_format(self) -> None:
+        change, file_format = self.change, self.definition.format
+        if file_format not in BY_POSITION:
+            return
+        last = self.definition.columns[-1].name.lower()
+        at_end = isinstance(change, AddColumn) and (
+            change.position is None or (change.position.after or "").lower() == last
+        )
+        if isinstance(change, DropColumn | MoveColumn) or (isinstance(change, AddColumn) and not at_end):
+            raise self._invalid(
+                f"files of the format {file_format} are read by the positions of the columns, so that only columns at "
+                "the end can be added"
+            )
+        if isinstance(change, AddColumn) and file_format == "text":
+            raise self._invalid("a table of the format text has one column")
+
+    def _on_level(self, items: Sequence[Item], at: int | None) -> list[Item]:
+        """The items of the change's level, where the last name of the path is the item ``at``."""
+        change = self.change
+        if isinstance(change, AddColumn):
+            return self._add(list(items), change)
+        if at is None and isinstance(change, DropColumn) and change.if_exists:
+            return list(items)
+        if at is None:
+            raise ColumnNotFoundError(
+                f"Table {self._table} has no column {self._column!r}.", {"table": self._table, "column": self._column}
+            )
+        if isinstance(change, DropColumn):
+            if len(items) == 1 and len(change.path) > 1:
+                raise self._invalid("the struct would have no field left")
+            return [*items[:at], *items[at + 1 :]]
+        if isinstance(change, MoveColumn):
+            rest = [*items[:at], *items[at + 1 :]]
+            return self._insert(rest, items[at], change.position)
+        return [*items[:at], self._changed(items, at), *items[at + 1 :]]
+
+    def _add(self, items: list[Item], change: AddColumn) -> list[Item]:
+        self._check_free(items, change.path[-1])
+        if not change.nullable and change.existing_default is None:
+            raise self._invalid("a column that is NOT NULL has no value in the files that are there. Give a DEFAULT")
+        name = validate_column_name(change.path[-1])
+        column = Column(
+            name, str(parse_type(change.type)), change.nullable, change.comment, change.default, change.existing_default
+        )
+        return self._insert(items, column if len(change.path) == 1 else _field_of(column), change.position)
+
+    def _insert(self, items: list[Item], item: Item, position: Position | None) -> list[Item]:
+        if position is None:
+            return [*items, item]
+        if position.after is None:
+            return [item, *items]
+        at = find(items, position.after)
+        if at is None:
+            raise self._invalid(f"there is no column {position.after!r} behind which it could stand")
+        return [*items[: at + 1], item, *items[at + 1 :]]
+
+    def _changed(self, items: Sequence[Item], at: int) -> Item:
+        item, change = items[at], self.change
+        if isinstance(change, RenameColumn):
+            self._check_free([*items[:at], *items[at + 1 :]], change.name)
+            return replace(item, name=validate_column_name(change.name))
+        if isinstance(change, ChangeType):
+            return self._with_type(item, change.type)
+        if isinstance(change, ChangeNullability):
+            if not change.nullable and item.nullable:
+                raise self._invalid("files that are there may hold NULL")
+            return replace(item, nullable=change.nullable)
+        if isinstance(change, ChangeComment):
+            return replace(item, comment=change.comment)
+        if isinstance(change, ChangeDefault) and isinstance(item, Column):
+            return replace(item, default=change.default)
+        raise self._invalid("only a column of the table itself has a default")
+
+    def _with_type(self, item: Item, text: str) -> Item:
+        new = parse_type(text)
+        _check_type(self.definition, self._column, item.data_type, new)
+        return replace(item, type=str(new)) if isinstance(item, Column) else replace(item, type=new)
+
+    def _check_free(self, items: Sequence[Item], name: str) -> None:
+        of_table = len(self.change.path) == 1
+        if of_table and find(self.definition.partition_columns, name) is not None:
+            raise PartitionColumnAlterationError(
+                f"Table {self._table} has a partition column {name!r} already: a data column cannot have its name.",
+                {"table": self._table, "column": name},
+            )
+        if find(items, name) is not None:
+            raise ColumnAlreadyExistsError(
+                f"Table {self._table} has a column {'.'.join((*self.change.path[:-1], name))!r} already.",
+                {"table": self._table, "column": name},
+            )
+
+    def _invalid(self, why: str) -> InvalidAlterationError:
+        return InvalidAlterationError(
+            f"The column {self._column!r} of table {self._table} cannot be altered so: {why}.",
+            {"table": self._table, "column": self._column},
+        )
+
+
+def _field_of(column: Column) -> Item:
+    return Field(column.name, column.data_type, column.nullable, column.comment)

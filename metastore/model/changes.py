@@ -1,0 +1,80 @@
+"""Changes to a table's contents as values: what repair previews, the index applies and the metastore follows."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import DataFile
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartition:
+    """A partition appears, with its files.
+
+    Attributes:
+        name: The partition's name, ``''`` in an unpartitioned table.
+        location: Absolute URI where it is not at ``<table location>/<name>``, else None.
+        in_metastore: False when the metastore cannot represent it (``k=``, or the twin of an equal value).
+    """
+
+    name: str
+    files: tuple[DataFile, ...]
+    location: str | None = None
+    in_metastore: bool = True
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"add partition {self.name} ({len(self.files)} files, {sum(f.size for f in self.files)} bytes)"
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartition:
+    """A partition and its files leave the table; nothing is deleted on the store."""
+
+    name: str
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"drop partition {self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReplaceFiles:
+    """Files of a known partition come and go; a file that changed is both removed and added.
+
+    Attributes:
+        removed: Paths relative to the partition's directory.
+        location: Absolute URI that the partition moves to; None when it stays where it is.
+    """
+
+    name: str
+    added: tuple[DataFile, ...] = ()
+    removed: tuple[str, ...] = ()
+    location: str | None = None
+
+    def describe(self) -> str:
+        """One line for people."""
+        return f"change partition {self.name} (+{len(self.added)} files, -{len(self.removed)} files)"
+
+
+Change: TypeAlias = AddPartition | DropPartition | ReplaceFiles
+
+
+@dataclass(frozen=True, slots=True)
+class Commit:
+    """The outcome of one commit to the index.
+
+    Attributes:
+        version: The table's version that it made, or the unchanged one when there was nothing to do.
+        deliveries: How many messages for the metastore it put into the outbox.
+    """
+
+    version: int
+    partitions_added: int = 0
+    partitions_dropped: int = 0
+    partitions_changed: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    deliveries: int = 0

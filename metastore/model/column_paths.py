@@ -1,0 +1,66 @@
+"""Finds columns, and fields inside of them, by paths of names: ``a``, ``a.b``, ``list.element.b``, ``map.value``."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import ColumnNotFoundError
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import DataType, Field
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+Item: TypeAlias = Column | Field
+"""A column of a table, or a field of a struct."""
+
+_PARTS = {"array": ("element",), "map": ("key", "value")}
+
+OnLevel: TypeAlias = "Callable[[Sequence[Item], int | None], list[Item]]"
+"""Gives the items of one level anew; the number of the item that the path's last name is, or None if there is none."""
+
+
+def find(items: Sequence[Item], name: str) -> int | None:
+    """The number of the item of this name, without regard to case."""
+    lower = name.lower()
+    return next((i for i, item in enumerate(items) if item.name.lower() == lower), None)
+
+
+def at_path(items: Sequence[Item], path: Sequence[str], work: OnLevel, table: str) -> list[Item]:
+    """The items, with ``work`` done on the level where the path ends.
+
+    Raises:
+        ColumnNotFoundError: A name of the path is not there; of the last one ``work`` is told.
+    """
+    at = find(items, path[0])
+    if len(path) == 1:
+        return work(items, at)
+    if at is None:
+        raise _not_found(path[0], table)
+    item = items[at]
+    changed = _in_type(item.data_type, path[1:], work, table)
+    new = replace(item, type=str(changed)) if isinstance(item, Column) else replace(item, type=changed)
+    return [*items[:at], new, *items[at + 1 :]]
+
+
+def _in_type(data_type: DataType, path: Sequence[str], work: OnLevel, table: str) -> DataType:
+    if data_type.name == "struct":
+        fields = at_path(data_type.fields, path, work, table)
+        return replace(data_type, fields=tuple(f for f in fields if isinstance(f, Field)))
+    parts = _PARTS.get(data_type.name, ())
+    if path[0].lower() not in parts:
+        raise _not_found(path[0], table)
+    at = parts.index(path[0].lower())
+    children = list(data_type.children)
+    if len(path) > 1:
+        children[at] = _in_type(children[at], path[1:], work, table)
+    else:
+        # An element is no field, but changes as one: its type can.
+        parts_as_fields = tuple(Field(part, child) for part, child in zip(parts, children, strict=True))
+        children = [f.data_type for f in work(parts_as_fields, at)]
+    return replace(data_type, children=tuple(children))
+
+
+def _not_found(name: str, table: str) -> ColumnNotFoundError:
+    return ColumnNotFoundError(f"Table {table} has no column or field {name!r}.", {"table": table, "column": name})

@@ -1,0 +1,94 @@
+"""Names of namespaces and tables."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from catalog_ext.metastore.errors import InvalidIdentifierError
+
+MAX_IDENTIFIER_LENGTH = 128
+"""The Hive Metastore keeps names of at most 128 characters (``TBLS.TBL_NAME`` of its schema 2.3 to 4)."""
+
+_VALID = re.compile(r"[\w][\w\- ]*", re.UNICODE)
+
+
+def validate_identifier(name: str, what: str) -> str:
+    """The name in lower case, as the Hive Metastore keeps it.
+
+    Args:
+        name: One part of an identifier, without quotes.
+        what: What it names ("table", "namespace"), for the message.
+
+    Raises:
+        InvalidIdentifierError: It is empty, too long, or has a character other than letters, digits, ``_``, ``-`` and
+            a blank after the first.
+    """
+    shown = name if len(name) <= MAX_IDENTIFIER_LENGTH else f"{name[:40]}… ({len(name)} characters)"
+    if not name or len(name) > MAX_IDENTIFIER_LENGTH or not _VALID.fullmatch(name):
+        raise InvalidIdentifierError(
+            f"{shown!r} is not a valid {what} name. Use 1 to {MAX_IDENTIFIER_LENGTH} letters, digits, '_' or '-', "
+            "starting with a letter, a digit or '_'.",
+            {what: shown},
+        )
+    return name.lower()
+
+
+def validate_column_name(name: str) -> str:
+    """The column name as it is.
+
+    Raises:
+        InvalidIdentifierError: It is empty, longer than the metastore's 767 characters, or has a control character, a
+            comma, a colon or a slash (the metastore and the directories cannot carry these).
+    """
+    if not name or len(name) > 767 or any(c in ",:;/\\" or ord(c) < 32 or ord(c) == 127 for c in name):
+        shown = name if len(name) <= 60 else f"{name[:40]}… ({len(name)} characters)"
+        raise InvalidIdentifierError(
+            f"{shown!r} is not a valid column name. Use 1 to 767 characters, none of them ',', ':', ';', '/', '\\' or "
+            "a control character.",
+            {"column": shown},
+        )
+    return name
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class TableIdentifier:
+    """A table's name: its namespace (one level, as the Hive Metastore has it) and its own."""
+
+    namespace: str
+    name: str
+
+    def __str__(self) -> str:
+        return f"{self.namespace}.{self.name}"
+
+    @classmethod
+    def of(cls, namespace: str, name: str) -> TableIdentifier:
+        """The identifier of validated parts, in lower case.
+
+        Raises:
+            InvalidIdentifierError: A part is not a valid name.
+        """
+        return cls(validate_identifier(namespace, "namespace"), validate_identifier(name, "table"))
+
+    @classmethod
+    def parse(cls, text: str, catalog: str | None = None) -> TableIdentifier:
+        """The identifier that ``namespace.table`` or ``catalog.namespace.table`` names; parts may stand in backticks.
+
+        Args:
+            text: The dotted name.
+            catalog: The catalog's own name, the only one accepted in front; None accepts any.
+
+        Raises:
+            InvalidIdentifierError: Not two or three parts, a bad part, or another catalog's name in front.
+        """
+        parts = [
+            quoted.replace("``", "`") if quoted else plain
+            for quoted, plain in re.findall(r"(?:^|(?<=\.))(?:`((?:[^`]|``)*)`|([^`.]*))(?=\.|$)", text)
+        ]
+        if len(parts) == 3 and (catalog is None or parts[0].lower() == catalog.lower()):
+            parts = parts[1:]
+        if len(parts) != 2:
+            shown = text if len(text) <= 200 else f"{text[:80]}… ({len(text)} characters)"
+            expected = "namespace.table" + (f" or {catalog}.namespace.table" if catalog else "")
+            raise InvalidIdentifierError(f"{shown!r} does not name a table. Write {expected}.", {"table": shown})
+        return cls.of(parts[0], parts[1])

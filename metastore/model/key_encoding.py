@@ -1,0 +1,118 @@
+"""The order-preserving text of a typed partition value, which the index keeps in its key columns.
+
+Texts compare by their UTF-8 bytes as the values compare in Spark. ``''`` is NULL (the default partition), which sorts
+first. The layouts are described in ``docs/spec/index.md``.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from datetime import date, datetime, time
+from decimal import Decimal, localcontext
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.values import Scalar, Value, epoch_microseconds
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.types import DataType
+
+NULL_KEY = ""
+"""The encoded form of NULL."""
+
+MAX_KEY_BYTES = 255
+"""Longer encodings are cut at a character boundary: indexes of the three databases limit the length of a key."""
+
+
+def encode_integer(number: int) -> str:
+    """A text that sorts as the integer does: sign, two digits of length, digits (complemented when negative).
+
+    >>> encode_integer(7) < encode_integer(12), encode_integer(-12) < encode_integer(-7)
+    (True, True)
+    """
+    digits = str(abs(number))
+    if number >= 0:
+        return f"p{len(digits):02d}{digits}"
+    complement = "".join(str(9 - int(d)) for d in digits)
+    return f"n{99 - len(digits):02d}{complement}"
+
+
+def _encode_string(text: str) -> str:
+    if text == "":
+        return "\x01"
+    # PostgreSQL refuses NUL, and \x01 marks the empty string: both are stuffed so that the order stays.
+    if "\x00" in text or "\x01" in text:
+        text = "".join({"\x00": "\x01\x01", "\x01": "\x01\x02"}.get(c, c) for c in text)
+    if not text.isascii() and any("\ud800" <= c <= "\udfff" for c in text):
+        shown = ascii(text[:80])
+        raise InvalidValueError(
+            f"The value {shown} is not valid Unicode text: it has a lone surrogate.", {"value": shown}
+        )
+    return text
+
+
+def _encode_float(number: float) -> str:
+    # One NaN for all, above infinity; -0.0 is 0.0.
+    number = math.nan if math.isnan(number) else number
+    bits: int = struct.unpack(">Q", struct.pack(">d", 0.0 if number == 0 else abs(number)))[0]
+    negative = number < 0
+    return f"{~bits & 0x7FFFFFFFFFFFFFFF if negative else bits | 1 << 63:016x}"
+
+
+def _encode_decimal(value: Decimal | int, scale: int) -> str:
+    with localcontext() as context:
+        # The default context would round to 28 digits.
+        context.prec = 120
+        return encode_integer(int(Decimal(value).scaleb(scale)))
+
+
+def encode_scalar(value: Scalar, data_type: DataType) -> str:
+    """The whole encoding of a value, of any length; never ``''``.
+
+    Raises:
+        InvalidValueError: A text has a lone surrogate, which no database keeps.
+    """
+    if isinstance(value, bool):
+        return "1" if value else "0"
+    if data_type.name == "decimal" and isinstance(value, Decimal | int):
+        return _encode_decimal(value, data_type.parameters[1])
+    if isinstance(value, float) or (isinstance(value, int) and data_type.name in ("float", "double")):
+        return _encode_float(float(value))
+    if isinstance(value, int):
+        return encode_integer(value)
+    if isinstance(value, datetime):
+        return encode_integer(epoch_microseconds(value))
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, time):
+        return value.strftime("%H:%M:%S.%f")
+    return _encode_string(str(value))
+
+
+def encode_key(value: Value, data_type: DataType) -> str:
+    """The encoding as the index keeps it: at most ``MAX_KEY_BYTES`` bytes of UTF-8, ``''`` for NULL."""
+    return NULL_KEY if value is None else truncate_key(encode_scalar(value, data_type))
+
+
+def truncate_key(encoded: str) -> str:
+    """The longest prefix of whole characters that has at most ``MAX_KEY_BYTES`` bytes in UTF-8."""
+    if len(encoded) * 4 <= MAX_KEY_BYTES:
+        return encoded
+    raw = encoded.encode("utf-8")
+    return encoded if len(raw) <= MAX_KEY_BYTES else raw[:MAX_KEY_BYTES].decode("utf-8", "ignore")
+
+
+def is_truncated(encoded: str) -> bool:
+    """Whether ``truncate_key`` shortens the text."""
+    return len(encoded.encode("utf-8")) > MAX_KEY_BYTES
+
+
+def next_prefix(prefix: str) -> str | None:
+    """The least text above every text that starts with the prefix, in UTF-8 order; None when there is none."""
+    for end in range(len(prefix), 0, -1):
+        code = ord(prefix[end - 1])
+        if code < 0x10FFFF:
+            following = 0xE000 if code == 0xD7FF else code + 1
+            return prefix[: end - 1] + chr(following)
+    return None

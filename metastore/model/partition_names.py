@@ -1,0 +1,116 @@
+"""The partition-name codec: ``k1=v1/k2=v2`` and back, with Hive's escaping.
+
+The escape set is that of Hive's ``FileUtils.escapePathName`` (Spark's ``ExternalCatalogUtils`` lacks NUL); a name
+is kept exactly as it was found on the store, and decoded only to be read.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidPartitionNameError
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+DEFAULT_PARTITION = "__HIVE_DEFAULT_PARTITION__"
+"""The directory value that stands for NULL (``hive.exec.default.partition.name``)."""
+
+MAX_VALUE_LENGTH = 1023
+"""The metastore keeps partition values of fewer than 1024 characters."""
+
+_ESCAPED = frozenset("\"#%'*/:=?\\\x7f{[]^") | {chr(c) for c in range(32)}
+_ESCAPE_SEQUENCE = re.compile(r"%([0-9A-Fa-f]{2})")
+_NEEDS_ESCAPE = re.compile("[" + re.escape("".join(sorted(_ESCAPED))) + "]")
+
+
+def escape_path_name(text: str) -> str:
+    """The text with every character of Hive's escape set as ``%XX``."""
+    return _NEEDS_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
+
+
+def unescape_path_name(text: str) -> str:
+    """The text with each ``%XX`` as the character it stands for; a malformed escape stays as it is, ``+`` is a plus."""
+    return _ESCAPE_SEQUENCE.sub(lambda m: chr(int(m.group(1), 16)), text) if "%" in text else text
+
+
+def is_hidden(component: str) -> bool:
+    """Whether Hive engines overlook a directory or file of this name (``_`` or ``.`` in front, and no ``=``)."""
+    return component.startswith(("_", ".")) and "=" not in component
+
+
+def split_component(component: str) -> tuple[str, str] | None:
+    """The unescaped key and the still escaped value of ``key=value``; None for any other text."""
+    key, equals, value = component.partition("=")
+    return (unescape_path_name(key), value) if equals and key else None
+
+
+def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
+    """The keys and unescaped values of a partition name, in its order; the default partition is None.
+
+    Raises:
+        InvalidPartitionNameError: A component is not ``key=value``.
+    """
+    pairs: list[tuple[str, str | None]] = []
+    for component in name.split("/"):
+        split = split_component(component)
+        if split is None:
+            raise InvalidPartitionNameError(
+                f"{name[:200]!r} is not a partition name: {component[:80]!r} is not of the form key=value.",
+                {"partition": name[:200]},
+            )
+        key, value = split
+        pairs.append((key, None if value == DEFAULT_PARTITION else unescape_path_name(value)))
+    return tuple(pairs)
+
+
+def partition_values(name: str) -> tuple[str | None, ...]:
+    """The unescaped values of a partition name; the default partition is None, and ``''`` has none.
+
+    Raises:
+        InvalidPartitionNameError: A component is not ``key=value``.
+    """
+    return tuple(value for _, value in parse_partition_name(name)) if name else ()
+
+
+def metastore_obstacle(name: str) -> str:
+    """Why the metastore cannot hold a partition of this name, or ``''`` if it can: a value is empty or too long."""
+    for value in partition_values(name):
+        if value == "":
+            return "not representable in the metastore: the value is empty"
+        if value is not None and len(value) > MAX_VALUE_LENGTH:
+            return f"not representable in the metastore: a value has {len(value)} characters ({MAX_VALUE_LENGTH} fit)"
+    return ""
+
+
+def format_partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
+    """The partition name that Hive writes for these keys and values; None and ``''`` are the default partition.
+
+    Raises:
+        InvalidPartitionNameError: A value equals the default partition's name or has 1024 or more characters, or the
+            numbers of keys and values differ.
+    """
+    if len(keys) != len(values):
+        raise InvalidPartitionNameError(
+            f"{len(values)} values were given for {len(keys)} partition columns {list(keys)}."
+        )
+    return "/".join(f"{escape_path_name(k)}={_format_value(k, v)}" for k, v in zip(keys, values, strict=True))
+
+
+def _format_value(key: str, value: str | None) -> str:
+    if not value:
+        return DEFAULT_PARTITION
+    if value == DEFAULT_PARTITION:
+        raise InvalidPartitionNameError(
+            f"The value {value!r} of partition column {key!r} stands for NULL and cannot be a string. "
+            "Write NULL instead.",
+            {"column": key},
+        )
+    if len(value) > MAX_VALUE_LENGTH:
+        raise InvalidPartitionNameError(
+            f"The value of partition column {key!r} has {len(value)} characters ({value[:40]!r}…); "
+            f"at most {MAX_VALUE_LENGTH} can be kept.",
+            {"column": key},
+        )
+    return escape_path_name(value)

@@ -1,0 +1,167 @@
+"""The domain: namespaces, tables, partitions and files, as every part of catalog-ext passes them on."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.model.types import DataType, parse_type
+from catalog_ext.metastore.model.values import Key
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+
+
+class TableType(StrEnum):
+    """Whether dropping the table deletes its files."""
+
+    MANAGED = "MANAGED"
+    EXTERNAL = "EXTERNAL"
+    VIEW = "VIEW"
+    """A view, which has no files at all (``catalog_ext.metastore.model.views``); one namespace of names holds both."""
+
+
+class PartitionMode(StrEnum):
+    """How partition columns appear: ``VIRTUAL`` ones are hidden from ``SELECT *`` (``design/semantics.md``)."""
+
+    VIRTUAL = "virtual"
+    DECLARED = "declared"
+
+
+FORMATS = ("parquet", "orc", "csv", "json", "text")
+"""The file formats that a table can have, by Spark's names."""
+
+PARTITION_MODE_PROPERTY = "partition-columns"
+"""The table property that holds the ``PartitionMode``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column; ``type`` is a canonical type string (``str(catalog_ext.metastore.model.types.DataType)``).
+
+    Attributes:
+        nullable: Whether a write may leave it NULL; a read finds whatever the files hold.
+        default: Spark's SQL text of the value that an INSERT without the column writes.
+        existing_default: Spark's SQL text of the constant that files read as which are older than the column.
+    """
+
+    name: str
+    type: str
+    nullable: bool = True
+    comment: str | None = None
+    default: str | None = None
+    existing_default: str | None = None
+
+    @property
+    def data_type(self) -> DataType:
+        """The parsed type."""
+        return parse_type(self.type)
+
+
+@dataclass(frozen=True, slots=True)
+class Namespace:
+    """A database of tables."""
+
+    name: str
+    location: str | None = None
+    comment: str | None = None
+    properties: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TableDefinition:
+    """What a table is, apart from its contents.
+
+    Attributes:
+        location: Canonical absolute URI (``s3a://bucket/key`` or ``file:///path``), without a slash at its end.
+        columns: The columns stored in files; partition columns are apart.
+        options: Spark's reader options of the format.
+        properties: Settings of the table, among them what the metastore calls parameters.
+    """
+
+    identifier: TableIdentifier
+    table_type: TableType
+    format: str
+    location: str
+    columns: tuple[Column, ...]
+    partition_columns: tuple[Column, ...] = ()
+    options: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    comment: str | None = None
+    owner: str = ""
+
+    @property
+    def partition_mode(self) -> PartitionMode:
+        """Whether the partition columns are virtual (the default) or declared."""
+        return PartitionMode(self.properties.get(PARTITION_MODE_PROPERTY, PartitionMode.VIRTUAL))
+
+    @property
+    def keys(self) -> tuple[Key, ...]:
+        """The partition columns as predicates see them."""
+        return tuple(Key(i, c.name, c.data_type) for i, c in enumerate(self.partition_columns))
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over a table's partitions at one version; ``rows`` is None unless every file's row count is known."""
+
+    partitions: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """A registered table at one version."""
+
+    table_id: int
+    definition: TableDefinition
+    version: int
+    totals: Totals
+    created_at_ms: int
+
+    @property
+    def identifier(self) -> TableIdentifier:
+        """The table's name."""
+        return self.definition.identifier
+
+
+@dataclass(frozen=True, slots=True)
+class DataFile:
+    """A file directly in a partition's directory.
+
+    Attributes:
+        path: Its name, relative to the partition's directory, as it is on the store.
+        size: Bytes.
+        modified_ms: Milliseconds since the epoch, UTC.
+        rows: The exact row count, or None when nobody has counted.
+        statistics: Bounds and NULL counts by column, as ``docs/spec/service.md`` has them, or None where nobody knows.
+    """
+
+    path: str
+    size: int
+    modified_ms: int
+    rows: int | None = None
+    statistics: Mapping[str, Mapping[str, Any]] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Partition:
+    """A partition at one version.
+
+    Attributes:
+        name: The directory string, relative to the table; ``''`` for an unpartitioned table.
+        location: Absolute URI where it differs from ``<table location>/<name>``, else None.
+    """
+
+    partition_id: int
+    name: str
+    location: str | None
+    files: int
+    bytes: int
+    rows: int | None
+    created_at_ms: int

@@ -1,0 +1,249 @@
+"""Column types, in the words of Spark's DDL, which Hive's type strings are a dialect of."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+from catalog_ext.metastore.errors import InvalidTypeError
+
+_ALIASES = {
+    "integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint", "dec": "decimal", "numeric": "decimal",
+    "real": "float", "bool": "boolean", "character": "char", "timestamp_ltz": "timestamp",
+}  # fmt: skip
+_SIMPLE = frozenset({
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "string", "binary", "date", "timestamp",
+    "timestamp_ntz", "variant", "void",
+})  # fmt: skip
+KEY_TYPES = frozenset({
+    "boolean", "tinyint", "smallint", "int", "bigint", "float", "double", "decimal", "string", "char", "varchar",
+    "date", "timestamp", "timestamp_ntz", "time",
+})  # fmt: skip
+"""Names of the types that a partition column may have."""
+
+_MAX_DEPTH = 100
+_TOKEN = re.compile(r"\s*(?:(`(?:[^`]|``)*`)|('(?:[^'\\]|\\.|'')*')|([\w$]+)|(.))", re.UNICODE | re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """A field of a struct."""
+
+    name: str
+    type: DataType
+    nullable: bool = True
+    comment: str | None = None
+
+    @property
+    def data_type(self) -> DataType:
+        """The type, under the name that a column has for it."""
+        return self.type
+
+
+@dataclass(frozen=True, slots=True)
+class DataType:
+    """A type; ``str()`` gives its canonical DDL text (lower case, no blanks but ``not null`` and ``comment``)."""
+
+    name: str
+    parameters: tuple[int, ...] = ()
+    children: tuple[DataType, ...] = ()
+    fields: tuple[Field, ...] = field(default=())
+
+    def __str__(self) -> str:
+        if self.name == "struct":
+            return f"struct<{','.join(_field_text(f) for f in self.fields)}>"
+        if self.children:
+            return f"{self.name}<{','.join(str(c) for c in self.children)}>"
+        if self.parameters:
+            return f"{self.name}({','.join(str(p) for p in self.parameters)})"
+        return self.name
+
+    @property
+    def is_string(self) -> bool:
+        """Whether it is STRING, CHAR or VARCHAR."""
+        return self.name in ("string", "char", "varchar")
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether it is an integer type."""
+        return self.name in ("tinyint", "smallint", "int", "bigint")
+
+
+STRING = DataType("string")
+
+
+def quote_name(name: str) -> str:
+    """The name as DDL has it: in backticks unless it is a plain word."""
+    return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
+
+
+def _field_text(f: Field) -> str:
+    text = f"{quote_name(f.name)}:{f.type}"
+    if not f.nullable:
+        text += " not null"
+    if f.comment is not None:
+        text += " comment '" + f.comment.replace("\\", "\\\\").replace("'", "\\'") + "'"
+    return text
+
+
+@lru_cache(maxsize=4096)
+def parse_type(text: str) -> DataType:
+    """The type that a Spark or Hive type string names.
+
+    Raises:
+        InvalidTypeError: The text is not a type that Spark's tables can have.
+    """
+    parser = _Parser(text)
+    result = parser.data_type()
+    parser.expect_end()
+    return result
+
+
+def parse_fields(text: str) -> tuple[Field, ...]:
+    """The columns of a DDL list such as ``id BIGINT NOT NULL, fare DECIMAL(10,2) COMMENT 'in USD'``.
+
+    Raises:
+        InvalidTypeError: The text is not such a list, or a name comes twice.
+    """
+    parser = _Parser(text)
+    fields = parser.field_list(())
+    parser.expect_end()
+    if not fields:
+        raise InvalidTypeError("The schema has no column. Write for example 'id BIGINT, name STRING'.")
+    return fields
+
+
+class _Parser:
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._tokens = [m.group(1) or m.group(2) or m.group(3) or m.group(4) for m in _TOKEN.finditer(text)]
+        self._tokens = [t for t in self._tokens if t.strip()]
+        self._next = 0
+        self._depth = 0
+
+    def _peek(self) -> str | None:
+        return self._tokens[self._next] if self._next < len(self._tokens) else None
+
+    def _take(self, *expected: str) -> str:
+        token = self._peek()
+        if token is None or (expected and token.lower() not in expected):
+            raise self._error(f"expected {' or '.join(expected) or 'more'}")
+        self._next += 1
+        return token
+
+    def _accept(self, word: str) -> bool:
+        token = self._peek()
+        if token is not None and token.lower() == word:
+            self._next += 1
+            return True
+        return False
+
+    def _error(self, problem: str) -> InvalidTypeError:
+        found = self._peek()
+        shown = self._text if len(self._text) <= 200 else f"{self._text[:120]}… ({len(self._text)} characters)"
+        at = "the end" if found is None else repr(found[:40])
+        return InvalidTypeError(f"{shown!r} is not a valid type or column list: {problem} at {at}.", {"type": shown})
+
+    def expect_end(self) -> None:
+        if self._peek() is not None:
+            raise self._error("unexpected text")
+
+    def _integers(self) -> tuple[int, ...]:
+        if not self._accept("("):
+            return ()
+        numbers: list[int] = []
+        while True:
+            token = self._take()
+            if not token.isdecimal():
+                raise self._error("expected a number")
+            numbers.append(int(token))
+            if self._take(",", ")") == ")":
+                return tuple(numbers)
+
+    def data_type(self) -> DataType:
+        self._depth += 1
+        if self._depth > _MAX_DEPTH:
+            raise self._error(f"it nests too deep (more than {_MAX_DEPTH} levels)")
+        result = self._data_type()
+        self._depth -= 1
+        return result
+
+    def _data_type(self) -> DataType:
+        word = self._take().lower()
+        name = _ALIASES.get(word, word)
+        if name == "timestamp" and self._accept("without"):
+            self._take("time")
+            self._take("zone")
+            return DataType("timestamp_ntz")
+        if name == "array":
+            return DataType(name, children=self._type_arguments(1))
+        if name == "map":
+            return DataType(name, children=self._type_arguments(2))
+        if name == "struct":
+            if self._accept("<"):
+                fields = self.field_list((">",))
+                self._take(">")
+                return DataType(name, fields=fields)
+            raise self._error("expected '<'")
+        parameters = self._integers()
+        return self._scalar(name, parameters)
+
+    def _scalar(self, name: str, parameters: tuple[int, ...]) -> DataType:
+        if name == "decimal":
+            precision, scale = (*parameters, *(10, 0)[len(parameters) :])[:2]
+            if len(parameters) <= 2 and 1 <= precision <= 38 and scale <= precision:
+                return DataType(name, (precision, scale))
+            raise self._error("DECIMAL takes a precision of 1 to 38 and a scale not above it,")
+        if name in ("char", "varchar"):
+            if len(parameters) == 1 and 1 <= parameters[0] <= 65535:
+                return DataType(name, parameters)
+            raise self._error(f"{name.upper()} takes one length of 1 to 65535,")
+        if name == "time" and len(parameters) <= 1 and all(p <= 6 for p in parameters):
+            return DataType(name, parameters or (6,))
+        if name in _SIMPLE and not parameters:
+            return DataType(name)
+        self._next -= 1
+        raise self._error("unknown type")
+
+    def _type_arguments(self, count: int) -> tuple[DataType, ...]:
+        self._take("<")
+        children = [self.data_type()]
+        for _ in range(count - 1):
+            self._take(",")
+            children.append(self.data_type())
+        self._take(">")
+        return tuple(children)
+
+    def field_list(self, until: tuple[str, ...]) -> tuple[Field, ...]:
+        fields: list[Field] = []
+        seen: set[str] = set()
+        while self._peek() is not None and self._peek() not in until:
+            if fields:
+                self._take(",")
+            item = self._field()
+            if item.name.lower() in seen:
+                raise self._error(f"the column {item.name!r} comes twice")
+            seen.add(item.name.lower())
+            fields.append(item)
+        return tuple(fields)
+
+    def _field(self) -> Field:
+        token = self._take()
+        name = token[1:-1].replace("``", "`") if token.startswith("`") else token
+        if not re.fullmatch(r"[\w$]+", token, re.UNICODE) and not token.startswith("`"):
+            self._next -= 1
+            raise self._error("expected a column name")
+        self._accept(":")
+        data_type = self.data_type()
+        nullable = True
+        if self._accept("not"):
+            self._take("null")
+            nullable = False
+        comment = None
+        if self._accept("comment"):
+            literal = self._take()
+            if not literal.startswith("'"):
+                raise self._error("expected a comment in quotes")
+            comment = re.sub(r"\\(.)|''", lambda m: m.group(1) or "'", literal[1:-1])
+        return Field(name, data_type, nullable, comment)

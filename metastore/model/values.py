@@ -1,0 +1,247 @@
+"""Typed values of partition columns: from the text in a directory's name, by the rules of Spark's casts."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass
+from datetime import date, datetime, time, timedelta
+from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import InvalidValueError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.metastore.model.types import DataType
+
+Scalar: TypeAlias = str | int | float | bool | Decimal | date | datetime | time
+"""A non-null value. Timestamps have no zone: they are local time (see ``docs/design/main-job.md``)."""
+Value: TypeAlias = Scalar | None
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """A partition column as predicates see it: its place in the partition's name, its spelling, its type."""
+
+    position: int
+    name: str
+    type: DataType
+
+
+_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+_TRUE = frozenset({"t", "true", "y", "yes", "1"})
+_FALSE = frozenset({"f", "false", "n", "no", "0"})
+_TRIMMED = "".join(chr(c) for c in (*range(33), 127))
+"""What Spark trims before it casts: blanks and control characters of ASCII, no others."""
+_DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.ASCII)
+_TIMESTAMP = re.compile(
+    r"\+?(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?)?)?", re.ASCII
+)
+_ZONE = re.compile(
+    r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?"
+    r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z",
+    re.ASCII,
+)
+_TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
+
+
+def cast_text(text: str, data_type: DataType) -> Value:
+    """The typed value of an unescaped partition value; ``''`` is NULL for every type but the string types.
+
+    Args:
+        text: The value as the directory's name has it, unescaped.
+        data_type: One of ``catalog_ext.metastore.model.types.KEY_TYPES``.
+
+    Raises:
+        InvalidValueError: The text does not cast to the type.
+    """
+    if data_type.is_string:
+        return _cast_string(text, data_type)
+    if text == "":
+        return None
+    value = _CASTS[data_type.name](text.strip(_TRIMMED), data_type)
+    if value is None:
+        shown = text if len(text) <= 80 else f"{text[:60]}… ({len(text)} characters)"
+        raise InvalidValueError(
+            f"{shown!r} does not fit the type {str(data_type).upper()}.", {"value": shown, "type": str(data_type)}
+        )
+    return value
+
+
+def _cast_string(text: str, data_type: DataType) -> str:
+    if data_type.name == "string":
+        return text
+    length = data_type.parameters[0]
+    unpadded = text.rstrip(" ") if data_type.name == "char" or len(text) > length else text
+    if len(unpadded) > length:
+        raise InvalidValueError(
+            f"{text[:60]!r} has {len(unpadded)} characters and does not fit the type {str(data_type).upper()}.",
+            {"value": text[:80], "type": str(data_type)},
+        )
+    return unpadded
+
+
+def _cast_integer(text: str, data_type: DataType) -> int | None:
+    if not re.fullmatch(r"[+-]?0*\d{1,40}", text, re.ASCII):
+        return None
+    value = int(text)
+    half = 1 << (_INTEGER_BITS[data_type.name] - 1)
+    return value if -half <= value < half else None
+
+
+def _cast_boolean(text: str, _: DataType) -> bool | None:
+    lower = text.lower()
+    return True if lower in _TRUE else False if lower in _FALSE else None
+
+
+def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
+    precision, scale = data_type.parameters
+    if not re.fullmatch(r"[+-]?(\d{1,80}(\.\d{0,80})?|\.\d{1,80})([eE][+-]?\d{1,3})?", text, re.ASCII):
+        return None
+    with localcontext() as context:
+        context.prec = 240
+        try:
+            value = Decimal(text).quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
+        except InvalidOperation:
+            return None
+        return value if abs(value.scaleb(scale)) < 10**precision else None
+
+
+def _cast_float(text: str, data_type: DataType) -> float | None:
+    if text.lower() == "nan":
+        return math.nan
+    sign, bare = (-1.0, text[1:]) if text.startswith("-") else (1.0, text.removeprefix("+"))
+    if bare.lower() in ("inf", "infinity"):
+        return sign * math.inf
+    # Java's parser, which Spark casts with, takes the suffixes of its own literals.
+    if not re.fullmatch(r"(\d+(\.\d*)?|\.\d+)([eE][+-]?\d+)?[dDfF]?", bare, re.ASCII):
+        return None
+    value = sign * float(bare.rstrip("dDfF"))
+    # Adding zero turns -0.0 into 0.0, which equals it.
+    return (_single(value) if data_type.name == "float" else value) + 0.0
+
+
+def _cast_date(text: str, _: DataType) -> date | None:
+    match = _DATE.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day = (int(g) if g else 1 for g in match.groups())
+    try:
+        return date(year, month, day)
+    except ValueError:
+        return None
+
+
+def _microseconds(fraction: str | None) -> int:
+    return int(((fraction or "") + "000000")[:6])
+
+
+def _cast_timestamp(text: str, data_type: DataType) -> datetime | None:
+    if data_type.name == "timestamp_ntz":
+        # Spark drops the zone. A TIMESTAMP with one is an instant, whose local time depends on the session: it does
+        # not fit.
+        text = _ZONE.sub(r"\g<clock>", text)
+    match = _TIMESTAMP.fullmatch(text)
+    if match is None:
+        return None
+    year, month, day, hour, minute, second, fraction = match.groups()
+    try:
+        return datetime(
+            int(year), int(month or 1), int(day or 1), int(hour or 0), int(minute or 0), int(second or 0),
+            _microseconds(fraction),
+        )  # fmt: skip
+    except ValueError:
+        return None
+
+
+def _cast_time(text: str, _: DataType) -> time | None:
+    match = _TIME.fullmatch(text)
+    if match is None:
+        return None
+    hour, minute, second, fraction = match.groups()
+    try:
+        return time(int(hour), int(minute), int(second or 0), _microseconds(fraction))
+    except ValueError:
+        return None
+
+
+_CASTS: dict[str, Callable[[str, DataType], Value]] = {
+    **dict.fromkeys(_INTEGER_BITS, _cast_integer),
+    "boolean": _cast_boolean,
+    "decimal": _cast_decimal,
+    "float": _cast_float,
+    "double": _cast_float,
+    "date": _cast_date,
+    "timestamp": _cast_timestamp,
+    "timestamp_ntz": _cast_timestamp,
+    "time": _cast_time,
+}
+
+
+def value_text(value: Scalar, data_type: DataType | None = None) -> str:
+    """The canonical text of a value, as Spark casts it to STRING.
+
+    Args:
+        value: The value.
+        data_type: Its type; only FLOAT has another text than a Python float of unknown type, which is taken for DOUBLE.
+    """
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, datetime):
+        return _with_fraction(value.strftime("%H:%M:%S"), value.microsecond, f"{value.date().isoformat()} ")
+    if isinstance(value, time):
+        return _with_fraction(value.strftime("%H:%M:%S"), value.microsecond, "")
+    if isinstance(value, date):
+        return value.isoformat()
+    if isinstance(value, Decimal):
+        return f"{value:f}"
+    if isinstance(value, float):
+        return _float_text(value, single=data_type is not None and data_type.name == "float")
+    return str(value)
+
+
+def _float_text(value: float, *, single: bool) -> str:
+    if not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    shortest = _shortest_single(value) if single else repr(value)
+    if value == 0:
+        return "-0.0" if math.copysign(1, value) < 0 else "0.0"
+    number = Decimal(shortest).normalize()
+    text = "".join(map(str, number.as_tuple().digits))
+    point = number.adjusted() + 1
+    prefix = "-" if number.is_signed() else ""
+    if -3 < point <= 7:  # Java writes 0.001 <= x < 10000000 in full, and the rest with an exponent
+        padded = text.rjust(len(text) - point + 1, "0") if point <= 0 else text.ljust(point, "0")
+        cut = max(point, 1)
+        return f"{prefix}{padded[:cut]}.{padded[cut:] or '0'}"
+    return f"{prefix}{text[0]}.{text[1:] or '0'}E{point - 1}"
+
+
+def _shortest_single(value: float) -> str:
+    candidates = (f"{value:.{precision}g}" for precision in range(1, 9))
+    return next((c for c in candidates if _single(float(c)) == value), f"{value:.9g}")
+
+
+def _single(value: float) -> float:
+    """The nearest number that 32 bits can hold."""
+    try:
+        result: float = struct.unpack("<f", struct.pack("<f", value))[0]
+    except OverflowError:
+        return math.copysign(math.inf, value)
+    return result
+
+
+def _with_fraction(clock: str, microsecond: int, day: str) -> str:
+    fraction = f".{microsecond:06d}".rstrip("0") if microsecond else ""
+    return f"{day}{clock}{fraction}"
+
+
+_EPOCH = datetime(1970, 1, 1)
+
+
+def epoch_microseconds(value: datetime) -> int:
+    """Microseconds from 1970-01-01 00:00:00 to the local time given, negative before it."""
+    return (value - _EPOCH) // timedelta(microseconds=1)

@@ -1,0 +1,124 @@
+"""Views: a query with a name, whose partitions somebody declares, or that follow those of the tables it reads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import ViewNotPartitionedError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Column, Table, TableDefinition
+
+VIEW_FORMAT = "view"
+"""The ``format`` of a view's row in the index."""
+
+AUTOMATIC_PROPERTY = "partition.auto"
+"""The property by which a view's partitions follow those of the tables that it reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class ViewQuery:
+    """What a view is besides its definition: all that Spark needs to analyse its text again as it was.
+
+    Attributes:
+        text: The query, as the user wrote it.
+        catalog: The current catalog when it was written.
+        namespace: The current namespace then.
+        configuration: The session settings that its meaning depends on.
+        schema_mode: What happens when the query's columns change: ``BINDING``, ``COMPENSATION``, ...
+        query_columns: The names of the query's columns; empty where they are the view's.
+        tables: The tables of this catalog that it reads, also by way of other views (``namespace.table``).
+    """
+
+    text: str
+    catalog: str = ""
+    namespace: tuple[str, ...] = ()
+    configuration: Mapping[str, str] = field(default_factory=dict)
+    schema_mode: str = "BINDING"
+    query_columns: tuple[str, ...] = ()
+    tables: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A view; its partition columns are the last of its columns, and apart from the others in its definition."""
+
+    table: Table
+    query: ViewQuery
+
+    @property
+    def definition(self) -> TableDefinition:
+        """Name, columns, properties and comment."""
+        return self.table.definition
+
+    @property
+    def identifier(self) -> TableIdentifier:
+        """The view's name."""
+        return self.table.identifier
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """All columns, in their order."""
+        return (*self.definition.columns, *self.definition.partition_columns)
+
+    @property
+    def automatic(self) -> bool:
+        """Whether its partitions follow those of the tables that it reads."""
+        return is_automatic(self.definition)
+
+    def check_partitioned(self) -> None:
+        """Return if it has partition columns.
+
+        Raises:
+            ViewNotPartitionedError: It has none.
+        """
+        if not self.definition.partition_columns:
+            raise ViewNotPartitionedError(
+                f"The view {self.identifier} is not partitioned. Create it with PARTITIONED ON (its last columns).",
+                {"view": str(self.identifier)},
+            )
+
+
+def is_automatic(definition: TableDefinition) -> bool:
+    """Whether the view's partitions follow those of the tables that it reads."""
+    return definition.properties.get(AUTOMATIC_PROPERTY, "false").strip().lower() == "true"
+
+
+@dataclass(frozen=True, slots=True)
+class Dependency:
+    """A relation that a view's partition was made of.
+
+    Attributes:
+        relation: Its name, with the catalog in front.
+        partitions: The names of those of its partitions that were read; empty where the relation has none, or is not
+            one of this catalog.
+    """
+
+    relation: str
+    partitions: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionDependency:
+    """A ``Dependency`` and the name of the view's partition that has it."""
+
+    partition: str
+    dependency: Dependency
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """A table that an automatic view's partitions follow, as it was looked at.
+
+    Attributes:
+        table_id: Its number, -1 where there was no table of the name.
+        version: Its version, -1 where there was none.
+    """
+
+    identifier: TableIdentifier
+    table_id: int = -1
+    version: int = -1

@@ -1,0 +1,222 @@
+"""The predicate tree over partition columns, shared by SQL, the Hive Metastore's filters and the exact evaluator.
+
+A tree is *unbound* when it comes from text or JSON (its values are texts), and *bound* to a table's partition columns
+by ``bind``: names in the table's spelling, values typed. Visitors take bound trees:
+
+* ``catalog_ext.metastore.predicates.evaluation`` answers exactly, with SQL's three-valued logic;
+* ``catalog_ext.metastore.index.read.predicate_sql`` makes a WHERE clause of it;
+* ``catalog_ext.metastore.hive.filters`` makes the metastore's filter string of it.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.errors import InvalidPredicateError, InvalidValueError
+from catalog_ext.metastore.model.values import Value, cast_text, value_text
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.model.values import Key
+
+
+class Operator(StrEnum):
+    """A comparison; ``<=>`` is Spark's null-safe equality."""
+
+    EQ = "="
+    NULL_SAFE_EQ = "<=>"
+    NE = "!="
+    LT = "<"
+    LE = "<="
+    GT = ">"
+    GE = ">="
+
+
+class Match(StrEnum):
+    r"""How a string is matched; ``LIKE`` has ``%``, ``_`` and the escape character ``\\``."""
+
+    STARTS_WITH = "starts_with"
+    ENDS_WITH = "ends_with"
+    CONTAINS = "contains"
+    LIKE = "like"
+
+
+@dataclass(frozen=True, slots=True)
+class Constant:
+    """TRUE or FALSE."""
+
+    value: bool
+
+
+@dataclass(frozen=True, slots=True)
+class And:
+    """All of its arguments; TRUE when it has none."""
+
+    args: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Or:
+    """At least one of its arguments; FALSE when it has none."""
+
+    args: tuple[Predicate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Not:
+    """The negation; NULL stays NULL."""
+
+    arg: Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """A column compared with a value."""
+
+    op: Operator
+    column: str
+    value: Value
+
+
+@dataclass(frozen=True, slots=True)
+class In:
+    """A column's value is among those given."""
+
+    column: str
+    values: tuple[Value, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class IsNull:
+    """A column is NULL."""
+
+    column: str
+
+
+@dataclass(frozen=True, slots=True)
+class StringMatch:
+    """A string column matches a pattern."""
+
+    kind: Match
+    column: str
+    pattern: str
+
+
+Predicate: TypeAlias = "Constant | And | Or | Not | Comparison | In | IsNull | StringMatch"
+
+_BAD_ESCAPE = re.compile(r"^(?:[^\\]|\\[%_\\])*\\(?![%_\\])", re.DOTALL)
+"""A LIKE pattern that Spark refuses (``INVALID_FORMAT.ESC_IN_THE_MIDDLE`` and ``ESC_AT_THE_END``)."""
+
+TRUE = Constant(value=True)
+FALSE = Constant(value=False)
+
+
+def all_of(*args: Predicate | None) -> Predicate:
+    """The conjunction of those given; ``TRUE`` for none."""
+    given = tuple(a for a in args if a is not None)
+    return given[0] if len(given) == 1 else And(given) if given else TRUE
+
+
+def columns_of(predicate: Predicate) -> Iterator[str]:
+    """The columns that the predicate names, repeated as often as it names them."""
+    match predicate:
+        case And(args) | Or(args):
+            for arg in args:
+                yield from columns_of(arg)
+        case Not(arg):
+            yield from columns_of(arg)
+        case Comparison(column=column) | In(column=column) | IsNull(column=column) | StringMatch(column=column):
+            yield column
+        case Constant():
+            return
+
+
+def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
+    """The same predicate with columns in the table's spelling and values of the columns' types.
+
+    Args:
+        predicate: A tree whose values are texts, ``Decimal`` (a number in SQL text) or None.
+        keys: The table's partition columns.
+        table: The table's name, for messages.
+
+    Raises:
+        InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on
+            one that is not a string.
+        InvalidValueError: A value does not fit its column's type.
+    """
+    return _Binder({key.name.lower(): key for key in keys}, table).bind(predicate)
+
+
+class _Binder:
+    def __init__(self, keys: Mapping[str, Key], table: str) -> None:
+        self._keys = keys
+        self._table = table
+
+    def bind(self, predicate: Predicate) -> Predicate:
+        match predicate:
+            case Constant():
+                return predicate
+            case And(args):
+                return And(tuple(self.bind(a) for a in args))
+            case Or(args):
+                return Or(tuple(self.bind(a) for a in args))
+            case Not(arg):
+                return Not(self.bind(arg))
+            case IsNull(column):
+                return IsNull(self._key(column).name)
+            case In(column, values):
+                key = self._key(column)
+                return In(key.name, tuple(self._typed(v, key) for v in values))
+            case Comparison(_, column, value):
+                key = self._key(column)
+                return replace(predicate, column=key.name, value=self._typed(value, key))
+            case StringMatch(kind, column, pattern):
+                key = self._key(column)
+                if not key.type.is_string:
+                    raise InvalidPredicateError(
+                        f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}; only "
+                        "strings can be matched with a pattern. Compare it with =, <, BETWEEN or IN.",
+                        {"table": self._table, "column": key.name},
+                    )
+                if kind is Match.LIKE and _BAD_ESCAPE.search(pattern):
+                    raise InvalidPredicateError(
+                        f"The LIKE pattern {pattern[:120]!r} on column {key.name!r} of table {self._table} has "
+                        "a backslash that escapes neither '%', '_' nor a backslash. Write it twice.",
+                        {"table": self._table, "column": key.name},
+                    )
+                return replace(predicate, column=key.name)
+
+    def _key(self, column: str) -> Key:
+        key = self._keys.get(column.lower())
+        if key is None:
+            names = ", ".join(k.name for k in self._keys.values()) or "none"
+            raise InvalidPredicateError(
+                f"{column[:120]!r} is not a partition column of table {self._table}. "
+                f"Its partition columns are: {names}.",
+                {"table": self._table, "column": column[:120]},
+            )
+        return key
+
+    def _typed(self, value: Value, key: Key) -> Value:
+        if value is None:
+            return None
+        if isinstance(value, Decimal) and key.type.is_string:
+            raise InvalidPredicateError(
+                f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}, and {value} is "
+                f"a number. Write '{value}' in quotes, or register the key with a number type.",
+                {"table": self._table, "column": key.name},
+            )
+        if isinstance(value, Decimal) and key.type.is_integer and value == value.to_integral_value():
+            value = value.quantize(Decimal(1)) if value.adjusted() < 28 else value  # 1.0 is the integer 1
+        try:
+            return cast_text(value if isinstance(value, str) else value_text(value), key.type)
+        except InvalidValueError as error:
+            raise InvalidValueError(
+                f"In the predicate on table {self._table}: the value of partition column {key.name!r}: {error.message}",
+                {"table": self._table, "column": key.name, **error.parameters},
+            ) from error

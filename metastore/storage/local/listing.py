@@ -1,0 +1,135 @@
+"""Listing of a tree on the local file system.
+
+``os.scandir`` in one thread is as fast as pyarrow's recursive listing (20,000 files in as many directories: 0.22 s
+against 0.25 s) and streams: it holds one open directory a level, whatever the number of entries.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.metastore.errors import StorageError
+from catalog_ext.metastore.storage.failures import translate
+from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
+from catalog_ext.metastore.storage.locations import Location, shown
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterator
+
+# Below this depth directories are read whole, so that a hostile tree cannot use up the file descriptors.
+_OPEN_LEVELS = 64
+
+
+class _Open(NamedTuple):
+    directory: str
+    path: str
+    entries: Iterator[os.DirEntry[str]]
+
+
+def list_local(root: Location, descend: Descend) -> Generator[Listed, None, None]:
+    """Yield every file and directory below ``root``; see `catalog_ext.metastore.storage.listing.list_tree`."""
+    try:
+        stack = [_Open("", root.path, os.scandir(root.path))]
+    except OSError as error:
+        raise translate(error, root, "list") from error
+    try:
+        while stack:
+            yield from _next_step(stack, root, descend)
+    finally:
+        for level in stack:
+            _close(level)
+
+
+def _next_step(stack: list[_Open], root: Location, descend: Descend) -> Iterator[Listed]:
+    """Yield what the innermost open directory holds up to its next subdirectory, and open that one."""
+    level = stack[-1]
+    try:
+        for entry in level.entries:
+            listed = _look_at(entry, level, root)
+            if isinstance(listed, ListedDirectory):
+                if descend(listed.directory):
+                    yield from _enter(stack, entry, listed, root)
+                    return
+            elif listed is not None:
+                yield listed
+    except OSError as error:
+        yield _failure(level.directory, root, error)
+    stack.pop()
+    _close(level)
+
+
+def _look_at(entry: os.DirEntry[str], level: _Open, root: Location) -> Listed | None:
+    name = entry.name
+    if not name.isascii() and not _is_text(name):
+        # The entry, not the directory that holds it: what cannot be registered hides nothing that could be.
+        shown_name = name.encode("utf-8", "backslashreplace").decode()
+        path = f"{level.directory}/{shown_name}" if level.directory else shown_name
+        return ListingFailure(path, _not_text(entry, root))
+    try:
+        if entry.is_dir():
+            return ListedDirectory(f"{level.directory}/{name}" if level.directory else name)
+        if entry.is_file():
+            status = entry.stat()
+            return ListedFile(level.directory, name, status.st_size, status.st_mtime_ns // 1_000_000)
+    except FileNotFoundError:
+        # Deleted since its directory was read: it is not there.
+        return None
+    except OSError as error:
+        return _failure(level.directory, root, error)
+    # A socket, a device or a link to nothing: no file that a table could hold.
+    return None
+
+
+def _enter(stack: list[_Open], entry: os.DirEntry[str], found: ListedDirectory, root: Location) -> Iterator[Listed]:
+    try:
+        if entry.is_symlink() and any(os.path.samefile(entry.path, level.path) for level in stack):
+            yield ListingFailure(found.directory, _loop(entry))
+            return
+        entries = os.scandir(entry.path)
+    except (FileNotFoundError, NotADirectoryError):
+        return
+    except OSError as error:
+        yield _failure(found.directory, root, error)
+        return
+    if len(stack) < _OPEN_LEVELS:
+        stack.append(_Open(found.directory, entry.path, entries))
+    else:
+        with entries:
+            stack.append(_Open(found.directory, entry.path, iter(list(entries))))
+    yield found
+
+
+def _close(level: _Open) -> None:
+    close = getattr(level.entries, "close", None)
+    if close is not None:
+        close()
+
+
+def _is_text(name: str) -> bool:
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _failure(directory: str, root: Location, error: OSError) -> ListingFailure:
+    key = "/".join(part for part in (root.key, directory) if part)
+    place = Location("file", "", key)
+    translated = translate(error, place, "list")
+    if not isinstance(translated, StorageError):
+        translated = StorageError(translated.message, translated.parameters)
+    return ListingFailure(directory, translated)
+
+
+def _not_text(entry: os.DirEntry[str], root: Location) -> StorageError:
+    return StorageError(
+        f"The name {shown(ascii(entry.name))} below {shown(str(root))} is not UTF-8 text, so it cannot be registered. "
+        "Rename the file or directory.",
+        {"location": str(root)},
+    )
+
+
+def _loop(entry: os.DirEntry[str]) -> StorageError:
+    return StorageError(f"The link {shown(entry.path)} leads to a directory that it lies in. Remove the link.")

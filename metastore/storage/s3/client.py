@@ -1,0 +1,123 @@
+"""The S3 clients, set up from the storage options: pyarrow's, and boto3's for what pyarrow does not offer."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from pyarrow import fs as pafs
+
+if TYPE_CHECKING:
+    from botocore.client import BaseClient
+
+    from catalog_ext.metastore.storage.options import S3Options
+
+# Of the client itself, a quarter of a second to some seconds apart; `Storage` waits longer for a store that is busy.
+_ATTEMPTS = 3
+# What a store with an endpoint of its own is signed for when nothing is said; most do not look at it.
+_REGION_OF_ENDPOINTS = "us-east-1"
+# Completing an upload of thousands of parts takes the store a while.
+_UPLOAD_REQUEST_S = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Timeouts:
+    """How long a request to S3 may take, in seconds; each of its three attempts has this time.
+
+    Attributes:
+        connect_s: Until the connection stands.
+        request_s: Without a byte from the store.
+    """
+
+    connect_s: float = 3.0
+    request_s: float = 10.0
+
+
+def knows_region(options: S3Options) -> bool:
+    """Return whether the region is known without asking Amazon where a bucket lies."""
+    return bool(options.region or options.host or _environment_region())
+
+
+def connect(options: S3Options, bucket: str, timeouts: Timeouts) -> pafs.S3FileSystem:
+    """Return a client for ``bucket``; it does not connect before it is used.
+
+    Raises:
+        OSError: The region is not known and Amazon does not tell it.
+    """
+    region = _region(options, bucket)
+    signed = not options.anonymous
+    return pafs.S3FileSystem(
+        access_key=options.access_key if signed else None,
+        secret_key=options.secret_key if signed else None,
+        session_token=options.session_token if signed else None,
+        anonymous=options.anonymous,
+        region=region,
+        scheme=options.scheme,
+        endpoint_override=_endpoint(options, region),
+        force_virtual_addressing=options.path_style is False,
+        connect_timeout=timeouts.connect_s,
+        request_timeout=timeouts.request_s,
+        retry_strategy=pafs.AwsStandardS3RetryStrategy(max_attempts=_ATTEMPTS),
+        background_writes=False,
+    )
+
+
+def connect_boto(options: S3Options, bucket: str, timeouts: Timeouts, connections: int) -> BaseClient:
+    """Return boto3's client for ``bucket``, for use by several threads; it does not connect before it is used.
+
+    Args:
+        options: How the bucket is reached.
+        bucket: Its name.
+        timeouts: How long a request may take; reading an answer at least a minute.
+        connections: How many are kept open.
+
+    Raises:
+        OSError: The region is not known and Amazon does not tell it.
+    """
+    # A quarter of a second that only writers have to wait.
+    import boto3.session
+    from botocore import UNSIGNED
+    from botocore.config import Config
+
+    signed = not options.anonymous
+    by_path = options.path_style if options.path_style is not None else options.host is not None
+    config = Config(
+        signature_version="s3v4" if signed else UNSIGNED,
+        s3={"addressing_style": "path" if by_path else "virtual"},
+        connect_timeout=timeouts.connect_s,
+        read_timeout=max(timeouts.request_s, _UPLOAD_REQUEST_S),
+        max_pool_connections=connections,
+        retries={"mode": "standard", "total_max_attempts": _ATTEMPTS},
+        # Neither pyarrow nor S3A looks at the environment's proxies.
+        proxies={},
+        request_checksum_calculation="when_required",
+        response_checksum_validation="when_required",
+    )
+    return boto3.session.Session().client(
+        "s3",
+        region_name=_region(options, bucket),
+        endpoint_url=f"{options.scheme}://{options.host}" if options.host else None,
+        aws_access_key_id=options.access_key if signed else None,
+        aws_secret_access_key=options.secret_key if signed else None,
+        aws_session_token=options.session_token if signed else None,
+        config=config,
+    )
+
+
+def _region(options: S3Options, bucket: str) -> str:
+    known = options.region or _environment_region()
+    if known:
+        return known
+    return _REGION_OF_ENDPOINTS if options.host else str(pafs.resolve_s3_region(bucket))
+
+
+def _environment_region() -> str | None:
+    return os.environ.get("AWS_REGION") or os.environ.get("AWS_DEFAULT_REGION")
+
+
+def _endpoint(options: S3Options, region: str) -> str | None:
+    if options.host is None and options.path_style:
+        # pyarrow addresses by path only where an endpoint is given.
+        return f"s3.{region}.amazonaws.com"
+    return options.host

@@ -1,0 +1,122 @@
+"""Where the files of a transaction lie before and after promotion: ``docs/spec/commit-protocol.md``, What is where."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.plan import Promotion
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.storage.promotion import StagedPlace
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.commit.plan import StagedFile, WritePlan
+
+DEFAULT_STAGING = "_catalog_ext_staging"
+DATA = "_catalog_ext_data"
+"""The directory in a table's that holds what relocating overwrites write."""
+
+_TRANSACTION_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
+
+
+def transaction_id_in(name: str) -> str | None:
+    """The transaction's id that a file's name carries, if it carries one."""
+    found = _TRANSACTION_ID.search(name)
+    return found[0] if found else None
+
+
+def relocation_base(location: str, transaction_id: str) -> str:
+    """The directory under which a relocating overwrite puts its partitions."""
+    return f"{location}/{DATA}/{transaction_id}"
+
+
+class Places:
+    """The places of one transaction's files."""
+
+    def __init__(self, transaction_id: str, plan: WritePlan) -> None:
+        self._id = transaction_id
+        self._plan = plan
+        self.location = Location.parse(plan.location)
+        self._base = Location.parse(plan.base)
+        self._own: Mapping[str, str] = plan.locations
+        self._directories: dict[str, Location] = {}
+
+    def directory(self, partition: str) -> Location:
+        """The partition's directory, in which its files end up."""
+        found = self._directories.get(partition)
+        if found is None:
+            own = self._own.get(partition)
+            found = Location.parse(own) if own is not None else below(self._base, partition)
+            self._directories[partition] = found
+        return found
+
+    def staging_directories(self) -> list[Location]:
+        """Every directory in which staged files may lie; none where uploads are completed."""
+        if self._plan.promotion is Promotion.UPLOAD:
+            return []
+        return [self.location.join(self._staging), *(Location.parse(o).join(self._staging) for o in self._own.values())]
+
+    def upload_prefixes(self) -> list[Location]:
+        """Locations below which the transaction's uploads may be; the table's, and those that do not lie in it."""
+        own = (Location.parse(location) for location in self._own.values())
+        return [self.location, *(place for place in own if not self.location.contains(place))]
+
+    def place(self, file: StagedFile) -> StagedPlace:
+        """Where the file is, and where it goes."""
+        target = below(self.directory(file.partition), file.name)
+        if file.source is not None:
+            return StagedPlace(target, file.size, source=Location.parse(file.source))
+        if file.upload is not None:
+            return StagedPlace(target, file.size, upload=file.upload)
+        if file.partition in self._own:
+            source = below(Location.parse(self._own[file.partition]), f"{self._staging}/{file.name}")
+        else:
+            path = f"{file.partition}/{file.name}" if file.partition else file.name
+            source = below(self.location, f"{self._staging}/{path}")
+        return StagedPlace(target, file.size, source=source)
+
+    def check(self, file: StagedFile) -> None:
+        """Return if the file's name and upload fit the transaction.
+
+        Raises:
+            InvalidInputError: The name is hidden, has a slash or lacks the transaction's id, or the file was staged in
+                another way than the plan says.
+        """
+        name = file.name
+        if is_hidden(name) or "/" in name or self._id not in name:
+            raise InvalidInputError(
+                f"The staged file {shown(name)} of transaction {self._id} has a name that it may not have: it must "
+                "carry the transaction's id, and begin with neither '_' nor '.'.",
+                {"transaction": self._id, "file": name[:200]},
+            )
+        if (file.upload is not None) is not (self._plan.promotion is Promotion.UPLOAD):
+            raise InvalidInputError(
+                f"The staged file {shown(name)} of transaction {self._id} was not written by {self._plan.promotion}, "
+                "as its table's store wants it.",
+                {"transaction": self._id, "file": name[:200]},
+            )
+        if file.partition and any(part in ("", ".", "..") for part in file.partition.split("/")):
+            raise InvalidInputError(
+                f"{shown(file.partition)} is no partition's name.", {"partition": file.partition[:200]}
+            )
+        directory = self.directory(file.partition)
+        if directory.scheme != self.location.scheme:
+            raise InvalidInputError(
+                f"The partition {shown(file.partition)} lies at {shown(str(directory))}, on another store than its "
+                f"table ({shown(str(self.location))}), and cannot be written. Move it to the table's.",
+                {"partition": file.partition[:200]},
+            )
+
+    @property
+    def _staging(self) -> str:
+        return f"{self._plan.staging}/{self._id}"
+
+
+def below(parent: Location, path: str) -> Location:
+    """The location with a path below it."""
+    # Names are taken as they are, as on the store.
+    return Location(parent.scheme, parent.bucket, f"{parent.key}/{path}" if parent.key and path else parent.key or path)

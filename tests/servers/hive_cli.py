@@ -1,0 +1,165 @@
+"""Hive's own command line, version 2.3, on PySpark's jars and two small ones: a real engine, not installed.
+
+``make demo`` and the tests use the same code.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+from xml.sax.saxutils import escape
+
+from catalog_ext.metastore.errors import MetastoreError
+from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from pathlib import Path
+
+_RUN_TIMEOUT_SECONDS = 300
+_OPENED_PACKAGES = (
+    "java.lang",
+    "java.net",
+    "java.util",
+    "java.util.concurrent",
+    "java.util.concurrent.atomic",
+    "java.io",
+    "java.nio",
+    "sun.nio.ch",
+)
+_MARKER = "__catalog_ext_statement__"
+_LOG4J = """\
+rootLogger.level = error
+rootLogger.appenderRef.err.ref = err
+appender.err.type = Console
+appender.err.name = err
+appender.err.target = SYSTEM_ERR
+appender.err.layout.type = PatternLayout
+appender.err.layout.pattern = %p %c{1}: %m%n
+"""
+# Hive's own release of Parquet would log among the rows, on the standard output.
+_JAVA_LOGGING = """\
+org.apache.parquet.handlers = java.util.logging.ConsoleHandler
+org.apache.parquet.useParentHandlers = false
+java.util.logging.ConsoleHandler.level = SEVERE
+"""
+
+
+class HiveCliError(MetastoreError):
+    """A statement failed; the message is what Hive printed."""
+
+
+class HiveCli:
+    """Hive's command line on a metastore: each call is one run of about six seconds, so give it many statements.
+
+    Args:
+        directory: For its configuration and scratch files.
+        metastore_uri: The metastore that it works on.
+        class_path: Jars (also ``folder/*``) of another engine; by default PySpark's and the two.
+        settings: Hive's settings that are added to ours, and win over them.
+    """
+
+    def __init__(
+        self,
+        directory: Path,
+        metastore_uri: str,
+        *,
+        class_path: Sequence[str] | None = None,
+        settings: Mapping[str, str] | None = None,
+    ) -> None:
+        self._directory = directory
+        self._jars = [*map(str, engine_jars()), f"{jar_folder()}/*"] if class_path is None else list(class_path)
+        self._settings = dict(settings or {})
+        self._write_configuration(metastore_uri)
+
+    def __call__(self, statement: str) -> list[tuple[str, ...]]:
+        """The rows of one statement, each value as Hive prints it (NULL as ``NULL``).
+
+        Raises:
+            HiveCliError: the statement failed.
+        """
+        return self.run([statement])[0]
+
+    def run(self, statements: Sequence[str]) -> list[list[tuple[str, ...]]]:
+        """The rows of each statement, all in one run of Hive.
+
+        Raises:
+            HiveCliError: a statement failed; those after it were not run.
+        """
+        script = self._directory / "statements.sql"
+        lines = [f"{statement.strip().rstrip(';')};\n!echo {_MARKER};\n" for statement in statements]
+        script.write_text("".join(lines), encoding="utf-8")
+        answer = subprocess.run(
+            self._command(script),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            cwd=self._directory,
+            timeout=_RUN_TIMEOUT_SECONDS,
+        )
+        if answer.returncode != 0 or answer.stdout.count(_MARKER) != len(statements):
+            raise HiveCliError(f"status {answer.returncode}\n{answer.stdout}\n{answer.stderr}")
+        parts = answer.stdout.split(f"{_MARKER}\n")[:-1]
+        return [[tuple(line.split("\t")) for line in part.splitlines()] for part in parts]
+
+    def _command(self, script: Path) -> list[str]:
+        class_path = os.pathsep.join([str(self._directory / "conf"), *self._jars])
+        opened = [f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in _OPENED_PACKAGES]
+        return [
+            str(find_java()),
+            "-Xmx1g",
+            "-XX:+UseSerialGC",
+            "-XX:TieredStopAtLevel=1",
+            *opened,
+            f"-Dlog4j2.configurationFile={(self._directory / 'conf' / 'log4j2.properties').as_uri()}",
+            f"-Djava.util.logging.config.file={self._directory / 'conf' / 'logging.properties'}",
+            f"-Djava.io.tmpdir={self._directory / 'tmp'}",
+            "-cp",
+            class_path,
+            "org.apache.hadoop.hive.cli.CliDriver",
+            "-f",
+            str(script),
+        ]
+
+    def _write_configuration(self, metastore_uri: str) -> None:
+        conf, scratch = self._directory / "conf", self._directory / "tmp"
+        conf.mkdir(parents=True)
+        scratch.mkdir()
+        settings = {
+            "hive.metastore.uris": metastore_uri,
+            "fs.defaultFS": "file:///",
+            "hadoop.tmp.dir": str(scratch),
+            "hive.async.log.enabled": "false",
+            "hive.cbo.enable": "false",
+            "hive.cli.errors.ignore": "false",
+            "hive.exec.dynamic.partition.mode": "nonstrict",
+            "hive.exec.local.scratchdir": str(scratch / "local"),
+            "hive.exec.scratchdir": str(scratch / "scratch"),
+            "hive.exec.submit.local.task.via.child": "false",
+            "hive.execution.engine": "mr",
+            "hive.fetch.task.conversion": "more",
+            "hive.querylog.location": str(scratch / "querylog"),
+            "hive.stats.autogather": "false",
+            "mapreduce.framework.name": "local",
+            **self._settings,
+        }
+        properties = "".join(
+            f"<property><name>{name}</name><value>{escape(value)}</value></property>\n"
+            for name, value in settings.items()
+        )
+        (conf / "hive-site.xml").write_text(f"<configuration>\n{properties}</configuration>\n", encoding="utf-8")
+        (conf / "log4j2.properties").write_text(_LOG4J, encoding="utf-8")
+        (conf / "logging.properties").write_text(_JAVA_LOGGING, encoding="utf-8")
+
+
+def engine_jars() -> list[Path]:
+    """The two jars that Hive's functions need and PySpark does not have.
+
+    Raises:
+        EnvironmentSetupError: They are not in the cache and cannot be fetched.
+    """
+    version = jar_version("hive-metastore")
+    return fetch_jars(f"org.apache.hive:{name}:{version}" for name in ("hive-llap-common", "hive-llap-client"))

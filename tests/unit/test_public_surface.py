@@ -1,0 +1,41 @@
+"""The public surface is the recorded one; ``make surface`` renews the record, for a change of it that is meant."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from tests.contract.surface.snapshot import SURFACE, parameters, snapshot
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+RECORDED: dict[str, Any] = json.loads(SURFACE.read_text(encoding="utf-8"))
+
+
+@pytest.fixture(scope="module")
+def current(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
+    return snapshot(tmp_path_factory.mktemp("surface"))
+
+
+@pytest.mark.parametrize("part", sorted(RECORDED))
+def test_the_surface_is_the_recorded_one(current: Mapping[str, Any], part: str) -> None:
+    assert current[part] == RECORDED[part], "If this change is meant, run: make surface"
+
+
+def test_nothing_of_the_surface_is_unrecorded(current: Mapping[str, Any]) -> None:
+    assert sorted(current) == sorted(RECORDED)
+
+
+def test_a_parameter_is_recorded_with_its_kind_and_default_but_without_its_type() -> None:
+    def function(first: int, /, second: str, *, third: bool = False, **rest: int) -> None: ...
+
+    def same(first: str, /, second: int, *, third: object = False, **rest: str) -> None:
+        """Say something else."""
+
+    recorded = [
+        "positional_only first", "positional_or_keyword second", "keyword_only third = False", "var_keyword rest",
+    ]  # fmt: skip
+    assert parameters(function) == parameters(same) == recorded
