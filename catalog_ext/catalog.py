@@ -38,7 +38,8 @@ from catalog_ext.metastore_sync.connection import MetastoreLink
 from catalog_ext.metastore_sync.sync import Following
 from catalog_ext.partitions.commands import PartitionCommands
 from catalog_ext.partitions.maintenance import PartitionMaintenance
-from catalog_ext.repair.repair import Repair, RepairMode, RepairOptions
+from catalog_ext.repair.options import RepairMode, RepairOptions
+from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.scan.observe import Progress, RepairProgress
 from catalog_ext.scan.scratch import Spool

@@ -14,7 +14,7 @@ from catalog_ext.metastore.index.write.repairs import RepairRecord
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.repair.repair import RepairOptions
+    from catalog_ext.repair.options import RepairOptions
     from catalog_ext.scan.scratch import Spool
 
 logger = logging.getLogger(__name__)

@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
+from catalog_ext.metastore.errors import ConflictError, RepairRefusedError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import UnfinishedWrites
+from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import (
@@ -33,54 +32,11 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Spool
 
 MAX_BATCH_FILES = 50_000
 """Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
-
-
-class RepairMode(StrEnum):
-    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known files."""
-
-    ADD = "add"
-    DROP = "drop"
-    SYNC = "sync"
-
-    @classmethod
-    def parse(cls, text: str) -> RepairMode:
-        """The mode of this name, in any case.
-
-        Raises:
-            InvalidInputError: There is no such mode.
-        """
-        try:
-            return cls(text.lower())
-        except ValueError as error:
-            raise InvalidInputError(f"{text[:60]!r} is not a repair mode. Use 'add', 'drop' or 'sync'.") from error
-
-
-@dataclass(frozen=True, slots=True)
-class RepairOptions:
-    """What a repair is to do.
-
-    Attributes:
-        predicate: A bound predicate that limits it, which also limits what is listed; None for the whole table.
-        where: The same in the user's words, for the report.
-        dry_run: Preview only.
-        strict: Refuse to change anything when something would be skipped.
-        deliver: Whether the metastore follows through the outbox.
-        batch_partitions: Partitions of one atomic batch.
-    """
-
-    mode: RepairMode = RepairMode.SYNC
-    predicate: Predicate | None = None
-    where: str | None = None
-    dry_run: bool = False
-    strict: bool = False
-    deliver: bool = True
-    batch_partitions: int = 1000
 
 
 class Repair:

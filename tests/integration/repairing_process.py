@@ -13,7 +13,8 @@ from typing import Any
 
 import catalog_ext
 from catalog_ext.metastore.errors import TableAlreadyExistsError
-from catalog_ext.repair.repair import Repair, RepairOptions
+from catalog_ext.repair.options import RepairOptions
+from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Spool
 
 

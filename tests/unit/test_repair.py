@@ -19,7 +19,8 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.repair import repair as engine
-from catalog_ext.repair.repair import Repair, RepairMode, RepairOptions
+from catalog_ext.repair.options import RepairMode, RepairOptions
+from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Spool
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 
