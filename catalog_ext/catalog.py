@@ -34,16 +34,16 @@ from catalog_ext.metastore.model.tables import (
 from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
 from catalog_ext.metastore.predicates.tree import Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, canonical_location
-from catalog_ext.metastore_sync.connection import MetastoreLink
-from catalog_ext.metastore_sync.sync import Following
+from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.partitions.commands import PartitionCommands
 from catalog_ext.partitions.maintenance import PartitionMaintenance
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
 from catalog_ext.repair.report import RepairReport
 from catalog_ext.scan.observe import Progress, RepairProgress
-from catalog_ext.scan.scratch import Spool
-from catalog_ext.tables.alter import TableDdl
+from catalog_ext.scan.scratch import Scratch
+from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.hive_import import adopt_table
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.registration import (
@@ -59,9 +59,9 @@ from catalog_ext.tables.registration import (
     warn_of_overlap,
 )
 from catalog_ext.views.views import Views
-from catalog_ext.writes.column_statistics import StatisticsKeeper
+from catalog_ext.writes.column_statistics import ColumnStatistics
 from catalog_ext.writes.status import StatusEntry, status_entries
-from catalog_ext.writes.writes import Writing
+from catalog_ext.writes.writes import Writes
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -129,12 +129,12 @@ class Catalog:
         self._make_storage = storage
         self.index = Index.open(settings.index)
         try:
-            self.metastore = MetastoreLink(settings)
+            self.metastore = MetastoreConnection(settings)
         except BaseException:
             self.index.close()
             raise
         self.views = Views(self)
-        self.following = Following(self.index, self.metastore, settings, self.views.refresh_stale)
+        self.following = MetastoreSync(self.index, self.metastore, settings, self.views.refresh_stale)
 
     @cached_property
     def storage(self) -> Storage:
@@ -355,9 +355,9 @@ class Catalog:
         return self.ddl.alter(table, set_=set_, remove=remove)
 
     @cached_property
-    def ddl(self) -> TableDdl:
+    def ddl(self) -> TableAlterations:
         """Alterations and renames of tables."""
-        return TableDdl(self)
+        return TableAlterations(self)
 
     def import_table(
         self, table: str, properties: Mapping[str, str] | None = None, progress: Progress | None = None
@@ -458,19 +458,19 @@ class Catalog:
             self.following.takes(target.definition),
             keys.BATCH_PARTITIONS.read(target.definition.properties, self.settings.conf),
         )
-        spool = Spool()
+        scratch = Scratch()
         try:
-            version = Repair(self.index, self.storage, target, options, report_progress).run(spool)
+            version = Repair(self.index, self.storage, target, options, report_progress).run(scratch)
         except (StorageError, LocationNotFoundError) as error:
-            spool.close()
+            scratch.close()
             raise error.about(f"Table {target.identifier} cannot be repaired", {"table": table}) from error
         except BaseException:
-            spool.close()
+            scratch.close()
             raise
         report_progress(RepairProgress("delivering", 0, 0))
         delivery = self.following.follow() if not dry_run else None
         return RepairReport(
-            spool, table=str(target.identifier), mode=str(options.mode), where=words, dry_run=dry_run, version=version,
+            scratch, table=str(target.identifier), mode=str(options.mode), where=words, dry_run=dry_run, version=version,
             pending_deliveries=delivery.pending if delivery else 0, delivery_error=delivery.error if delivery else None,
         )  # fmt: skip
 
@@ -487,9 +487,9 @@ class Catalog:
     # Writes
 
     @cached_property
-    def writes(self) -> Writing:
+    def writes(self) -> Writes:
         """Transactions that write to tables."""
-        return Writing(self)
+        return Writes(self)
 
     @cached_property
     def partition_commands(self) -> PartitionCommands:
@@ -502,9 +502,9 @@ class Catalog:
         return PartitionMaintenance(self)
 
     @cached_property
-    def statistics(self) -> StatisticsKeeper:
+    def statistics(self) -> ColumnStatistics:
         """What ANALYZE has found."""
-        return StatisticsKeeper(self)
+        return ColumnStatistics(self)
 
     def history(self, table: str) -> list[TableVersion]:
         """The table's commits, newest first.

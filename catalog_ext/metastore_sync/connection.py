@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.client import HiveMetastore
 
 
-class MetastoreLink:
+class MetastoreConnection:
     """Connects on the first use; the embedded server is being started meanwhile, so that nobody waits for it early."""
 
     def __init__(self, settings: Settings) -> None:

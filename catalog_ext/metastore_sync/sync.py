@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import canonical_location
-from catalog_ext.metastore_sync.delivery_retry import Redelivery
+from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import TableDefinition
-    from catalog_ext.metastore_sync.connection import MetastoreLink
+    from catalog_ext.metastore_sync.connection import MetastoreConnection
 
 logger = logging.getLogger(__name__)
 
@@ -31,7 +31,7 @@ STARTING_PAUSE_S = 0.5
 """How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
 
 
-class Following:
+class MetastoreSync:
     """Brings the outbox of an index to a metastore, now or later.
 
     Args:
@@ -42,7 +42,7 @@ class Following:
     """
 
     def __init__(
-        self, index: Index, metastore: MetastoreLink, settings: Settings, before: Callable[[], None] | None = None
+        self, index: Index, metastore: MetastoreConnection, settings: Settings, before: Callable[[], None] | None = None
     ) -> None:
         self._metastore = metastore
         self._before = before
@@ -51,11 +51,11 @@ class Following:
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._impatient = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
-        self._redelivery = Redelivery(self.deliver)
+        self._retry = DeliveryRetry(self.deliver)
 
     def close(self) -> None:
         """Arrange no more deliveries; what an embedded metastore could not take while it was starting goes now."""
-        self._redelivery.close()
+        self._retry.close()
         if self._metastore.embedded and self._last is not None and self._last.pending:
             self.deliver()
 
@@ -73,7 +73,7 @@ class Following:
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""
         if self._metastore.enabled:
-            self._redelivery.look_always()
+            self._retry.look_always()
 
     def follow(self) -> DeliveryReport | None:
         """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""
@@ -83,9 +83,9 @@ class Following:
             return None
         report = self._last = self._impatient.deliver(timeout_s=self._timeout_s)
         if report.pending and self._metastore.starting:
-            self._redelivery.schedule(STARTING_PAUSE_S)
+            self._retry.schedule(STARTING_PAUSE_S)
         elif report.pending:
-            self._redelivery.schedule()
+            self._retry.schedule()
             logger.warning(
                 "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
                 "later, in order.",

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 
-class TableDdl:
+class TableAlterations:
     """Alters and renames the tables of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -19,7 +19,7 @@ from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import Progress, RepairProgress, StoreObserver, list_locations
-from catalog_ext.scan.scratch import Spool
+from catalog_ext.scan.scratch import Scratch
 from catalog_ext.tables.registration import check_location
 
 if TYPE_CHECKING:
@@ -52,15 +52,15 @@ def adopt_table(
         raise error.about(f"Table {identifier} was not imported", {"table": str(identifier)}) from error
     _ensure_namespace(catalog, client, identifier.namespace)
     table = catalog.index.create_table(definition, deliver=False)
-    spool = Spool()
+    scratch = Scratch()
     try:
-        _adopt_partitions(catalog, _partitions(client, table, hive_table), table, spool, progress)
+        _adopt_partitions(catalog, _partitions(client, table, hive_table), table, scratch, progress)
     except BaseException:
         # Half a table must not stay: the import is repeated whole.
         catalog.index.drop_table(identifier, deliver=False)
         raise
     finally:
-        spool.close()
+        scratch.close()
     return catalog.index.load_table(identifier)
 
 
@@ -78,28 +78,32 @@ def _ensure_namespace(catalog: Catalog, client: HiveMetastore, name: str) -> Non
 
 
 def _adopt_partitions(
-    catalog: Catalog, partitions: Iterator[tuple[str, str | None]], table: Table, spool: Spool, progress: Progress
+    catalog: Catalog, partitions: Iterator[tuple[str, str | None]], table: Table, scratch: Scratch, progress: Progress
 ) -> None:
     layout = Layout(table.definition)
-    StoreObserver(catalog.storage, table, layout, spool, progress).observe(selective=False)
-    _check_complete(table, spool)
+    StoreObserver(catalog.storage, table, layout, scratch, progress).observe(selective=False)
+    _check_complete(table, scratch)
     for chunk in _chunks(partitions):
-        spool.insert("indexed_partitions", [(name, location, 0, 0) for name, location in chunk], columns=4, ignore=True)
+        scratch.insert(
+            "indexed_partitions", [(name, location, 0, 0) for name, location in chunk], columns=4, ignore=True
+        )
     elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
-    spool.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
+    scratch.execute(f"DELETE FROM listed_files WHERE name IN {elsewhere}")
     list_locations(
-        catalog.storage, spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL"), spool
+        catalog.storage,
+        scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL"),
+        scratch,
     )
-    _check_complete(table, spool)
+    _check_complete(table, scratch)
     done = 0
-    for changes in _chunks(_additions(spool)):
+    for changes in _chunks(_additions(scratch)):
         catalog.index.commit(table.table_id, changes, operation="import", deliver=False)
         done += len(changes)
         progress(RepairProgress("applying", done, 0))
 
 
-def _check_complete(table: Table, spool: Spool) -> None:
-    failure = next(spool.rows("SELECT directory, reason FROM failures LIMIT 1"), None)
+def _check_complete(table: Table, scratch: Scratch) -> None:
+    failure = next(scratch.rows("SELECT directory, reason FROM failures LIMIT 1"), None)
     if failure is not None:
         raise IncompleteListingError(
             f"Table {table.identifier} was not imported: {failure[0]!r} cannot be listed: {failure[1]}",
@@ -117,13 +121,13 @@ def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> I
         yield name, None if location is None else canonical_location(location)
 
 
-def _additions(spool: Spool) -> Iterator[AddPartition]:
+def _additions(scratch: Scratch) -> Iterator[AddPartition]:
     query = (
         "SELECT i.name, i.location, f.path, f.size, f.modified_ms FROM indexed_partitions i"
         " LEFT JOIN listed_files f ON f.name = i.name ORDER BY i.name"
     )
-    spool.execute("CREATE INDEX listed_files_by_name ON listed_files (name)")
-    for (name, location), rows in groupby(spool.rows(query), key=lambda row: (row[0], row[1])):
+    scratch.execute("CREATE INDEX listed_files_by_name ON listed_files (name)")
+    for (name, location), rows in groupby(scratch.rows(query), key=lambda row: (row[0], row[1])):
         files = tuple(DataFile(path, size, modified) for _, _, path, size, modified in rows if path is not None)
         yield AddPartition(name, files, location)
 

@@ -21,7 +21,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier, validate_co
 from catalog_ext.metastore.model.tables import FORMATS, Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import KEY_TYPES, Field, parse_fields, parse_type
 from catalog_ext.metastore.storage.locations import canonical_location
-from catalog_ext.tables.location_scan import Survey, Surveyor
+from catalog_ext.tables.location_scan import LocationContents, LocationScan
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -67,13 +67,13 @@ class Registration:
             bare = self._bare()
             empty_is_fine = self.partition_columns is not None and self.schema is not None
             check_location(storage, bare.location, may_be_empty=empty_is_fine)
-            survey = self._survey(bare, Surveyor(storage, sample_files))
-            columns = bare.columns or self._infer(bare, survey, storage)
+            contents = self._scanned(bare, LocationScan(storage, sample_files))
+            columns = bare.columns or self._infer(bare, contents, storage)
         except CatalogExtError as error:
             if table in error.message:
                 raise
             raise error.about(f"Table {table} cannot be registered", {"table": table}) from error
-        return replace(bare, columns=columns, partition_columns=survey.partition_columns)
+        return replace(bare, columns=columns, partition_columns=contents.partition_columns)
 
     def _bare(self) -> TableDefinition:
         """The definition by the user's words alone."""
@@ -89,22 +89,22 @@ class Registration:
             self.comment,
         )
 
-    def _survey(self, bare: TableDefinition, surveyor: Surveyor) -> Survey:
+    def _scanned(self, bare: TableDefinition, scan: LocationScan) -> LocationContents:
         if self.partition_columns is not None:
-            return surveyor.with_keys(bare, sample=self.schema is None)
-        survey = surveyor.find_keys(bare.location, str(self.identifier))
-        found = {c.name: c.type for c in survey.partition_columns}
-        return replace(survey, partition_columns=partition_columns_of(found, str(self.identifier)))
+            return scan.with_keys(bare, sample=self.schema is None)
+        contents = scan.find_keys(bare.location, str(self.identifier))
+        found = {c.name: c.type for c in contents.partition_columns}
+        return replace(contents, partition_columns=partition_columns_of(found, str(self.identifier)))
 
-    def _infer(self, bare: TableDefinition, survey: Survey, storage: Storage) -> tuple[Column, ...]:
-        if not survey.sample:
+    def _infer(self, bare: TableDefinition, contents: LocationContents, storage: Storage) -> tuple[Column, ...]:
+        if not contents.sample:
             raise InvalidInputError(
                 f"Table {self.identifier} cannot be registered: {bare.location} holds no file to read a schema from. "
                 "Give the schema, for example schema='id BIGINT, name STRING', and partition_columns.",
                 {"table": str(self.identifier), "location": bare.location},
             )
-        columns = infer_columns(storage, survey.sample, bare.format, bare.options)
-        return without_keys(columns, survey.partition_columns)
+        columns = infer_columns(storage, contents.sample, bare.format, bare.options)
+        return without_keys(columns, contents.partition_columns)
 
 
 def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> None:

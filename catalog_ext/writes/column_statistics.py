@@ -23,7 +23,7 @@ VERSION = "catalog-ext.statistics.version"
 """The version of the table that these properties describe; of any other one they are out of date."""
 
 
-class StatisticsKeeper:
+class ColumnStatistics:
     """Keeps statistics of the tables of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -63,7 +63,7 @@ class Batch:
             )
 
 
-class Writing:
+class Writes:
     """Writes to the tables of a catalog."""
 
     def __init__(self, catalog: Catalog) -> None:

@@ -18,7 +18,7 @@ from pyarrow import fs as pafs
 from catalog_ext.metastore.errors import EnvironmentSetupError
 
 if TYPE_CHECKING:
-    from collections.abc import Generator, Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
     from hdfs_native import Client, FileStatus
 
