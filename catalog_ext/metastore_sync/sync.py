@@ -1,4 +1,4 @@
-"""The metastore follows the index: what is delivered to it, when, and what is said of it."""
+"""Keeps the metastore in step with the index: delivers its changes, and describes what is pending."""
 
 from __future__ import annotations
 
@@ -32,13 +32,13 @@ STARTING_PAUSE_S = 0.5
 
 
 class MetastoreSync:
-    """Brings the outbox of an index to a metastore, now or later.
+    """Delivers the outbox of an index to a metastore, now or later.
 
     Args:
         index: Holds the outbox.
-        metastore: The way to the metastore, which may be none.
+        metastore: The connection to the metastore, which may be none.
         settings: How long a change waits for it.
-        before: Is called after a change, before it is delivered: what follows from it in the index.
+        before: Is called after a change, before it is delivered, to change in the index what depends on it.
     """
 
     def __init__(
@@ -47,9 +47,9 @@ class MetastoreSync:
         self._metastore = metastore
         self._before = before
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
-        self._patient = Deliverer(index, lambda: metastore.client(self._timeout_s))
+        self._waiting_deliverer = Deliverer(index, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
-        self._impatient = Deliverer(index, metastore.started_client)
+        self._immediate_deliverer = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
         self._retry = DeliveryRetry(self.deliver)
 
@@ -59,15 +59,11 @@ class MetastoreSync:
         if self._metastore.embedded and self._last is not None and self._last.pending:
             self.deliver()
 
-    def takes(self, definition: TableDefinition) -> bool:
-        """Whether the metastore gets this table: there is one, and it can hold it."""
-        return self._metastore.enabled and unrepresentable_reason(definition) is None
-
     def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
         """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``)."""
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
-        report = self._last = self._patient.deliver(timeout_s=timeout_s or self._timeout_s)
+        report = self._last = self._waiting_deliverer.deliver(timeout_s=timeout_s or self._timeout_s)
         return report
 
     def keep_delivering(self) -> None:
@@ -75,13 +71,13 @@ class MetastoreSync:
         if self._metastore.enabled:
             self._retry.look_always()
 
-    def follow(self) -> DeliveryReport | None:
+    def publish(self) -> DeliveryReport | None:
         """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""
         if self._before is not None:
             self._before()
         if not self._metastore.enabled:
             return None
-        report = self._last = self._impatient.deliver(timeout_s=self._timeout_s)
+        report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s)
         if report.pending and self._metastore.starting:
             self._retry.schedule(STARTING_PAUSE_S)
         elif report.pending:
@@ -95,10 +91,10 @@ class MetastoreSync:
         return report
 
     def state(self, definition: TableDefinition | None = None) -> str:
-        """What is to be said of the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
+        """Describe the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
 
         Args:
-            definition: The table that is spoken of, if one is.
+            definition: The table in question; None for the metastore alone.
         """
         if not self._metastore.enabled:
             return "none"

@@ -49,6 +49,10 @@ class RepairProgress:
 Progress = Callable[[RepairProgress], None]
 
 
+def no_progress(_: RepairProgress) -> None:
+    """Ignore how far a repair or an import is."""
+
+
 def storable(text: str) -> bool:
     """Whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
     if text.isascii():
