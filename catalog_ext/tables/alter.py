@@ -1,4 +1,4 @@
-"""Alters and renames tables. Files never move (``docs/design/tables.md``)."""
+"""Alters and renames tables. Files never move (``docs/design/1-how-it-works.md``)."""
 
 from __future__ import annotations
 
