@@ -152,7 +152,7 @@ def test_the_page_names_every_setting() -> None:
 def test_every_option_of_the_connector_is_a_setting() -> None:
     names = ("CatalogOptions", "ReadOptions", "WriteSettings", "InsertRules")
     folder = PROJECT / "catalog_ext/connector/src/main/scala/org/apache/spark/sql/catalogext"
-    sources = "".join((folder / f"{name}.scala").read_text() for name in names)
+    sources = "".join(path.read_text() for name in names for path in folder.rglob(f"{name}.scala"))
     found = set(re.findall(r'val \w+ = "([a-z][a-z_.-]+)"', sources)) - {IN_DATA_FILE}
     assert {"uri", "token-file", "missing-files", "use_hive_partitioning", "write.distribution-mode"} <= found
     in_spark = {
