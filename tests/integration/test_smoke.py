@@ -99,7 +99,10 @@ PARTITIONS: Story = (
         "PARTITION (ds = '2025-01-02', region = 'eu')",
         DONE,
     ),
-    ("ALTER TABLE {s}.t ADD PARTITION (ds = '2025-01-01', region = 'eu')", Fails("CATALOG_EXT_PARTITION_ALREADY_EXISTS")),
+    (
+        "ALTER TABLE {s}.t ADD PARTITION (ds = '2025-01-01', region = 'eu')",
+        Fails("CATALOG_EXT_PARTITION_ALREADY_EXISTS"),
+    ),
     ("ALTER TABLE {s}.t ADD IF NOT EXISTS PARTITION (ds = '2025-01-01', region = 'eu')", DONE),
     ("ALTER TABLE {s}.t ADD PARTITION (ds = 'noday', region = 'eu')", Fails("CATALOG_EXT_INVALID_VALUE")),
     (
