@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.core import Request, definition_of
-from catalog_ext.service.messages.writes import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
+from catalog_ext.service.messages.writes import (
+    begun_json,
+    creates,
+    files_of,
+    kind_of,
+    outcome_json,
+    removals_of,
+    transaction_of,
+)
 from catalog_ext.writes.writes import Batch
 
 if TYPE_CHECKING:
@@ -100,8 +108,9 @@ class WriteOperations:
 
     def _changes(self, request: Request) -> ArrowStream:
         table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")
+        removals = removals_of(request)
         request.finish()
-        return ArrowStream.of(self._catalog.index.changes(table_id, after, upto))
+        return ArrowStream.of(self._catalog.index.changes(table_id, after, upto, removals))
 
     def _metadata(self, request: Request) -> ArrowStream:
         table_id, name, condition = request.integer("table_id"), request.text("name"), request.any("predicate")
