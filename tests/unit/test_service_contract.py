@@ -206,7 +206,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 
 def test_every_operation_of_the_contract_is_there_and_no_other(module_catalog: Catalog) -> None:
-    assert set(application.Operations(module_catalog).handlers) == OPERATIONS
+    assert set(application.operations_of(module_catalog)) == OPERATIONS
     assert set(FIELDS) | {"ping", "namespaces/list", "procedures/list"} == OPERATIONS
 
 

@@ -1,4 +1,4 @@
-"""The service's operations of views; as in ``operations``, no logic lives here."""
+"""The operations of views."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ViewOperations:
     def __init__(self, catalog: Catalog) -> None:
         self._views = catalog.views
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+            "views/list": self._list,
             "views/put": self._put,
             "views/drop": self._drop,
             "views/rename": self._rename,
@@ -33,6 +34,11 @@ class ViewOperations:
             "views/partitions/add": self._add_partitions,
             "views/partitions/drop": self._drop_partitions,
         }
+
+    def _list(self, request: Request) -> dict[str, Any]:
+        name = request.text("namespace")
+        request.finish()
+        return {"views": self._views.list_names(name)}
 
     def _put(self, request: Request) -> dict[str, Any]:
         kind = request.text("kind")

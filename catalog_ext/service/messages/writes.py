@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.metastore.commit.json import statistics_to_dict
 from catalog_ext.metastore.commit.plan import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
-from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.json import storable
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
@@ -46,16 +45,6 @@ def kind_of(request: Request) -> WriteKind:
             f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(kinds)}."
         )
     return WriteKind(text)
-
-
-def removals_of(request: Request) -> Removals:
-    """What becomes of versions that removed files, in the field ``removals`` of ``tables/changes``."""
-    text = request.optional_text("removals") or Removals.IGNORE
-    if text not in list(Removals):
-        raise InvalidInputError(
-            f"The field 'removals' of the request cannot be {text[:40]!r}. Use one of: {', '.join(Removals)}."
-        )
-    return Removals(text)
 
 
 def creates(kind: WriteKind) -> bool:
