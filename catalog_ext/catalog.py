@@ -38,9 +38,13 @@ _Result = TypeVar("_Result")
 
 
 def connect(
-    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
-    storage: Mapping[str, Any] | None = None, name: str = "lake",
-) -> Catalog:  # fmt: skip
+    *,
+    index: str | None = None,
+    metastore: MetastoreArgument = UNSET,
+    warehouse: str | None = None,
+    storage: Mapping[str, Any] | None = None,
+    name: str = "lake",
+) -> Catalog:
     """The catalog over this index, metastore and warehouse; every argument has a default.
 
     Args:

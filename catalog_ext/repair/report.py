@@ -14,10 +14,16 @@ import pyarrow as pa
 if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
-SCHEMA = pa.schema([
-    ("action", pa.string()), ("partition", pa.string()), ("path", pa.string()), ("files", pa.int64()),
-    ("bytes", pa.int64()), ("reason", pa.string()),
-])  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        ("action", pa.string()),
+        ("partition", pa.string()),
+        ("path", pa.string()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
 """The columns of a report as rows, as ``CALL system.repair_partitions`` returns them."""
 
 NEW = "new on the store"
@@ -115,9 +121,17 @@ class RepairReport:
     """
 
     def __init__(
-        self, scratch: Scratch, *, table: str, mode: str, where: str | None, dry_run: bool, version: int,
-        pending_deliveries: int = 0, delivery_error: str | None = None,
-    ) -> None:  # fmt: skip
+        self,
+        scratch: Scratch,
+        *,
+        table: str,
+        mode: str,
+        where: str | None,
+        dry_run: bool,
+        version: int,
+        pending_deliveries: int = 0,
+        delivery_error: str | None = None,
+    ) -> None:
         self._scratch = scratch
         self.table = table
         self.mode = mode
@@ -163,10 +177,14 @@ class RepairReport:
     def json_chunks(self) -> Iterator[str]:
         """The text of ``to_json`` in pieces, for reports that are larger than memory."""
         head = {
-            "table": self.table, "mode": self.mode, "where": self.where, "dry_run": self.dry_run,
-            "version": self.version, "pending_deliveries": self.pending_deliveries,
+            "table": self.table,
+            "mode": self.mode,
+            "where": self.where,
+            "dry_run": self.dry_run,
+            "version": self.version,
+            "pending_deliveries": self.pending_deliveries,
             "delivery_error": self.delivery_error,
-        }  # fmt: skip
+        }
         yield json.dumps(head, ensure_ascii=False)[:-1]
         for word, entries in self._by_word():
             yield f', "{word}": ['

@@ -31,11 +31,17 @@ class TableCreation:
         self._context = context
 
     def register_table(
-        self, table: str, *, location: str, format: str = "parquet",
-        partition_columns: Mapping[str, str] | None = None, schema: str | None = None,
-        options: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None,
+        self,
+        table: str,
+        *,
+        location: str,
+        format: str = "parquet",
+        partition_columns: Mapping[str, str] | None = None,
+        schema: str | None = None,
+        options: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         comment: str | None = None,
-    ) -> Table:  # fmt: skip
+    ) -> Table:
         """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
         Args:

@@ -60,9 +60,15 @@ class ColumnStatistics:
             messages = index.tell_statistics(table, bound)
         report = self._context.sync.publish() if messages else None
         return WriteOutcome(
-            "", table.table_id, str(table.identifier), "ANALYZE", table.version, partitions_changed=changed, rows=rows,
+            "",
+            table.table_id,
+            str(table.identifier),
+            "ANALYZE",
+            table.version,
+            partitions_changed=changed,
+            rows=rows,
             pending_deliveries=0 if report is None else report.pending,
-        )  # fmt: skip
+        )
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
         """Spark's properties of this version replace those of any other one."""

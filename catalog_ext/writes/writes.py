@@ -78,9 +78,15 @@ class Writes:
         return self._context.transactions
 
     def begin(
-        self, kind: WriteKind, table_id: int, version: int, batch: Batch, *, predicate: object = None,
+        self,
+        kind: WriteKind,
+        table_id: int,
+        version: int,
+        batch: Batch,
+        *,
+        predicate: object = None,
         keep_emptied: bool = False,
-    ) -> tuple[BegunWrite, Table]:  # fmt: skip
+    ) -> tuple[BegunWrite, Table]:
         """Begin a write to a table that is there.
 
         Args:
@@ -101,9 +107,16 @@ class Writes:
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, table.definition.properties)
         request = BeginWrite(
-            kind, batch.operation, batch.owner, table=table, predicate=predicate, keep_emptied=keep_emptied,
-            app_id=batch.app_id, app_version=batch.app_version, options=settings,
-        )  # fmt: skip
+            kind,
+            batch.operation,
+            batch.owner,
+            table=table,
+            predicate=predicate,
+            keep_emptied=keep_emptied,
+            app_id=batch.app_id,
+            app_version=batch.app_version,
+            options=settings,
+        )
         return self.engine.begin(request), table
 
     def begin_creation(
@@ -135,9 +148,15 @@ class Writes:
         others = [o for o in context.index.overlapping_tables(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         request = BeginWrite(
-            kind, batch.operation, batch.owner, table=there, definition=whole, app_id=batch.app_id,
-            app_version=batch.app_version, options=self._settings(batch.options, whole.properties),
-        )  # fmt: skip
+            kind,
+            batch.operation,
+            batch.owner,
+            table=there,
+            definition=whole,
+            app_id=batch.app_id,
+            app_version=batch.app_version,
+            options=self._settings(batch.options, whole.properties),
+        )
         return self.engine.begin(request), whole
 
     def release(self, table_id: int, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.procedures.registry import Procedure
+    from catalog_ext.procedures.procedure import Procedure
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",

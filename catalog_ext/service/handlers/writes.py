@@ -33,9 +33,12 @@ class WriteOperations:
     def _begin(self, request: Request) -> dict[str, Any]:
         kind = kind_of(request)
         batch = Batch(
-            request.text("operation"), request.text("owner"), request.optional_text("app_id"),
-            request.optional_count("app_version"), request.text_map("options"),
-        )  # fmt: skip
+            request.text("operation"),
+            request.text("owner"),
+            request.optional_text("app_id"),
+            request.optional_count("app_version"),
+            request.text_map("options"),
+        )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate, keep_emptied = request.any("predicate"), request.flag("keep_emptied")
         described = request.optional_object("definition")
