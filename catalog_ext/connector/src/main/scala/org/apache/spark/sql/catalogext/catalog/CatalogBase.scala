@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureSignature}
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
-import org.apache.spark.sql.catalogext.session.{BuiltFor, SubmittedJars}
+import org.apache.spark.sql.catalogext.session.ConnectorJars
 import org.apache.spark.sql.catalogext.write.WriteKind
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
 import org.apache.spark.sql.connector.catalog._
@@ -31,8 +31,8 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
   private[catalogext] def paths: AdHocPaths = tables.paths
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    BuiltFor.check()
-    SubmittedJars.share()
+    ConnectorJars.checkSpark()
+    ConnectorJars.shareSubmitted()
     catalogName = name
     val client = CatalogOptions.client(name, options)
     namespaceOperations = new NamespaceOperations(client)

@@ -5,7 +5,7 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.OurNames
@@ -167,8 +167,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   private def partitionName: String = keys.zip(static).map { case (key, found) =>
     val column = relation.output.find(_.name == key.name).get
     val value = typed(key.name, column, found.get._2)
-    val shown = Cast(Literal(value, column.dataType), StringType, Some(conf.sessionLocalTimeZone)).eval()
-    ExternalCatalogUtils.getPartitionPathString(key.name, if (shown == null) null else shown.toString)
+    val shown = PartitionNames.text(Literal(value, column.dataType), conf.sessionLocalTimeZone).eval()
+    PartitionNames.component(key, if (shown == null) null else shown.toString)
   }.mkString("/")
 
   private def typed(name: String, column: Attribute, value: String): Any =

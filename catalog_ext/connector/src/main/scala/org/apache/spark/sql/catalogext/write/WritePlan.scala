@@ -17,11 +17,13 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.text.TextFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{CharType, StructType}
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
-/** A partition column: its name as written in paths, and the attribute of the rows that has its value. */
-case class PartitionKey(name: String, isChar: Boolean, attribute: Attribute)
+/** A partition column as the table has it, and the attribute of the rows that has its value. */
+case class PartitionKey(field: StructField, attribute: Attribute) {
+  def name: String = field.name
+}
 
 /** Everything that a task needs; it goes to the executors. */
 case class WriteJob(
@@ -54,7 +56,7 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
   private val allColumns = DataTypeUtils.toAttributes(schema)
 
   private val keys: Seq[PartitionKey] = table.partitionColumns.map { key =>
-    PartitionKey(key.name, key.dataType.isInstanceOf[CharType], column(key.name, "partition column"))
+    PartitionKey(key, column(key.name, "partition column"))
   }
 
   // Files hold nullable columns, so that a later file may have a NULL where an earlier one had none.
