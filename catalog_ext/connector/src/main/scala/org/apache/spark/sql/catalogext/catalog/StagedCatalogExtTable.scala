@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.ServiceClient
-import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, CatalogExtWriteBuilder, WriteKind, WriteMarks,
+import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, CatalogExtWriteBuilder, SparkWriteKind, WriteMarks,
   WriteSettings, WriteTarget, WriteTransaction}
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.{StagedTable, SupportsWrite, TableCapability}
@@ -31,7 +31,7 @@ class StagedCatalogExtTable(
     catalogName: String,
     client: ServiceClient,
     metadata: TableMetadata,
-    kind: WriteKind,
+    kind: SparkWriteKind,
     override val schema: StructType,
     definition: ObjectNode)
   extends StagedTable with SupportsWrite {

@@ -35,17 +35,17 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
 
   // Spark's own refusal, after a false canOverwrite, does not say what can be done.
   override def overwrite(predicates: Array[V2Predicate]): WriteBuilder =
-    changeTo(WriteKind.Overwrite, exact(predicates).getOrElse(
+    changeTo(SparkWriteKind.Overwrite, exact(predicates).getOrElse(
       throw PartitionDeletion.notOfPartitions(target.metadata, predicates.mkString(" AND "))))
 
-  override def truncate(): WriteBuilder = changeTo(WriteKind.Overwrite, None)
+  override def truncate(): WriteBuilder = changeTo(SparkWriteKind.Overwrite, None)
 
   override def overwriteDynamicPartitions(): WriteBuilder =
     // Without keys there is one partition, the table.
-    if (target.metadata.partitionColumns.isEmpty) truncate() else changeTo(WriteKind.OverwritePartitions, None)
+    if (target.metadata.partitionColumns.isEmpty) truncate() else changeTo(SparkWriteKind.OverwritePartitions, None)
 
   /** A table that the write creates has nothing to overwrite. */
-  private def changeTo(kind: WriteKind, predicate: Option[JsonNode]): WriteBuilder = {
+  private def changeTo(kind: SparkWriteKind, predicate: Option[JsonNode]): WriteBuilder = {
     if (!target.creates) chosen = target.copy(kind = kind, predicate = predicate)
     this
   }
@@ -65,7 +65,7 @@ class CatalogExtWrite(
   extends Write with RequiresDistributionAndOrdering {
 
   // Checked when the statement is planned, so that a wrong setting or type stops it before any task runs.
-  private val plan = new WritePlan(spark, target, settings, info.schema())
+  private val plan = new SparkWritePlan(spark, target, settings, info.schema())
 
   @volatile private[catalogext] var metrics: Array[CustomTaskMetric] = Array.empty
 
@@ -106,7 +106,7 @@ object CatalogExtWrite {
 }
 
 /** A begun transaction and the tasks that write for it. */
-class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: WritePlan, val transaction: WriteTransaction)
+class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWritePlan, val transaction: WriteTransaction)
   extends Logging {
 
   def writerFactory: DataWriterFactory = new StagingWriterFactory(plan.job(transaction.places))

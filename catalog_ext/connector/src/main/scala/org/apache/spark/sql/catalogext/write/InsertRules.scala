@@ -8,7 +8,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalogext.session.IndexedNames
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
@@ -27,11 +27,11 @@ import org.apache.spark.unsafe.types.UTF8String
  * longer tells. The note travels among the target's options.
  */
 class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
-  private val names = new OurNames(session)
+  private val names = new IndexedNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
-        if !target.options.containsKey(WriteMarks.Specification) && names.areOurs(target.multipartIdentifier) =>
+        if !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier) =>
       val checked = spec.map { case (key, value) => key -> value.map(constant(key, _)) }
       val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
         WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")

@@ -50,7 +50,7 @@ case class WriteJob(
 }
 
 /** How the rows of one write become files: which columns go where, in what order, by which writer. */
-class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSettings, schema: StructType) {
+class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSettings, schema: StructType) {
   private val table = target.metadata
   private val resolver = SQLConf.get.resolver
   private val allColumns = DataTypeUtils.toAttributes(schema)
@@ -74,7 +74,7 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
     val schema = DataTypeUtils.fromAttributes(dataColumns)
     if (settings.hiveCompatible) HiveFiles.schema(table.format, schema, SQLConf.get.caseSensitiveAnalysis) else schema
   }
-  private val format: FileFormat = WritePlan.format(table)
+  private val format: FileFormat = SparkWritePlan.format(table)
 
   if (dataColumns.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.NotSupported,
     s"Table ${target.tableName} has no column besides its partition columns, so that its files would be empty.")
@@ -121,8 +121,8 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
   }
 
   /** A file grows by whole row groups and stripes, so these may not be larger than a file. */
-  private def limitGroups(conf: Configuration): Unit = WritePlan.Groups.foreach { case (key, default) =>
-    val limit = math.max(settings.maxFileBytes, WritePlan.SmallestGroup)
+  private def limitGroups(conf: Configuration): Unit = SparkWritePlan.Groups.foreach { case (key, default) =>
+    val limit = math.max(settings.maxFileBytes, SparkWritePlan.SmallestGroup)
     if (limit < conf.getLong(key, default)) conf.setLong(key, limit)
   }
 
@@ -138,7 +138,7 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
       Map("table" -> target.tableName, "column" -> name)))
 }
 
-object WritePlan {
+object SparkWritePlan {
   private val Groups = Seq("parquet.block.size" -> (128L << 20), "orc.stripe.size" -> (64L << 20))
   private val SmallestGroup = 64L << 10
 
