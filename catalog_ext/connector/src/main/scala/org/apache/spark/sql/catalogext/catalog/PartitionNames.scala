@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Expression}
 import org.apache.spark.sql.catalyst.optimizer.NormalizeNaNAndZero
 import org.apache.spark.sql.types.{CharType, DataType, DoubleType, FloatType, StringType, StructField}
 
-/** How typed values become the names of directories: Hive's escaping of Spark's text (`metastore/names.py` has it too). */
+/** How typed values become the names of directories: Hive's escaping of Spark's text (as `metastore/model/partition_names.py`). */
 object PartitionNames {
   /** The text of a partition column's value, before it is escaped. */
   def text(value: Expression, zone: String): Expression =
