@@ -23,6 +23,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 from catalog_ext.metastore.model.identifiers import TableIdentifier, validate_identifier
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import (
     PARTITION_MODE_PROPERTY,
     Namespace,
@@ -337,7 +338,9 @@ class Catalog:
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self.storage, definition, place)
-        properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
+        properties = checked_properties(definition.properties)
+        if property_value(properties, PARTITION_MODE_PROPERTY) is None:
+            properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)
         check_not_transactional(str(identifier), whole.properties)
         check_storable(whole)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.setting import NUMBER, TIME, Scope, Setting, count, count_or_all, flag, seconds, text_value, word
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
 
 if TYPE_CHECKING:
@@ -234,5 +235,6 @@ def check_properties(properties: Mapping[str, str]) -> None:
         if Scope.TABLE not in setting.scopes:
             continue
         for name in setting.names:
-            if name in properties:
-                setting.value_of(properties[name])
+            text = property_value(properties, name)
+            if text is not None:
+                setting.value_of(text)

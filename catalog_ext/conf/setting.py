@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.model.properties import property_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,8 +17,9 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENVIRONMENT_PREFIX = "CATALOG_EXT_"
-_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SIZE = re.compile(r"(\d{1,15}) ?([kmgt]?)i?b?", re.ASCII)
+_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SIZE = re.compile(r"(\d{1,19}) ?([kmgtp]?)(?:i?b)?", re.ASCII)
+_MOST = 2**63 - 1
 
 
 class Scope(StrEnum):
@@ -83,8 +85,9 @@ class Setting(Generic[T]):
         return None if text is None else self.value_of(text)
 
     def text(self, *sources: Mapping[str, str]) -> str | None:
-        """The text from the first of the sources that has the key or its alias, else the default, unchecked."""
-        return next((source[name] for source in sources for name in self.names if name in source), self.default)
+        """The text from the first source that has the key or its alias in any case, else the default, unchecked."""
+        found = (property_value(source, name) for source in sources for name in self.names)
+        return next((text for text in found if text is not None), self.default)
 
     def value_of(self, text: str) -> T:
         """The value that a text stands for.
@@ -164,11 +167,12 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """A size above zero, in bytes."""
+    """Read a size above zero, in bytes: what Spark's ``JavaUtils.byteStringAs`` takes, and ``1 g`` and ``1gib`` too."""
     match = _SIZE.fullmatch(text.lower())
-    if match is None or int(match.group(1)) == 0:
+    value = 0 if match is None else int(match.group(1)) * _BYTES[match.group(2)]
+    if not 0 < value <= _MOST:
         raise ValueError("give a size above zero such as 1048576, 512m or 1g")
-    return int(match.group(1)) * _BYTES[match.group(2)]
+    return value
 
 
 def hidden_name(text: str) -> str:
