@@ -26,6 +26,7 @@ class Scope(StrEnum):
     """A place where a setting can be given, in the order in which they are looked at."""
 
     READ = "option of a read"
+    STREAM = "option of a stream"
     WRITE = "option of a write"
     SESSION = "Spark conf `spark.sql.catalog.<catalog>.<key>`"
     SQL = "`SET` in the session"
@@ -45,6 +46,7 @@ class Setting(Generic[T]):
         parse: Makes the value of a text; raises ``ValueError``, with what is expected as its message.
         scopes: Where it can be given.
         alias: Another system's name of it, which means the same wherever the key does.
+        spark: Spark's own conf of the same meaning, which goes after the session's and before the table's property.
     """
 
     key: str
@@ -54,6 +56,7 @@ class Setting(Generic[T]):
     parse: Callable[[str], T]
     scopes: tuple[Scope, ...]
     alias: str | None = None
+    spark: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -189,6 +192,23 @@ def flag(text: str) -> bool:
     return text.lower() in ("1", "true")
 
 
+def truth(text: str) -> bool:
+    """Return whether the text is ``true``, in any case; like Hive, this takes every other text for false."""
+    return text.lower() == "true"
+
+
+def boolean(text: str) -> bool:
+    """Read ``true`` or ``false``, in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("give true or false")
+    return text.lower() == "true"
+
+
+def unchecked(text: str) -> str:
+    """Return the text as it is: what it may be is checked where it is used, with the table at hand."""
+    return text
+
+
 def word(*words: str) -> Callable[[str], str]:
     """A parser that takes one of these words, in any case."""
 
@@ -202,4 +222,5 @@ def word(*words: str) -> Callable[[str], str]:
 
 NUMBER = "a whole number from 1"
 TIME = "a duration: `500ms`, `30s`, `2m`; a bare number is seconds"
-SIZE = "a size: `512m`, `1g`; a bare number is bytes"
+SIZE = "a size: `512m`, `1g`, `1 gb`, `1gib`; a bare number is bytes"
+FLAG = "`1`, `0`, `true` or `false`"

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf import write_keys
 from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
-from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import bind
@@ -166,10 +166,15 @@ class Writing:
 
         Raises:
             TableNotFoundError: The table is gone.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        if truncate:
+            _check_truncation(
+                table.definition, "TRUNCATE TABLE" if predicate is None else "TRUNCATE TABLE ... PARTITION"
+            )
         _check_predicate(table, predicate)
         return self.engine.delete(table, predicate, truncate)
 
@@ -221,6 +226,17 @@ class Writing:
                 setting.value_of(text)
                 found[setting.key] = text
         return found
+
+
+def _check_truncation(definition: TableDefinition, command: str) -> None:
+    """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
+    purge = write_keys.EXTERNAL_TABLE_PURGE
+    if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
+        raise OperationNotSupportedError(
+            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
+            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            {"table": str(definition.identifier)},
+        )
 
 
 def _check_predicate(table: Table, predicate: Any) -> None:  # noqa: ANN401 -- a JSON value
