@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
 # Where each command is: its module is imported when the command runs, or its help is asked for.
-_COMMANDS = {
+COMMANDS = {
     "register": "tables",
     "import": "tables",
     "unregister": "tables",
@@ -64,13 +64,13 @@ class Commands(click.Group):
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """The names of all commands, sorted."""
-        return sorted(_COMMANDS)
+        return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """The command of a name; None if there is none."""
-        if cmd_name not in _COMMANDS:
+        if cmd_name not in COMMANDS:
             return None
-        module = import_module(f"catalog_ext.cli.{_COMMANDS[cmd_name]}")
+        module = import_module(f"catalog_ext.cli.{COMMANDS[cmd_name]}")
         found = [c for c in vars(module).values() if isinstance(c, click.Command) and c.name == cmd_name]
         return found[0]
 

@@ -49,7 +49,7 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
 }
 
 /**
- * Gives an INSERT into our tables the meaning of `design/semantics.md`, whatever the session's default is: dynamic
+ * Gives an INSERT into our tables the meaning of `docs/spec/semantics.md`, whatever the session's default is: dynamic
  * keys replace the partitions that receive rows, and a fully static partition is replaced also by no rows.
  */
 class ResolveInserts extends Rule[LogicalPlan] {

@@ -135,7 +135,7 @@ object WriteSettings {
   val AppId = "txn-app-id"
   val AppVersion = "txn-version"
   private val DefaultMaxFileBytes = 1L << 30
-  // Sorting is cheaper than keeping files open: docs/design/writes.md has the figures.
+  // Sorting is cheaper than keeping files open: docs/design/2-writes.md has the figures.
   private val DefaultMaxOpenWriters = 0L
 
   /** Settings that the service reads; a session may give them as `spark.sql.catalog.<name>.<key>`. */
