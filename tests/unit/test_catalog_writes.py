@@ -329,14 +329,14 @@ def test_truncate_is_for_tables_that_own_their_files(catalog: Catalog) -> None:
         with pytest.raises(OperationNotSupportedError, match=r"not for external tables(.*)DELETE FROM"):
             catalog.writes.delete(table.table_id, table.version, predicate, truncate=True)
     assert indexed(catalog) == before
-    purged = catalog.ddl.alter("s.t", set_={"external.table.purge": "true"})
+    purged = catalog.alterations.alter("s.t", set_={"external.table.purge": "true"})
     assert catalog.writes.delete(purged.table_id, purged.version, is_eu, truncate=True).files_removed == 1
     assert indexed(catalog) == {EU: {}}
 
 
 def test_properties_are_found_without_regard_to_case(catalog: Catalog) -> None:
-    catalog.ddl.alter("s.t", set_={"Staging-Dir": "_Mine", "Transaction.Lease": "5 minutes"})
+    catalog.alterations.alter("s.t", set_={"Staging-Dir": "_Mine", "Transaction.Lease": "5 minutes"})
     begun = begin(catalog)
     assert (begun.plan.staging, begun.lease_ms) == ("_Mine", 300_000)
     with pytest.raises(InvalidConfigurationError, match=r"write\.max-file-size"):
-        catalog.ddl.alter("s.t", set_={"Write.Max-File-Size": "1 x"})
+        catalog.alterations.alter("s.t", set_={"Write.Max-File-Size": "1 x"})

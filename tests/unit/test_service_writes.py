@@ -175,7 +175,7 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
             "property 'external.table.purge'='true' lets TRUNCATE empty them."
         )
     assert indexed(catalog) == visible(root)
-    catalog.ddl.alter("s.t", set_={"External.Table.Purge": "TRUE"})
+    catalog.alterations.alter("s.t", set_={"External.Table.Purge": "TRUE"})
     emptied = delete("truncate", None).json
     assert (emptied["files_removed"], emptied["partitions_removed"]) == (2, 0)
     assert indexed(catalog) == {EU: {}, "ds=2025-01-04/region=us": {}}
