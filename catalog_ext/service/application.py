@@ -80,7 +80,10 @@ class _Json(JSONResponse):
 def error_response(error: CatalogExtError) -> JSONResponse:
     """The answer that tells an error, by the contract."""
     status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
-    body = {"code": error.code, "message": error.message, "retryable": error.retryable, "parameters": error.parameters}
+    body = {
+        "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
+        "sqlstate": error.sqlstate, "parameters": error.parameters,
+    }  # fmt: skip
     return _Json({"error": body}, status)
 
 
