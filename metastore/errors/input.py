@@ -87,6 +87,7 @@ class OperationNotSupportedError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_NOT_SUPPORTED"
+    sqlstate = "0A000"
 
 
 class InvalidPatternError(InvalidInputError):

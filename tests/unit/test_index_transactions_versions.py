@@ -9,18 +9,18 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import ColumnStatistics, StagedFile, State, WriteKind
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
 from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.index.write import claims
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from tests.index_cases import create, data_files
+from tests.index_cases import create, data_files, local_index
 from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
@@ -28,7 +28,7 @@ OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    with Index.open(str(tmp_path / "index.db")) as opened:
+    with local_index(tmp_path) as opened:
         yield opened
 
 

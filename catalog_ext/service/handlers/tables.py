@@ -1,4 +1,4 @@
-"""The operations of tables: their definitions, what queries read of them, and what has become of them."""
+"""Answers the operations of tables: their definitions, what queries read of them, and their metadata tables."""
 
 from __future__ import annotations
 

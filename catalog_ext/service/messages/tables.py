@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 def column_changes(request: Request) -> list[ColumnChange]:
-    """What the field ``changes`` asks for."""
+    """Return what the field ``changes`` asks for."""
     return [_change(item) for item in request.objects("changes")]
 
 
