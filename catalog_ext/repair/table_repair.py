@@ -25,9 +25,15 @@ class TableRepair:
         self._context = context
 
     def repair_partitions(
-        self, table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
+        self,
+        table: str,
+        *,
+        mode: str = "sync",
+        where: Where = None,
+        dry_run: bool = False,
+        strict: bool = False,
         progress: Progress | None = None,
-    ) -> RepairReport:  # fmt: skip
+    ) -> RepairReport:
         """Bring the index, and after it the metastore, in step with what lies on the store.
 
         Args:

@@ -10,6 +10,7 @@ from catalog_ext.conf import keys, write_keys
 from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
 from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, ViewNotFoundError
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format, check_keys, check_storable
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import warn_of_overlap
@@ -31,11 +32,17 @@ class TableCreation:
         self._context = context
 
     def register_table(
-        self, table: str, *, location: str, format: str = "parquet",
-        partition_columns: Mapping[str, str] | None = None, schema: str | None = None,
-        options: Mapping[str, str] | None = None, properties: Mapping[str, str] | None = None,
+        self,
+        table: str,
+        *,
+        location: str,
+        format: str = "parquet",
+        partition_columns: Mapping[str, str] | None = None,
+        schema: str | None = None,
+        options: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
         comment: str | None = None,
-    ) -> Table:  # fmt: skip
+    ) -> Table:
         """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
         Args:
@@ -87,7 +94,7 @@ class TableCreation:
         return self._create(whole)
 
     def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
-        """The checked definition of a table that is to be created, with its location and its defaults.
+        """Return the checked definition of a table that is to be created, with its location and its defaults.
 
         Args:
             definition: The table; its own ``location`` is not looked at.
@@ -103,7 +110,9 @@ class TableCreation:
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self._context.storage, definition, place)
-        properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
+        properties = checked_properties(definition.properties)
+        if property_value(properties, PARTITION_MODE_PROPERTY) is None:
+            properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)
         check_not_transactional(str(identifier), whole.properties)
         check_storable(whole)
@@ -171,7 +180,7 @@ class TableCreation:
             self._context.storage.create_directory(definition.location)
 
     def _contents(self, definition: TableDefinition) -> list[str]:
-        """What lies in a table's location, but for what a write that would have created the table has staged there."""
+        """List a table's location, but for what a write that would have created the table has staged there."""
         staging = write_keys.STAGING_DIR.read(definition.properties, self._context.settings.conf)
         names = (entry.location.name for entry in self._context.storage.list_directory(definition.location))
         return [name for name in names if name != staging]

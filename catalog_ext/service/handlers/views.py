@@ -1,4 +1,4 @@
-"""The operations of views."""
+"""Answers the operations of views."""
 
 from __future__ import annotations
 
@@ -89,10 +89,14 @@ class ViewOperations:
 
 def _query(request: Request) -> ViewQuery:
     return ViewQuery(
-        request.text("text"), request.text("catalog"), tuple(request.texts("current_namespace")),
-        request.text_map("configuration"), request.text("schema_mode"), tuple(request.texts("query_columns")),
+        request.text("text"),
+        request.text("catalog"),
+        tuple(request.texts("current_namespace")),
+        request.text_map("configuration"),
+        request.text("schema_mode"),
+        tuple(request.texts("query_columns")),
         tuple(request.texts("tables")),
-    )  # fmt: skip
+    )
 
 
 def _new_partition(item: Request) -> NewPartition:
@@ -117,20 +121,25 @@ def _values(item: Request) -> dict[str, str | None]:
 
 
 def view_json(view: View) -> dict[str, Any]:
-    """A view as the contract has it: a table's fields, and ``view``."""
+    """Return a view as the contract has it: a table's fields, and ``view``."""
     query = view.query
     return {
         **table_json(view.table),
         "view": {
-            "text": query.text, "catalog": query.catalog, "current_namespace": list(query.namespace),
-            "configuration": dict(query.configuration), "schema_mode": query.schema_mode,
-            "query_columns": list(query.query_columns), "tables": list(query.tables),
+            "text": query.text,
+            "catalog": query.catalog,
+            "current_namespace": list(query.namespace),
+            "configuration": dict(query.configuration),
+            "schema_mode": query.schema_mode,
+            "query_columns": list(query.query_columns),
+            "tables": list(query.tables),
         },
-    }  # fmt: skip
+    }
 
 
 def _commit_json(commit: Commit) -> dict[str, Any]:
     return {
-        "version": commit.version, "partitions_added": commit.partitions_added,
+        "version": commit.version,
+        "partitions_added": commit.partitions_added,
         "partitions_removed": commit.partitions_dropped,
-    }  # fmt: skip
+    }
