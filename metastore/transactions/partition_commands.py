@@ -28,10 +28,10 @@ from catalog_ext.metastore.errors import (
     TableLayoutError,
 )
 from catalog_ext.metastore.index.database.bulk import chunks
-from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
 from catalog_ext.metastore.index.write.apply_changes import directory
 from catalog_ext.metastore.model.partition_names import escape_path_name, is_hidden, split_component
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.locations import Location, shown

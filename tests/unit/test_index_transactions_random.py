@@ -10,9 +10,9 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import State, WriteKind
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.keys import typed_values
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import TRUE, bind

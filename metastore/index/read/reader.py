@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.keys import sort_key, typed_values
 from catalog_ext.metastore.index.database.schema import (
     KEY_COLUMNS,
     PARTITION_NUMBER_BITS,
@@ -27,6 +26,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
 from catalog_ext.metastore.model.json import name_hash
+from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 

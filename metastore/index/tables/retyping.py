@@ -10,7 +10,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.plan import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write.outbox import enqueue_for_table
 from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence

@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -35,6 +35,7 @@ from catalog_ext.metastore.index.write.outbox import (
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

@@ -15,7 +15,6 @@ from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind, WriteOutcome
 from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     applications,
@@ -37,6 +36,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import definition_from_dict, name_hash, table_from_row, to_json
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, TableType
+from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence

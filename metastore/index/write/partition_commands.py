@@ -11,7 +11,6 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.rules import already_exists, deletes, not_found, travels
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.index.database.bulk import chunks
-from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
@@ -19,6 +18,7 @@ from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite, di
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import table_from_row
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence

@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.index.database.bulk import chunks
-from catalog_ext.metastore.index.database.keys import checked_values, claim_hash, key_row, typed_values
+from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.apply_changes import directory
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import definition_from_dict, name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.model.typed_values import checked_values, claim_hash, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
