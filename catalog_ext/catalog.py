@@ -67,7 +67,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.storage.store import Storage

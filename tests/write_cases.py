@@ -6,7 +6,9 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.plan import BeginWrite, BegunWrite, Promotion, StagedFile, WriteKind
+from catalog_ext.metastore.commit.plan import Promotion, WriteKind, asked_write
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite
 from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExistsError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -21,7 +23,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from catalog_ext.metastore.commit.plan import Upload, WriteOutcome
+    from catalog_ext.metastore.commit.staged_files import Upload
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.index import Index
 
 TABLE = TableIdentifier("s", "t")
@@ -64,7 +67,10 @@ class Stand:
 
     def begin(self, kind: WriteKind = WriteKind.APPEND, table: Table | None = None, **more: Any) -> BegunWrite:
         table = None if more.get("definition") is not None and table is None else table or self.table()
-        return self.engine.begin(BeginWrite(kind, more.pop("operation", "INSERT"), "test", table, **more))
+        asked = asked_write(
+            kind, **{name: more.pop(name) for name in ("predicate", "keep_emptied", "definition") if name in more}
+        )
+        return self.engine.begin(BeginWrite(asked, more.pop("operation", "INSERT"), "test", table, **more))
 
     def put(self, begun: BegunWrite, files: Mapping[str, str], *, task: int = 0) -> list[StagedFile]:
         """Writes files (one a partition: content by the partition's name) as a task would."""

@@ -7,7 +7,8 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf import write_keys
-from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.json import predicate_from_json
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _LONGEST_OPERATION = 64
@@ -106,7 +107,7 @@ class Writing:
         check_reachable(self._catalog.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, table.definition.properties)
         request = BeginWrite(
-            kind, batch.operation, batch.owner, table=table, predicate=predicate, keep_emptied=keep_emptied,
+            asked_write(kind, predicate=predicate, keep_emptied=keep_emptied), batch.operation, batch.owner, table,
             app_id=batch.app_id, app_version=batch.app_version, options=settings,
         )  # fmt: skip
         return self.engine.begin(request), table
@@ -140,7 +141,7 @@ class Writing:
         others = [o for o in catalog.index.overlapping_tables(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         request = BeginWrite(
-            kind, batch.operation, batch.owner, table=there, definition=whole, app_id=batch.app_id,
+            asked_write(kind, definition=whole), batch.operation, batch.owner, there, app_id=batch.app_id,
             app_version=batch.app_version, options=self._settings(batch.options, whole.properties),
         )  # fmt: skip
         return self.engine.begin(request), whole

@@ -32,7 +32,7 @@ from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.commit.staged_files import Upload
 
 T = TypeVar("T")
 

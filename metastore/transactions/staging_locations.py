@@ -14,7 +14,8 @@ from catalog_ext.metastore.storage.promotion import StagedPlace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.commit.plan import StagedFile, WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.staged_files import StagedFile
 
 DEFAULT_STAGING = "_catalog_ext_staging"
 DATA = "_catalog_ext_data"

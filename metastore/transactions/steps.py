@@ -11,7 +11,15 @@ from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import COMMANDS, Promotion, State, WriteKind
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    CheckedAdd,
+    CheckedExchange,
+    CheckedRelocate,
+    Promotion,
+    RelocatePartition,
+)
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
@@ -20,7 +28,6 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
-from catalog_ext.metastore.model.json import definition_from_dict
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import promote, restore, undo
@@ -29,7 +36,9 @@ from catalog_ext.metastore.transactions.staging_locations import Places, below
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
-    from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.promotion import StagedPlace
@@ -45,7 +54,7 @@ _AT_ONCE = 5000
 _DELETE_ATTEMPTS = 5
 
 
-class Undone(Exception):
+class WriteUndoneError(Exception):
     """The transaction was undone, by this process or by another one.
 
     Attributes:
@@ -82,7 +91,7 @@ class Steps:
             transaction: In any state but ``open``.
 
         Raises:
-            Undone: It can never be committed, or was undone; nothing of it is visible.
+            WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
             CatalogExtError: The store or the index is in trouble; the same call may be made again.
         """
         if transaction.state is State.RESERVED:
@@ -91,7 +100,7 @@ class Steps:
             except StagedFileMissingError as error:
                 return self._take_back(transaction, error)
             except StorageError as error:
-                if error.retryable or transaction.plan.kind not in COMMANDS:
+                if error.retryable or not transaction.plan.is_command:
                     raise
                 # A store that refuses a command's moves once does so ever after; their sources are all there.
                 return self._take_back(transaction, error)
@@ -104,7 +113,7 @@ class Steps:
         if transaction.state in (State.ABORTING, State.ABORTED):
             # Its tasks may have written after somebody else had removed everything.
             self.undo_quietly(transaction)
-            raise Undone(was_undone(transaction))
+            raise WriteUndoneError(was_undone(transaction))
         return transaction
 
     def _promote(self, transaction: Transaction) -> dict[tuple[str, str], int]:
@@ -114,29 +123,30 @@ class Steps:
         places = Places(transaction.transaction_id, plan)
         if plan.definition is not None:
             self._storage.create_directory(places.location)
-        if plan.keep is not None:
-            self._storage.create_directory(places.directory(plan.keep))
+        static = None if plan.write is None else plan.write.static_partition
+        if static is not None:
+            self._storage.create_directory(places.directory(static))
         modified: dict[tuple[str, str], int] = {}
         for batch in _batches(self._own_files(transaction, places), _AT_ONCE):
             promote(self._storage, [place for _, place in batch], threads=self._threads)
             modified.update(self._modification_times(batch))
-        if plan.due:
-            modified.update(self._promote_due(transaction))
+        if plan.write is not None and plan.write.due:
+            modified.update(self._promote_due(transaction, frozenset(plan.write.due)))
         fault_point("promote.after")
         return modified
 
     def _own_files(self, transaction: Transaction, places: Places) -> Iterator[tuple[StagedFile, StagedPlace]]:
         """The files that become visible with the transaction itself."""
-        waiting = frozenset(transaction.plan.waiting)
+        write = transaction.plan.write
+        waiting = frozenset(() if write is None else write.waiting)
         for file in self._index.staged_files(transaction.transaction_id):
             if file.partition not in waiting:
                 yield file, places.place(file)
 
-    def _promote_due(self, transaction: Transaction) -> dict[tuple[str, str], int]:
+    def _promote_due(self, transaction: Transaction, due: frozenset[str]) -> dict[tuple[str, str], int]:
         """Promotes what earlier transactions have left waiting for partitions that are due with this one."""
         modified: dict[tuple[str, str], int] = {}
         emptied: set[Location] = set()
-        due = frozenset(transaction.plan.due)
         for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
             if partition in due:
                 promote(self._storage, [place for _, place in batch], threads=self._threads)
@@ -193,7 +203,7 @@ class Steps:
     def _commit(self, transaction: Transaction, modified: dict[tuple[str, str], int]) -> Transaction:
         fault_point("commit.before")
         deliver = self._deliver(self._definition(transaction))
-        source_id = transaction.plan.command.get("source_id")
+        source_id = transaction.plan.source_id
         committed = self._index.commit_transaction(
             transaction.transaction_id,
             deliver=deliver,
@@ -205,14 +215,14 @@ class Steps:
 
     def _definition(self, transaction: Transaction) -> TableDefinition:
         if transaction.plan.definition is not None:
-            return definition_from_dict(transaction.plan.definition)
+            return transaction.plan.definition
         return self._index.load_table_by_id(transaction.table_id or 0).definition
 
     def _take_back(self, transaction: Transaction, error: CatalogExtError) -> Transaction:
         """Undoes a reserved transaction that can never be committed; one that somebody has moved stays as it is.
 
         Raises:
-            Undone: It was undone, here or elsewhere.
+            WriteUndoneError: It was undone, here or elsewhere.
         """
         moved = self._index.move_transaction(
             transaction.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
@@ -222,7 +232,7 @@ class Steps:
             # A file that was promoted, committed and then overwritten looks as if it had vanished.
             return current
         self.undo_quietly(current)
-        raise Undone(error)
+        raise WriteUndoneError(error)
 
     def undo_quietly(self, transaction: Transaction) -> None:
         """``undo``, where the caller has an error of its own to tell: what goes wrong is logged, and recovery's."""
@@ -244,7 +254,7 @@ class Steps:
         """
         fault_point("undo.before")
         places = Places(transaction.transaction_id, transaction.plan)
-        if transaction.plan.kind in COMMANDS:
+        if transaction.plan.is_command:
             return self._undo_command(transaction, places)
         self._remove_staging(transaction, places, frozenset())
         fault_point("undo.sources")
@@ -255,8 +265,9 @@ class Steps:
             undo(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
             removed += len(placed)
-        if transaction.plan.keep is not None:
-            directories.add(places.directory(transaction.plan.keep))
+        write = transaction.plan.write
+        if write is not None and write.static_partition is not None:
+            directories.add(places.directory(write.static_partition))
         self.remove_directories(transaction.table_id, directories, places.location)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
@@ -284,9 +295,9 @@ class Steps:
 
     def _remove_source_directories(self, plan: WritePlan, directories: Iterable[Location]) -> None:
         """Removes what an exchange has emptied in the source table."""
-        if "source_location" in plan.command:
-            root = Location.parse(plan.command["source_location"])
-            self.remove_directories(plan.command["source_id"], directories, root)
+        if isinstance(plan.change, CheckedExchange):
+            root = Location.parse(plan.change.source_location)
+            self.remove_directories(plan.change.asked.source_id, directories, root)
 
     def clean_up(self, transaction: Transaction) -> int:
         """Removes what a committed transaction has replaced or left, and finishes it; the number of removed files.
@@ -307,7 +318,7 @@ class Steps:
             removed += len(files)
         fault_point("clean.removed")
         self.remove_directories(transaction.table_id, directories, places.location)
-        if transaction.plan.kind in COMMANDS:
+        if transaction.plan.is_command:
             self._remove_source_directories(transaction.plan, directories)
         else:
             self._remove_staging(transaction, places, self._still_waiting(transaction, places))
@@ -319,7 +330,7 @@ class Steps:
 
     def _still_waiting(self, transaction: Transaction, places: Places) -> frozenset[Location]:
         """Where the files of the transaction are that wait for their partition: staged files, or keys of uploads."""
-        if not transaction.plan.waiting:
+        if transaction.plan.write is None or not transaction.plan.write.waiting:
             return frozenset()
         mine = (
             places.place(file)
@@ -331,11 +342,11 @@ class Steps:
 
     def _run_policies(self, transaction: Transaction, places: Places) -> None:
         plan = transaction.plan
-        if plan.announces:
+        if plan.write is not None and plan.write.published:
             keys = [column.name for column in self._definition(transaction).partition_columns]
             run_policies(
                 PartitionCommit.of(plan.partition_commit, keys),
-                [(name, str(places.directory(name))) for name in plan.announces],
+                [(name, str(places.directory(name))) for name in plan.write.published],
                 self._storage.write_file,
             )
 
@@ -412,14 +423,17 @@ def was_undone(transaction: Transaction) -> CatalogExtError:
 
 
 def made_directories(plan: WritePlan, places: Places) -> set[Location]:
-    """The directories inside the table's that a partition command may have made before its ``reserve``."""
-    command = plan.command
-    if plan.kind is WriteKind.ADD_PARTITIONS:
-        made = {places.directory(name) if own is None else Location.parse(own) for name, own in command["partitions"]}
-    elif plan.kind is WriteKind.RELOCATE_PARTITION and command["location"] is not None:
-        made = {Location.parse(command["location"])}
-    else:
-        made = set()
+    """Return the directories inside the table's that a partition command may have made before its ``reserve``."""
+    match plan.change:
+        case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
+            made = {
+                places.directory(partition.name) if partition.location is None else Location.parse(partition.location)
+                for partition in partitions
+            }
+        case RelocatePartition(location=str(location)) | CheckedRelocate(location=str(location)):
+            made = {Location.parse(location)}
+        case _:
+            made = set()
     return {place for place in made if places.location.contains(place)}
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.partition_names import is_hidden

@@ -13,19 +13,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.json import outcome_from_dict
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
 from catalog_ext.metastore.commit.plan import (
     COMMANDS,
-    BeginWrite,
-    BegunWrite,
+    CREATIONS,
+    Append,
+    Create,
+    CreateOrReplace,
+    Overwrite,
+    OverwritePartitions,
     Promotion,
-    State,
-    Transaction,
-    WriteKind,
-    WriteOutcome,
+    Replace,
     WritePlan,
 )
+from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     CommitStateUnknownError,
@@ -36,20 +37,21 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.durations import duration_s
-from catalog_ext.metastore.model.json import definition_to_dict
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
+from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.recovery import Recovery
 from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, Places, relocation_base
-from catalog_ext.metastore.transactions.steps import Steps, Undone, was_undone
+from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError, was_undone
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import StagedFile
+    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.store import Storage
@@ -67,8 +69,6 @@ DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
 
 _FIRST_PAUSE_S = 0.1
 _LONGEST_PAUSE_S = 5.0
-_CREATIONS = frozenset((WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE))
-_OVERWRITES = frozenset((WriteKind.OVERWRITE, WriteKind.OVERWRITE_PARTITIONS))
 
 
 class Delivered(Protocol):
@@ -117,8 +117,9 @@ class Transactions:
         self._unknown_timeout_s = unknown_timeout_s
         self._follow = follow
         self._pause = pause or threading.Event().wait
-        self._checker = Checker(index, storage, threads)
-        self._commands = CommandChecker(index, storage, self._checker)
+        new_files = NewFiles(index, storage, threads)
+        self._checker = Checker(index, storage, new_files)
+        self._commands = CommandChecker(index, storage, new_files)
         self._steps = Steps(index, storage, deliver, threads)
         self._recovery = Recovery(index, self._steps)
 
@@ -139,7 +140,7 @@ class Transactions:
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
         now = now_ms()
-        creates = request.kind in _CREATIONS
+        creates = isinstance(request.asked, CREATIONS)
         self._index.begin_transaction(
             Transaction(
                 transaction_id=transaction_id,
@@ -170,11 +171,11 @@ class Transactions:
         options = request.options
         location = definition.location
         staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
-        creates, commands = request.kind in _CREATIONS, request.kind in COMMANDS
+        creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
         partition_commit = {} if commands else chosen_options(definition.properties, options)
         PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns]).custom_policy()
         relocate = (
-            request.kind in _OVERWRITES
+            isinstance(request.asked, Overwrite | OverwritePartitions)
             and options.get(OVERWRITE_MODE) == RELOCATE
             # The table's own directory stays where it is.
             and bool(definition.partition_columns)
@@ -182,13 +183,11 @@ class Transactions:
         in_place = request.table is not None and request.table.definition.location == location
         fresh = creates and not in_place and self._checker.empty_location(location, staging)
         return WritePlan(
-            kind=request.kind,
+            change=request.asked,
             location=location,
             staging=staging,
             base=relocation_base(location, transaction_id) if relocate else location,
             promotion=Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME,
-            predicate=request.predicate,
-            keep_emptied=request.keep_emptied,
             relocate=relocate,
             locations=(
                 {}
@@ -196,10 +195,8 @@ class Transactions:
                 else self._index.located_partitions(request.table)
             ),
             lease_ms=_lease_ms(options.get(LEASE)),
-            definition=definition_to_dict(definition) if creates else None,
             created_location=fresh,
             partition_commit=partition_commit,
-            command=request.command,
         )
 
     def heartbeat(self, transaction_id: str) -> int:
@@ -270,7 +267,8 @@ class Transactions:
         pending = self._deliver(transaction)
         if transaction.state is State.COMMITTED:
             self._clean_up(transaction)
-        outcome = replace(outcome_from_dict(transaction.outcome), pending_deliveries=pending, commit_ms=elapsed_ms)
+        assert transaction.outcome is not None, "what is committed has an outcome"
+        outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
         _log(outcome)
         return outcome
 
@@ -287,11 +285,12 @@ class Transactions:
         try:
             self._stage(transaction, files)
             fault_point("check.before")
-            if transaction.plan.kind in COMMANDS:
-                plan = self._commands.complete(transaction)
+            asked = transaction.plan.asked
+            if isinstance(asked, COMMANDS):
+                plan = self._commands.check(transaction, asked)
             else:
-                plan = self._checker.complete(
-                    transaction, keep=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
+                plan = self._checker.check(
+                    transaction, asked, static_partition=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
                 )
             fault_point("check.after")
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
@@ -355,7 +354,7 @@ class Transactions:
                 return self._steps.forward(transaction)
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is committed: %s", error.message)
-            except Undone as undone:
+            except WriteUndoneError as undone:
                 raise undone.reason from undone
             except Exception as error:
                 raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
@@ -369,7 +368,7 @@ class Transactions:
             fault_point("deliver.after")
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
             logger.warning("Table %s is written; the metastore could not be told yet: %s", transaction.table, error)
-            return int(transaction.outcome.get("pending_deliveries", 0))
+            return 0 if transaction.outcome is None else transaction.outcome.pending_deliveries
         return 0 if report is None else report.pending
 
     def _clean_up(self, transaction: Transaction) -> None:
@@ -442,43 +441,24 @@ class Transactions:
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
-        request = BeginWrite(
-            WriteKind.OVERWRITE,
-            "TRUNCATE" if truncate else "DELETE",
-            owner=f"{socket.gethostname()}:{os.getpid()}",
-            table=table,
-            predicate=predicate,
-            keep_emptied=truncate,
-        )
+        asked = Overwrite(predicate, keep_emptied=truncate)
+        request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", _owner(), table)
         return self.commit(self.begin(request).transaction_id)
 
-    def command(
-        self,
-        table: Table,
-        kind: WriteKind,
-        operation: str,
-        command: Mapping[str, Any],
-        predicate: Any = None,  # noqa: ANN401 -- JSON
-    ) -> WriteOutcome:
-        """Carries out a partition command.
+    def command(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
+        """Carry out a partition command.
 
         Args:
             table: The table at the version that the statement read.
-            kind: One of ``COMMANDS``.
+            asked: What it does.
             operation: The word for the history.
-            command: What it does, as ``catalog_ext.metastore.transactions.partition_commands`` says.
-            predicate: The contract's JSON predicate of the partitions to drop, or to take from an exchange's source.
 
         Raises:
             PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
-        request = BeginWrite(
-            kind, operation, owner=f"{socket.gethostname()}:{os.getpid()}", table=table, predicate=predicate,
-            command=command,
-        )  # fmt: skip
-        return self.commit(self.begin(request).transaction_id)
+        return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table)).transaction_id)
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commits what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
@@ -495,7 +475,7 @@ class Transactions:
         """
         if next(self._index.waiting_files(table.table_id, app_id), None) is None:
             return None
-        request = BeginWrite(WriteKind.APPEND, "STREAMING", owner, table, app_id=app_id, options=options)
+        request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
         return self.commit(self.begin(request).transaction_id, final=True)
 
     @contextmanager
@@ -537,11 +517,16 @@ class Transactions:
         return Vacuum(self._index, self._storage, self._steps, table, retention_s, dry_run=dry_run).run()
 
 
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
+
+
 def _definition(request: BeginWrite) -> TableDefinition:
-    definition = request.definition or (None if request.table is None else request.table.definition)
-    if definition is None:
+    if isinstance(request.asked, Create | Replace | CreateOrReplace):
+        return request.asked.definition
+    if request.table is None:
         raise TableNotFoundError("A write needs a table or the definition of one.")
-    return definition
+    return request.table.definition
 
 
 def _lease_ms(text: str | None) -> int:

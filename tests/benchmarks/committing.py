@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import connect
-from catalog_ext.metastore.commit.plan import BeginWrite, StagedFile, WriteKind
+from catalog_ext.metastore.commit.plan import Append
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.transactions.staging_locations import Places
 from catalog_ext.metastore.transactions.write_protocol import Transactions
@@ -110,7 +112,7 @@ def append_file(
 ) -> None:
     """One append of a copy of the seed to each of the partitions; the tasks' part of it is a hard link."""
     table = catalog.load_table(TABLE)
-    begun = transactions.begin(BeginWrite(WriteKind.APPEND, "INSERT", owner, table=table))
+    begun = transactions.begin(BeginWrite(Append(), "INSERT", owner, table))
     places = Places(begun.transaction_id, begun.plan)
     files = [
         StagedFile(partition, f"part-0-{begun.transaction_id}.parquet", seed.stat().st_size, rows=1)

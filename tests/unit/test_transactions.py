@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.bulk import chunks

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
@@ -20,8 +20,8 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transactions,
 )
-from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write.outbox import enqueue_for_table
+from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
 from catalog_ext.metastore.model.typed_values import checked_values
 
@@ -56,7 +56,7 @@ def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, d
 class _Retyping:
     def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
         self._connection = connection
-        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._row = lock_table(connection, table.table_id, str(table.identifier))
         self._before = table_from_row(self._row)
         self._definition = _retyped(self._before.definition, types)
 

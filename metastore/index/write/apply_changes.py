@@ -304,7 +304,7 @@ class Applier:
         self.sums.add(size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
             parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
-            told.append(ToldPartition(row["name"], directory(self.table, row), parameters))
+            told.append(ToldPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters))
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
@@ -445,13 +445,6 @@ def commit(
         files_removed=applier.files_removed,
         deliveries=applier.record(operation, summary, deliver=deliver),
     )
-
-
-def directory(table: Table, row: Mapping[str, Any]) -> str:
-    """The absolute URI of a partition, given by its row (or its ``name`` and ``location``)."""
-    location: str | None = row["location"]
-    root = table.definition.location
-    return location or (f"{root}/{row['name']}" if row["name"] else root)
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:

@@ -11,8 +11,23 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.claims import bound_predicate, covers
 from catalog_ext.metastore.commit.json import outcome_to_dict
-from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind, WriteOutcome
+from catalog_ext.metastore.commit.plan import (
+    Append,
+    CheckedAdd,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
+    Overwrite,
+    Replace,
+)
+from catalog_ext.metastore.commit.rules import own_location
+from catalog_ext.metastore.commit.transaction import State, WriteOutcome
 from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import (
@@ -28,12 +43,13 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier, Rewrite, directory
+from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier, Rewrite
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
+from catalog_ext.metastore.index.write.partition_rows import by_values, lock_tables, matching
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_from_dict, name_hash, table_from_row, to_json
+from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, TableType
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
@@ -41,9 +57,12 @@ from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.plan import Creation
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+    Row = Mapping[str, Any]
 
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500
@@ -80,7 +99,7 @@ def commit(
     return done
 
 
-def _name(row: Mapping[str, Any]) -> str:
+def _name(row: Row) -> str:
     name: str = row["name"]
     return name
 
@@ -91,6 +110,7 @@ class _Committing:
         self._row = rows.load_row(connection, transaction_id)
         self._transaction = rows.from_row(self._row)
         self._plan = self._transaction.plan
+        self._write = self._plan.write or CheckedWrite(Append())
         self._id = transaction_id
         self._modified = modified
         self._now = now_ms()
@@ -101,22 +121,22 @@ class _Committing:
         self._source: Applier | None = None
 
     def run(self, *, deliver: bool, deliver_source: bool) -> Transaction:
-        creates = self._plan.definition is not None
-        locked, source = ({}, None) if creates else reservations.lock_tables(self._connection, self._row, self._plan)
+        creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
+        locked, source = ({}, None) if creation else lock_tables(self._connection, self._row, self._plan)
         namespace_id = (
             reservations.lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
-            if creates
+            if creation
             else 0
         )
         if self._is_committed():
             return rows.from_row(self._row)
-        if creates:
-            locked = self._create_table(namespace_id, deliver=deliver)
+        if creation:
+            locked = self._create_table(creation, namespace_id, deliver=deliver)
         locked = {**locked, "version": locked["version"] + 1}
         table = table_from_row(locked)
         applier = Applier(self._connection, table, table.version, locked, now=self._now)
-        outcome = self._apply_command(applier, source) if self._plan.kind in COMMANDS else self._apply(applier)
-        if creates or self._changes_something(applier):
+        outcome = self._apply(applier, source)
+        if creation or self._changes_something(applier):
             applier.flush()
             outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
         else:
@@ -132,9 +152,9 @@ class _Committing:
             raise rows.wrong_state(self._row, "be committed")
         return False
 
-    def _create_table(self, namespace_id: int, *, deliver: bool) -> Mapping[str, Any]:
-        old = reservations.check_name(self._connection, self._row, self._plan.kind)
-        definition = definition_from_dict(self._plan.definition or {})
+    def _create_table(self, creation: Creation, namespace_id: int, *, deliver: bool) -> Row:
+        old = reservations.check_name(self._connection, self._row, creation)
+        definition = creation.definition
         if old is not None:
             self._collect_replaced(
                 tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False), definition
@@ -142,26 +162,32 @@ class _Committing:
         table = tables.create_within(self._connection, definition, namespace_id, deliver=deliver)
         return tables.load_row_by_id(self._connection, table.table_id)
 
-    def _apply(self, applier: Applier) -> WriteOutcome:
-        arrivals = self._arrivals(applier.table)
-        living = self._living(applier, arrivals)
-        adds, rewrites, drops = self._sorted_out(applier.table, arrivals, living)
-        if self._plan.kind is not WriteKind.APPEND:
-            self._collect_removals(applier.table, [*(r.row for r in rewrites if r.clear), *drops])
-        represented = list(self._represented(applier.table, adds, drops))
-        applier.drop(drops)
-        applier.rewrite(rewrites)
-        for add in represented:
-            applier.add(add)
+    def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
+        match self._plan.change:
+            case CheckedWrite() as write:
+                self._apply_write(applier, write)
+            case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
+                command = PartitionCommand(
+                    self._connection, self._transaction, applier, source, self._remove, self._with_metastore,
+                    self._modified,
+                )  # fmt: skip
+                command.run(checked)
+                self._source = command.source
+            case _:
+                raise rows.wrong_state(self._row, "be committed")
         return self._outcome(applier)
 
-    def _apply_command(self, applier: Applier, source: Mapping[str, Any] | None) -> WriteOutcome:
-        command = PartitionCommand(
-            self._connection, self._transaction, applier, source, self._remove, self._represented, self._modified
-        )
-        command.run()
-        self._source = command.source
-        return self._outcome(applier)
+    def _apply_write(self, applier: Applier, write: CheckedWrite) -> None:
+        added = self._added_files(applier.table)
+        living = self._living(applier, added)
+        adds, rewrites, drops = self._classified(applier.table, added, living)
+        if not isinstance(write.asked, Append):
+            self._collect_removals(applier.table, [*(r.row for r in rewrites if r.clear), *drops])
+        with_metastore = list(self._with_metastore(applier.table, adds, drops))
+        applier.drop(drops)
+        applier.rewrite(rewrites)
+        for add in with_metastore:
+            applier.add(add)
 
     def _outcome(self, applier: Applier) -> WriteOutcome:
         return WriteOutcome(
@@ -180,25 +206,25 @@ class _Committing:
     def _changes_something(applier: Applier) -> bool:
         return any(getattr(applier, name) for name in COUNTS)
 
-    def _arrivals(self, table: Table) -> dict[str, list[DataFile]]:
-        arrivals: dict[str, list[DataFile]] = {}
+    def _added_files(self, table: Table) -> dict[str, list[DataFile]]:
+        added: dict[str, list[DataFile]] = {}
         kept_back: dict[str, list[Any]] = {}
-        held = set(self._plan.waiting)
+        held = set(self._write.waiting)
         for value in rows.staged_within(self._connection, self._id):
             self._rows_written += value["rows"] or 0
             self._bytes_written += value["size"]
             if value["partition"] in held:
                 kept_back.setdefault(value["partition"], []).append(value)
             else:
-                arrivals.setdefault(value["partition"], []).append(self._data_file(value))
+                added.setdefault(value["partition"], []).append(self._data_file(value))
         self._waiting = len(kept_back)
         self._keep_back(table.table_id, kept_back)
-        for name in self._plan.due:
+        for name in self._write.due:
             for value in self._take_waiting(table.table_id, name):
-                arrivals.setdefault(name, []).append(self._data_file(value))
-        return arrivals
+                added.setdefault(name, []).append(self._data_file(value))
+        return added
 
-    def _data_file(self, value: Mapping[str, Any]) -> DataFile:
+    def _data_file(self, value: Row) -> DataFile:
         modified = self._modified.get((value["partition"], value["name"]), self._now)
         return DataFile(value["name"], value["size"], modified, value["rows"], value["statistics"] or None)
 
@@ -235,43 +261,41 @@ class _Committing:
         self._connection.execute(sa.delete(waiting_files).where(*of_partition, w.transaction_id.in_(sorted(taken))))
         return [value for row in found for value in json.loads(row.payload)]
 
-    def _living(self, applier: Applier, arrivals: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    def _living(self, applier: Applier, added: Row) -> list[Row]:
         """The rows of the partitions that the write touches, by name."""
         if self._plan.definition is not None:
             return []
-        named = sorted({*arrivals, *(() if self._plan.keep is None else (self._plan.keep,))})
-        if self._plan.kind is WriteKind.APPEND:
+        named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
+        if isinstance(self._write.asked, Append):
             return sorted(applier.alive(named).values(), key=_name)
         table = applier.table
         alive = partitions.c.end_version == ALIVE
-        found = {row["partition_id"]: row for row in reservations.by_values(self._connection, table, named, alive)}
-        predicate = reservations.bound_predicate(self._plan, table)
+        found = {row["partition_id"]: row for row in by_values(self._connection, table, named, alive)}
+        predicate = bound_predicate(self._plan, table)
         if predicate is not None:
-            found.update(
-                (row["partition_id"], row) for row in reservations.matching(self._connection, table, predicate)
-            )
+            found.update((row["partition_id"], row) for row in matching(self._connection, table, predicate))
         return sorted(found.values(), key=_name)
 
-    def _sorted_out(
-        self, table: Table, arrivals: Mapping[str, list[DataFile]], living: Sequence[Mapping[str, Any]]
-    ) -> tuple[list[AddPartition], list[Rewrite], list[Mapping[str, Any]]]:
+    def _classified(
+        self, table: Table, added: Mapping[str, list[DataFile]], living: Sequence[Row]
+    ) -> tuple[list[AddPartition], list[Rewrite], list[Row]]:
         """What is to be added, rewritten (or appended to) and dropped."""
-        clears = self._clears(table)
-        stays = self._stays(table, arrivals)
+        is_replaced = self._replacement(table)
+        stays_registered = self._stay_registered(table, added)
         alive = {row["name"] for row in living}
         rewrites: list[Rewrite] = []
-        drops: list[Mapping[str, Any]] = []
+        drops: list[Row] = []
         kept = False
         for row in living:
             name = row["name"]
-            coming = arrivals.get(name, [])
-            overwrites = clears(name)
+            coming = added.get(name, [])
+            overwrites = is_replaced(name)
             if coming and not (overwrites and self._plan.relocate):
                 reservations.require_in_place(self._plan, table, row)
-            keep = overwrites and stays(name)
+            keep = overwrites and stays_registered(name)
             kept = kept or keep
             if not overwrites:
-                coming = [*coming, *self._taken_in(row)]
+                coming = [*coming, *self._found_for_living(row)]
                 if coming:
                     rewrites.append(Rewrite(row, coming))
             elif coming or keep:
@@ -280,45 +304,43 @@ class _Committing:
                     rewrites.append(Rewrite(row, coming, clear=True, location=location))
             else:
                 drops.append(row)
-        new = [name for name in arrivals if name not in alive]
-        keep = self._plan.keep
-        if keep is not None and keep not in arrivals and keep not in alive and not kept:
+        new = [name for name in added if name not in alive]
+        keep = self._write.static_partition
+        if keep is not None and keep not in added and keep not in alive and not kept:
             new.append(keep)
         adds = [
-            AddPartition(name, (*arrivals.get(name, ()), *self._found(name)), self._location(table, name))
-            for name in new
+            AddPartition(name, (*added.get(name, ()), *self._found(name)), self._location(table, name)) for name in new
         ]
         return adds, rewrites, drops
 
-    def _clears(self, table: Table) -> Callable[[str], bool]:
+    def _replacement(self, table: Table) -> Callable[[str], bool]:
         """Says whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
-        if self._plan.kind is WriteKind.APPEND:
+        if isinstance(self._write.asked, Append):
             return lambda _: False
-        covers = reservations.covers(reservations.bound_predicate(self._plan, table), table)
-        return covers or (lambda _: True)
+        is_covered = covers(bound_predicate(self._plan, table), table)
+        return is_covered or (lambda _: True)
 
-    def _stays(self, table: Table, arrivals: Mapping[str, Any]) -> Any:  # noqa: ANN401 -- a function of a name
+    def _stay_registered(self, table: Table, added: Row) -> Any:  # noqa: ANN401 -- a function of a name
         """Says whether a partition that gets no files by its name stays registered, empty."""
         keys = table.definition.keys
-        if not keys or self._plan.keep_emptied:
+        if not keys or (isinstance(self._write.asked, Overwrite) and self._write.asked.keep_emptied):
             return lambda _: True
-        keep = self._plan.keep
-        if keep is None or keep in arrivals:
+        keep = self._write.static_partition
+        if keep is None or keep in added:
             return lambda _: False
         digest = claim_hash(typed_values(keep, keys), keys)
         return lambda name: claim_hash(typed_values(name, keys), keys) == digest
 
     def _location(self, table: Table, name: str) -> str | None:
         """Where the write's files of a partition are, when that is not below the table's own location."""
-        place = reservations.directory_of(self._plan, name)
-        return None if place == directory(table, {"name": name, "location": None}) else place
+        return own_location(table, name, self._plan.directory(name))
 
     def _found(self, name: str) -> list[DataFile]:
-        if self._plan.kind is not WriteKind.APPEND:
+        if not isinstance(self._write.asked, Append):
             return []
-        return [DataFile(path, size, at) for path, size, at in self._plan.takes_in.get(name, ())]
+        return list(self._write.found.get(name, ()))
 
-    def _taken_in(self, row: Mapping[str, Any]) -> list[DataFile]:
+    def _found_for_living(self, row: Row) -> list[DataFile]:
         """Visible files for a partition that was new at ``check`` and is there now, as by a repair that found them."""
         found = self._found(row["name"])
         if not found:
@@ -328,8 +350,8 @@ class _Committing:
         present = set(self._connection.execute(statement).scalars())
         return [file for file in found if file.path not in present]
 
-    def _represented(
-        self, table: Table, adds: Sequence[AddPartition], leaving: Sequence[Mapping[str, Any]]
+    def _with_metastore(
+        self, table: Table, adds: Sequence[AddPartition], leaving: Sequence[Row]
     ) -> Iterator[AddPartition]:
         """The partitions, kept from the metastore where another one has the same values there in another spelling."""
         gone = {row["name"] for row in leaving}
@@ -337,26 +359,26 @@ class _Committing:
         alive = partitions.c.end_version == ALIVE
         held = {
             partition_values(row["name"])
-            for row in reservations.by_values(self._connection, table, names, alive)
+            for row in by_values(self._connection, table, names, alive)
             if row["in_metastore"] and row["name"] not in gone
         }
         for add in adds:
             values = partition_values(add.name)
             yield replace(add, in_metastore=values not in held and not metastore_obstacle(add.name))
 
-    def _collect_removals(self, table: Table, ended: Sequence[Mapping[str, Any]]) -> None:
+    def _collect_removals(self, table: Table, ended: Sequence[Row]) -> None:
         """The files that end where they are, and those that the index never knew; moved partitions keep theirs."""
         if self._plan.relocate:
             return
-        by_id = {row["partition_id"]: directory(table, row) for row in ended}
+        by_id = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in ended}
         f = files.c
         for chunk in chunks(list(by_id), _AT_ONCE):
             statement = sa.select(f.partition_id, f.path).where(f.partition_id.in_(chunk), f.end_version == ALIVE)
             for partition_id, path in self._connection.execute(statement).all():
                 self._remove(f"{by_id[partition_id]}/{path}")
         at = {row["name"]: by_id[row["partition_id"]] for row in ended}
-        for name, paths in self._plan.removes.items():
-            folder = at.get(name) or directory(table, {"name": name, "location": None})
+        for name, paths in self._write.unknown.items():
+            folder = at.get(name) or table.directory(name)
             for path in paths:
                 self._remove(f"{folder}/{path}")
 
@@ -371,7 +393,7 @@ class _Committing:
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
-            self._remove(f"{directory(old, dict(row))}/{row['path']}")
+            self._remove(f"{old.directory(row['name'], row['location'])}/{row['path']}")
 
     def _remove(self, uri: str) -> None:
         self._removals.append(uri)
@@ -388,7 +410,7 @@ class _Committing:
         summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
-        writer = None if self._plan.kind in COMMANDS else self._id
+        writer = None if self._plan.is_command else self._id
         # What leaves the source goes first.
         messages = 0 if self._source is None else self._source.record(operation, summary, deliver=deliver_source)
         messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)

@@ -13,8 +13,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
-from catalog_ext.metastore.index.write import reservations
-from catalog_ext.metastore.index.write.apply_changes import directory
 from catalog_ext.metastore.index.write.outbox import (
     PartitionChanges,
     ToldPartition,
@@ -22,6 +20,7 @@ from catalog_ext.metastore.index.write.outbox import (
     enqueue_partitions,
     statistics_parameters,
 )
+from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
 from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
 
 if TYPE_CHECKING:
@@ -83,9 +82,9 @@ def tell(database: Database, table: Table, predicate: Predicate | None) -> int:
     """
 
     def work(connection: sa.Connection) -> int:
-        locked = table_from_row(reservations.lock_table(connection, table.table_id, str(table.identifier)))
+        locked = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
         if predicate is not None:
-            return _enqueue(connection, locked, reservations.matching(connection, locked, predicate))
+            return _enqueue(connection, locked, matching(connection, locked, predicate))
         return sum(_enqueue(connection, locked, page) for page in _pages(connection, locked))
 
     return database.write(work)
@@ -108,7 +107,7 @@ def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
 class _Putting:
     def __init__(self, connection: sa.Connection, table: Table) -> None:
         self._connection = connection
-        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._row = lock_table(connection, table.table_id, str(table.identifier))
         self._table = table_from_row(self._row)
 
     def run(self, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
@@ -216,7 +215,7 @@ def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row]) -> in
     told = [
         ToldPartition(
             row["name"],
-            directory(table, row),
+            table.directory(row["name"], row["location"]),
             statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
         )
         for row in rows

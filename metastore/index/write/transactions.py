@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import (
-    plan_from_dict,
-    plan_to_dict,
+    outcome_from_dict,
+    outcome_to_dict,
     staged_file_from_dict,
     staged_file_to_dict,
 )
-from catalog_ext.metastore.commit.plan import State, Transaction
+from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
 from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
@@ -34,7 +35,7 @@ from catalog_ext.metastore.model.json import name_hash, to_json
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import StagedFile
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
 
 FILES_PER_DOCUMENT = 500
@@ -129,7 +130,7 @@ def _to_row(transaction: Transaction) -> dict[str, Any]:
         "app_id": transaction.app_id,
         "app_version": transaction.app_version,
         "version": transaction.version,
-        "outcome": to_json(dict(transaction.outcome)),
+        "outcome": to_json({} if transaction.outcome is None else outcome_to_dict(transaction.outcome)),
         "error": transaction.error,
     }
 
@@ -146,12 +147,12 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
         base_version=row["base_version"],
         began_at_ms=row["began_at_ms"],
         expires_at_ms=row["expires_at_ms"],
-        plan=plan_from_dict(json.loads(row["plan"])),
+        plan=plan_from_dict(json.loads(row["plan"]), checked=row["state"] != State.OPEN),
         ended_at_ms=row["ended_at_ms"],
         app_id=row["app_id"],
         app_version=row["app_version"],
         version=row["version"],
-        outcome=json.loads(row["outcome"]),
+        outcome=outcome_from_dict(outcome) if (outcome := json.loads(row["outcome"])) else None,
         error=row["error"],
     )
 
