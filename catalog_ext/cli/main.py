@@ -8,26 +8,37 @@ import os
 import sys
 import traceback
 import warnings
-from importlib.metadata import version
+from importlib import import_module
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from catalog_ext.cli.doctor import doctor
-from catalog_ext.cli.invocation import Invocation, pairs
-from catalog_ext.cli.maintenance import drop_partitions, expire_partitions
-from catalog_ext.cli.output import shown
-from catalog_ext.cli.partitions import files, partitions
-from catalog_ext.cli.repair import repair
-from catalog_ext.cli.serve import serve
-from catalog_ext.cli.tables import import_, migrate, register, tables, unregister
-from catalog_ext.cli.writes import history, recover, status, vacuum
+from catalog_ext import __version__
 from catalog_ext.conf import keys
-from catalog_ext.conf.resolved import UNSET
 from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+# Where each command is: its module is imported when the command runs, or its help is asked for.
+COMMANDS = {
+    "register": "tables",
+    "import": "tables",
+    "unregister": "tables",
+    "repair": "repair",
+    "partitions": "partitions",
+    "files": "partitions",
+    "tables": "tables",
+    "history": "writes",
+    "status": "writes",
+    "recover": "writes",
+    "vacuum": "writes",
+    "drop-partitions": "maintenance",
+    "expire-partitions": "maintenance",
+    "migrate": "tables",
+    "serve": "serve",
+    "doctor": "doctor",
+}
 
 EXIT_ERROR = 1
 EXIT_USAGE = 2
@@ -48,7 +59,25 @@ Exit codes:
 """
 
 
-@click.group(epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+class Commands(click.Group):
+    """The commands by name; each one's module is imported on demand, so that ``--version`` needs none of them."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of all commands, sorted."""
+        return sorted(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of a name; None if there is none."""
+        if cmd_name not in COMMANDS:
+            return None
+        module = import_module(f"catalog_ext.cli.{COMMANDS[cmd_name]}")
+        found = [c for c in vars(module).values() if isinstance(c, click.Command) and c.name == cmd_name]
+        return found[0]
+
+
+@click.group(
+    cls=Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100}
+)
 @click.option(
     "--index",
     envvar=keys.INDEX.variable,
@@ -81,7 +110,7 @@ Exit codes:
     "Repeatable; in the variable, with blanks between.",
 )
 @click.option("--debug", is_flag=True, help="Show the traceback of an error, and log what is done.")
-@click.version_option(version("catalog-ext"), message="%(version)s")
+@click.version_option(__version__, message="%(version)s")
 @click.pass_context
 def cli(
     context: click.Context,
@@ -95,16 +124,11 @@ def cli(
 
     Tables are named NAMESPACE.TABLE. Every command takes --json.
     """
+    from catalog_ext.cli.invocation import Invocation, pairs
+    from catalog_ext.conf.resolved import UNSET
+
     chosen = UNSET if metastore is None else None if metastore.lower() == "none" else metastore
     context.obj = Invocation(index, chosen, warehouse, pairs(storage, "--storage"), debug)
-
-
-_COMMANDS = (
-    register, import_, unregister, repair, partitions, files, tables, history, status, recover, vacuum, drop_partitions,
-    expire_partitions, migrate, serve, doctor,
-)  # fmt: skip
-for _command in _COMMANDS:
-    cli.add_command(_command)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -160,8 +184,14 @@ def _report(error: CatalogExtError, *, as_json: bool, debug: bool) -> int:
             "parameters": error.parameters,
         }
         click.echo(json.dumps({"error": fields}))
-    click.echo(f"error [{error.code}]: {shown(error.message)}", err=True)
+    click.echo(f"error [{error.code}]: {_shown(error.message)}", err=True)
     return exit_code(error)
+
+
+def _shown(text: str) -> str:
+    from catalog_ext.cli.output import shown
+
+    return shown(text)
 
 
 def _show_warnings(debug: bool) -> None:
@@ -173,15 +203,14 @@ def _show_warnings(debug: bool) -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        click.echo(f"warning: {shown(str(message))}", err=True)
+        click.echo(f"warning: {_shown(str(message))}", err=True)
 
     warnings.showwarning = show
     handler = logging.StreamHandler()
     handler.setFormatter(logging.Formatter("%(levelname)s %(name)s: %(message)s" if debug else "warning: %(message)s"))
-    for name in ("catalog_ext", "metastore"):
-        logger = logging.getLogger(name)
-        logger.handlers = [handler]
-        logger.setLevel(logging.DEBUG if debug else logging.WARNING)
+    logger = logging.getLogger("catalog_ext")
+    logger.handlers = [handler]
+    logger.setLevel(logging.DEBUG if debug else logging.WARNING)
 
 
 if __name__ == "__main__":

@@ -109,11 +109,10 @@ def _print_settings(uri: str, settings: dict[str, str]) -> None:
 
 def _log(level: str) -> None:
     """Log on standard error with the time, as what runs for months has to."""
-    for name in ("catalog_ext", "metastore"):
-        parent = logging.getLogger(name)
-        parent.setLevel(level.upper())
-        for handler in parent.handlers:
-            handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
+    parent = logging.getLogger("catalog_ext")
+    parent.setLevel(level.upper())
+    for handler in parent.handlers:
+        handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(name)s: %(message)s"))
 
 
 def _token(file: Path | None) -> str:

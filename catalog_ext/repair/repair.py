@@ -1,6 +1,6 @@
 """Repair: list the store, compare it with the index as sets, apply the difference in atomic batches.
 
-``docs/design/repair.md`` says what is promised when something fails on the way.
+``docs/design/1-how-it-works.md`` says what is promised when something fails on the way.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The catalog's DDL of tables: alterations and renames. Files never move (``docs/design/tables.md``)."""
+"""The catalog's DDL of tables: alterations and renames. Files never move (``docs/design/1-how-it-works.md``)."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """ClickHouse's write options as table properties: ``partition_strategy`` and what belongs to it.
 
-They are checked when a table is created (``design/semantics.md``, "partition_strategy"). What they mean for the rows
+They are checked when a table is created (``docs/spec/semantics.md``, "partition_strategy"). What they mean for the rows
 of a write, the connector checks where it names the directories.
 """
 

@@ -85,7 +85,7 @@ def infer_columns(
 
 
 def without_keys(columns: Iterable[Column], keys: Iterable[Column]) -> tuple[Column, ...]:
-    """The columns but those named as a partition column: the path's value is shown (``design/semantics.md``)."""
+    """The columns but those named as a partition column: the path's value is shown (``docs/spec/semantics.md``)."""
     names = {key.name.lower() for key in keys}
     return tuple(c for c in columns if c.name.lower() not in names)
 

@@ -1,4 +1,7 @@
-"""Which partitions a view has when they follow those of the tables that it reads (``docs/design/views.md``)."""
+"""Which partitions a view has when they follow those of the tables that it reads.
+
+``docs/design/3-partitions-and-views.md`` says when they follow.
+"""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class Described:
 
     Attributes:
         python: Name of its Python class; None for a condition of the connector alone.
-        messages: With placeholders in braces.
+        messages: With placeholders in angle brackets.
     """
 
     code: str
@@ -90,7 +90,7 @@ def _one(name: str) -> Path:
 def _classes(root: type[errors.CatalogExtError]) -> Iterator[type[errors.CatalogExtError]]:
     yield root
     for kind in root.__subclasses__():
-        if kind.__module__ == errors.__name__:
+        if kind.__module__.startswith(f"{errors.__name__}."):
             yield from _classes(kind)
 
 
@@ -119,17 +119,33 @@ def _python_messages() -> Iterator[tuple[str, str]]:
 def _python_text(node: ast.Constant | ast.JoinedStr) -> str:
     if isinstance(node, ast.Constant):
         return str(node.value)
-    parts = (
-        v.value if isinstance(v, ast.Constant) else _placeholder(ast.unparse(getattr(v, "value", v)))
-        for v in node.values
-    )
+    parts = (v.value if isinstance(v, ast.Constant) else f"<{_subject(v) or '…'}>" for v in node.values)
     return "".join(map(str, parts))
 
 
+def _subject(node: ast.AST) -> str | None:
+    """Name what an expression shows: the last name of its subject; None where it has no single one."""
+    match node:
+        case ast.FormattedValue(value=value) | ast.Subscript(value=value):
+            return _subject(value)
+        case ast.Name(id=name) | ast.Attribute(attr=name):
+            return name.strip("_").lower() or None
+        case ast.Call(func=ast.Name(id="len")):
+            return "count"
+        case ast.Call(args=[first, *_]) | ast.BoolOp(values=[first, *_]):
+            return _subject(first)
+        case ast.Call(func=ast.Attribute(value=value)):
+            return _subject(value)
+        case ast.GeneratorExp(generators=[loop]) | ast.ListComp(generators=[loop]):
+            return _subject(loop.iter)
+        case _:
+            return None
+
+
 def _placeholder(expression: str) -> str:
-    """What stands for an expression in a message: its last name where it is a name, else dots."""
+    """Name what stands in a message for an expression of Scala: its last name where it is a name, else dots."""
     last = re.fullmatch(r"(?:[\w()]+\.)*(\w+)(?:\(\))?(?:\[:?\w+\])?", expression)
-    return "{" + (last[1] if last else "…") + "}"
+    return f"<{last[1].strip('_') if last else '…'}>"
 
 
 def _scala_messages(names: dict[str, str]) -> Iterator[tuple[str, str]]:
@@ -158,8 +174,8 @@ def _scala_text(text: str, start: int) -> str:
         else:
             depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(text[at], 0)
             # Anything that is neither a literal nor a plus stands for a text.
-            if text[at].isalnum() and not told.endswith("{…}"):
-                told += "{…}"
+            if text[at].isalnum() and not told.endswith("<…>"):
+                told += "<…>"
             at += 1
     return told
 
@@ -174,7 +190,7 @@ def _literal(text: str, at: int) -> tuple[str, int]:
             told += _placeholder(text[at + 2 : end])
             at = end + 1
         elif name:
-            told += "{" + name[1] + "}"
+            told += f"<{name[1]}>"
             at = name.end()
         else:
             at += text[at] == "\\"

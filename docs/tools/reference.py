@@ -24,10 +24,13 @@ _NOTICE = "<!-- Made by `python -m docs.tools.reference`; do not edit. -->"
 def cli_page() -> str:
     """The text of docs/cli.md."""
     # Imported here: the command line imports every part of the catalog.
-    from catalog_ext.cli.main import cli
+    from catalog_ext.cli.main import COMMANDS, cli
 
     root = click.Context(cli, info_name="catalog-ext", terminal_width=_WIDTH, help_option_names=["-h", "--help"])
-    contexts = [click.Context(command, root, name, terminal_width=_WIDTH) for name, command in cli.commands.items()]
+    commands = {name: cli.get_command(root, name) for name in COMMANDS}
+    contexts = [
+        click.Context(command, root, name, terminal_width=_WIDTH) for name, command in commands.items() if command
+    ]
     sections = [_help(context) for context in (root, *contexts)]
     return f"# The command line\n\n{_NOTICE}\n\n" + "\n".join(sections)
 

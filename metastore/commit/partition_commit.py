@@ -1,6 +1,6 @@
 """Flink's partition commit: when the partitions of a streaming write become visible, and what is done for them then.
 
-How the engine uses it (``docs/design/streaming.md``):
+How the engine uses it (``docs/design/5-streaming.md``):
 
 * ``begin`` keeps ``chosen_options`` of the table and the write in ``WritePlan.partition_commit``, and makes a
   ``PartitionCommit`` of them, so that an option that does not fit is heard of before anything is written.

@@ -1,7 +1,7 @@
 """Alterations of a table's columns: what may change so that the files that are there are read rightly afterwards.
 
 Files are never rewritten. Those of Parquet, ORC and JSON are read by the columns' names, those of CSV and text by their
-positions (``docs/design/tables.md``).
+positions (``docs/design/1-how-it-works.md``).
 """
 
 from __future__ import annotations

@@ -25,7 +25,7 @@ class TableType(StrEnum):
 
 
 class PartitionMode(StrEnum):
-    """How partition columns appear: ``VIRTUAL`` ones are hidden from ``SELECT *`` (``design/semantics.md``)."""
+    """How partition columns appear: ``VIRTUAL`` ones are hidden from ``SELECT *`` (``docs/spec/semantics.md``)."""
 
     VIRTUAL = "virtual"
     DECLARED = "declared"

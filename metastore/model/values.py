@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.types import DataType
 
 Scalar: TypeAlias = str | int | float | bool | Decimal | date | datetime | time
-"""A non-null value. Timestamps have no zone: they are local time (see ``docs/design/main-job.md``)."""
+"""A non-null value. Timestamps have no zone: they are local time (see ``docs/design/1-how-it-works.md``)."""
 Value: TypeAlias = Scalar | None
 
 

@@ -1,4 +1,4 @@
-"""What ClickHouse's SRS-045 says of reading, as ``design/semantics.md`` adapts it, on S3.
+"""What ClickHouse's SRS-045 says of reading, as ``docs/spec/semantics.md`` adapts it, on S3.
 
 Plain Spark writes the data, so that nothing of ours has a part in the layout.
 """

@@ -1,4 +1,4 @@
-"""Every ``RQ.HivePartitioning.Writes.*`` of ClickHouse's SRS-045, as ``design/semantics.md`` adapts them, on S3.
+"""Every ``RQ.HivePartitioning.Writes.*`` of ClickHouse's SRS-045, as ``docs/spec/semantics.md`` adapts them, on S3.
 
 The tables carry ``partition_strategy = 'hive'``; each test names the requirements that it shows.
 """

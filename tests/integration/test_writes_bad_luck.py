@@ -113,7 +113,7 @@ def new_table(lake: Lake, columns: str = "x BIGINT, k BIGINT") -> str:
 
 @contextmanager
 def logged(lake: Lake, name: str) -> Iterator[Callable[[], list[str]]]:
-    """What a class of the connector logs within the block."""
+    """Yields what a class of the connector, named with its sub-package, logs within the block."""
     jvm: Any = lake.spark._jvm
     log4j = jvm.org.apache.logging.log4j
     logger = log4j.LogManager.getLogger(f"org.apache.spark.sql.catalogext.{name}")
@@ -257,7 +257,7 @@ def test_a_batch_is_written_once_by_sql(lake: Lake) -> None:
 
     def insert_again(version: int) -> None:
         before = lake.rows(history)
-        with logged(lake, "CatalogExtBatchWrite") as lines:
+        with logged(lake, "write.CatalogExtBatchWrite") as lines:
             lake.sql(insert.format(version, 100 + version))
         (line,) = lines()
         assert f"Batch {version} of application 'a' is committed to lake.w.{table} already" in line

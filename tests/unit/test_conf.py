@@ -12,6 +12,7 @@ from catalog_ext.conf import keys, write_keys
 from catalog_ext.conf.keys import SETTINGS, check_properties, process_settings
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.conf.setting import Scope, Setting
+from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit import fault_points as faults
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.tables import PartitionMode
@@ -151,7 +152,7 @@ def test_the_page_names_every_setting() -> None:
 def test_every_option_of_the_connector_is_a_setting() -> None:
     names = ("CatalogOptions", "ReadOptions", "WriteSettings", "InsertRules")
     folder = PROJECT / "catalog_ext/connector/src/main/scala/org/apache/spark/sql/catalogext"
-    sources = "".join((folder / f"{name}.scala").read_text() for name in names)
+    sources = "".join(path.read_text() for name in names for path in folder.rglob(f"{name}.scala"))
     found = set(re.findall(r'val \w+ = "([a-z][a-z_.-]+)"', sources)) - {IN_DATA_FILE}
     assert {"uri", "token-file", "missing-files", "use_hive_partitioning", "write.distribution-mode"} <= found
     in_spark = {
@@ -166,13 +167,9 @@ def test_every_option_of_the_connector_is_a_setting() -> None:
 def test_every_environment_variable_is_a_setting() -> None:
     folders = ("catalog_ext", "metastore")
     sources = [p for folder in folders for kind in ("py", "scala") for p in (PROJECT / folder).rglob(f"*.{kind}")]
-    found = {
-        name for p in sources if p.name != "errors.py" for name in re.findall(r'"(CATALOG_EXT_[A-Z_]+)"', p.read_text())
-    }
-    codes = set(
-        re.findall(r'code: ClassVar\[str\] = "(\w+)"|code = "(\w+)"', (PROJECT / "metastore/errors.py").read_text())
-    )
-    variables = found - {c for pair in codes for c in pair}
+    found = {name for path in sources for name in re.findall(r'"(CATALOG_EXT_[A-Z_]+)"', path.read_text())}
+    codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type)}
+    variables = found - codes
     assert {"CATALOG_EXT_INDEX", "CATALOG_EXT_TOKEN"} <= variables
     assert variables - {"CATALOG_EXT_", faults.ENVIRONMENT} <= {s.variable for s in SETTINGS}
 

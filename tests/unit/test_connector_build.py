@@ -165,8 +165,10 @@ def test_the_command_prints_the_path(machine: Machine, capsys: pytest.CaptureFix
     assert "PySpark 3.5.0" in capsys.readouterr().err
 
 
-def test_every_source_declares_the_connectors_package() -> None:
+def test_every_source_declares_the_package_of_its_folder() -> None:
     sources = build.source_files("4.3.0")
     assert len(sources) > 10
     for file in sources:
-        assert file.read_text(encoding="utf-8").startswith("package org.apache.spark.sql.catalogext\n"), file
+        folder = file.relative_to(build.SOURCES).parent.parts[2:]
+        assert folder[:5] == ("org", "apache", "spark", "sql", "catalogext"), file
+        assert file.read_text(encoding="utf-8").startswith(f"package {'.'.join(folder)}\n"), file

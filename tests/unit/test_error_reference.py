@@ -22,9 +22,9 @@ def test_every_error_says_what_it_means_and_what_to_do() -> None:
 
 def test_messages_are_those_of_the_places_that_raise_them() -> None:
     found = error_reference.described()
-    assert "Table {identifier} does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
+    assert "Table <identifier> does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
     assert any(
-        message.startswith("The file {shown}{where} of {owner} was there when it was last listed")
+        message.startswith("The file <shown><where> of <owner> was there when it was last listed")
         for message in found["CATALOG_EXT_FILE_MISSING"].messages
     )
 

@@ -1,4 +1,4 @@
-"""Which directories are partitions, and the reason for each that is not (design/semantics.md, "Values and paths")."""
+"""Which directories are partitions, and the reason for each that is not (``docs/spec/semantics.md``)."""
 
 from __future__ import annotations
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import re
 import subprocess
+import sys
 import tomllib
 from pathlib import Path
 
@@ -11,6 +13,8 @@ import pytest
 import yaml
 from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
+
+import catalog_ext
 
 PROJECT = Path(__file__).parents[2]
 PYPROJECT = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))
@@ -128,3 +132,30 @@ def test_compose_waits_for_what_is_ready() -> None:
         for mount in service.get("volumes", []):
             source = str(mount).split(":")[0]
             assert source in content["volumes"] or (PROJECT / source).exists(), (name, mount)
+
+
+HEAVY = ("alembic", "boto3", "pyarrow", "pyspark", "sqlalchemy", "sqlglot", "starlette", "thrift", "uvicorn")
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "import catalog_ext; catalog_ext.__version__",
+        "from catalog_ext.cli.main import main; assert main(['--version']) == 0",
+    ],
+    ids=["import", "version"],
+)
+def test_what_starts_often_imports_nothing_heavy(program: str) -> None:
+    answer = subprocess.run(
+        [sys.executable, "-c", f"{program}; import sys; print('', *sys.modules)"],
+        cwd=PROJECT,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert sorted(set(HEAVY) & set(answer.stdout.split())) == []
+
+
+def test_the_version_is_stated_once() -> None:
+    assert PYPROJECT["tool"]["setuptools"]["dynamic"]["version"] == {"attr": "catalog_ext.__version__"}
+    assert importlib.metadata.version("catalog-ext") == catalog_ext.__version__

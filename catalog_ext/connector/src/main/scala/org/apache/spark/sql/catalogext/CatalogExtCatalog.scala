@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext
 
+import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogOptions}
+import org.apache.spark.sql.catalogext.views.ViewOperations
 import org.apache.spark.sql.catalyst.analysis.{NoSuchTableException, NoSuchViewException}
 import org.apache.spark.sql.connector.catalog.{Identifier, Relation, RelationCatalog, Table, View}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap

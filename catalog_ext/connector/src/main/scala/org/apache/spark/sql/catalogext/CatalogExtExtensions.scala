@@ -1,6 +1,13 @@
 package org.apache.spark.sql.catalogext
 
 import org.apache.spark.sql.SparkSessionExtensions
+import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, PartitionCommandStrategy,
+  ResolvePartitionCommands, ShowSignatures, TableCommandStrategy}
+import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
+import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
+import org.apache.spark.sql.catalogext.session.{MarkJoinSides, SessionGuards, SessionListings, ShowJoinColumns}
+import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
+import org.apache.spark.sql.catalogext.write.{MarkInserts, ResolveInserts}
 
 /** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
 class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {

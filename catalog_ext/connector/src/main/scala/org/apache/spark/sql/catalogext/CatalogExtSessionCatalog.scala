@@ -4,6 +4,10 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, CatalogOptions}
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.session.{GuardedRegistration, PassedOnTable}
 import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuchNamespaceException,
   NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog._

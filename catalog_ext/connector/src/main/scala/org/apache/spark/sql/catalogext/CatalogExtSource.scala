@@ -5,6 +5,8 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, TableInfo,
   TableProvider}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}

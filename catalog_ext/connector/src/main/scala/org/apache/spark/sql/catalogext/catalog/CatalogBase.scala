@@ -1,0 +1,85 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureSignature}
+import org.apache.spark.sql.catalogext.paths.AdHocPaths
+import org.apache.spark.sql.catalogext.session.{BuiltFor, SubmittedJars}
+import org.apache.spark.sql.catalogext.write.WriteKind
+import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * What every leaf does with the tables of the index: it joins the groups of operations to Spark's interfaces.
+ *
+ * `CatalogExtCatalog` is a catalog of these tables alone; `CatalogExtSessionCatalog` adds them to Spark's own session
+ * catalog, and passes everything else on to it. A rule asks for this trait when it means tables of ours in any catalog.
+ */
+trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with ProcedureCatalog {
+  private var catalogName: String = _
+  private var namespaceOperations: NamespaceOperations = _
+  private var tableOperations: TableOperations = _
+  private var procedureOperations: ProcedureOperations = _
+
+  protected def namespaces: NamespaceOperations = namespaceOperations
+  protected def tables: TableOperations = tableOperations
+  protected def procedures: ProcedureOperations = procedureOperations
+  private[catalogext] def paths: AdHocPaths = tables.paths
+
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
+    BuiltFor.check()
+    SubmittedJars.share()
+    catalogName = name
+    val client = CatalogOptions.client(name, options)
+    namespaceOperations = new NamespaceOperations(client)
+    tableOperations = new TableOperations(name, client, namespaceOperations)
+    procedureOperations = new ProcedureOperations(name, client)
+  }
+
+  override def name(): String = catalogName
+  override def defaultNamespace(): Array[String] = Array("default")
+
+  override def listNamespaces(): Array[Array[String]] = namespaces.list()
+  override def listNamespaces(namespace: Array[String]): Array[Array[String]] =
+    if (namespace.isEmpty) namespaces.list()
+    else if (namespaces.exists(namespace)) Array.empty
+    else throw new NoSuchNamespaceException(namespace)
+  override def namespaceExists(namespace: Array[String]): Boolean = namespaces.exists(namespace)
+  override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] =
+    namespaces.load(namespace).asJava
+  override def createNamespace(namespace: Array[String], properties: util.Map[String, String]): Unit =
+    namespaces.create(namespace, properties.asScala.toMap)
+  override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit =
+    namespaces.alter(namespace, changes)
+  override def dropNamespace(namespace: Array[String], cascade: Boolean): Boolean = namespaces.drop(namespace, cascade)
+
+  override def listTables(namespace: Array[String]): Array[Identifier] = tables.list(namespace)
+  override def loadTable(ident: Identifier): Table = tables.load(ident)
+  // The target of a statement that writes.
+  override def loadTable(ident: Identifier, privileges: util.Set[TableWritePrivilege]): Table =
+    tables.loadForWrite(ident, privileges.asScala.toSet)
+  override def capabilities(): util.Set[TableCatalogCapability] =
+    util.EnumSet.of(TableCatalogCapability.SUPPORT_COLUMN_DEFAULT_VALUE)
+  override def tableExists(ident: Identifier): Boolean = tables.exists(ident)
+  override def createTable(ident: Identifier, info: TableInfo): Table = tables.create(ident, info)
+  override def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table =
+    tables.createLike(ident, info, source)
+  override def stageCreate(ident: Identifier, info: TableInfo): StagedTable =
+    tables.stage(ident, info, WriteKind.Create)
+  override def stageReplace(ident: Identifier, info: TableInfo): StagedTable =
+    tables.stage(ident, info, WriteKind.Replace)
+  override def stageCreateOrReplace(ident: Identifier, info: TableInfo): StagedTable =
+    tables.stage(ident, info, WriteKind.CreateOrReplace)
+  override def alterTable(ident: Identifier, changes: TableChange*): Table = tables.alter(ident, changes)
+  override def dropTable(ident: Identifier): Boolean = tables.drop(ident, purge = false)
+  override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)
+  override def renameTable(from: Identifier, to: Identifier): Unit = tables.rename(from, to)
+
+  override def loadProcedure(ident: Identifier): UnboundProcedure = procedures.load(ident)
+  override def listProcedures(namespace: Array[String]): Array[Identifier] = procedures.list(namespace)
+  def procedureSignatures(namespace: Array[String]): Seq[ProcedureSignature] = procedures.signatures(namespace)
+}

@@ -1,0 +1,176 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.commands.{ColumnStatistics, ListedPartition, PartitionDeletion,
+  PartitionRequests, PartitionSpecs, TablePartitions}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
+import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, PredicateHelper, SubqueryExpression}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read.ScanBuilder
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+import org.apache.spark.sql.execution.datasources.FileFormat
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Strategy
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * A table at one version. Virtual partition columns are metadata columns, so that `SELECT *` leaves them out;
+ * declared ones follow the data columns.
+ *
+ * @param target where this is the target of a statement: its columns, the partition columns behind the data columns
+ */
+class CatalogExtTable(
+    val catalogName: String,
+    val metadata: TableMetadata,
+    val client: ServiceClient,
+    virtualColumnsShown: Boolean,
+    private val target: Option[StructType] = None)
+  extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns
+  with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
+
+  private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
+  private lazy val partitions = new TablePartitions(client, metadata)
+  private val keysAreColumns = metadata.declared || target.isDefined
+  private def deletion = new PartitionDeletion(client, metadata, partitions)
+
+  override def name(): String = s"$catalogName.${metadata.qualifiedName}"
+
+  override def schema(): StructType = target.getOrElse(
+    if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)
+
+  // For virtual keys Spark would look for the columns in schema() and fail.
+  override def partitioning(): Array[Transform] =
+    if (keysAreColumns) visibleKeys.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)))
+    else Array.empty
+
+  override def metadataColumns(): Array[MetadataColumn] = {
+    val keys = if (keysAreColumns || !virtualColumnsShown) Nil else visibleKeys.toSeq
+    (keys.map(key => VirtualColumn(
+      key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) ++
+      FileColumns.metadataColumns(metadata, SQLConf.get.resolver) :+
+      VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
+  }
+
+  override def properties(): util.Map[String, String] = {
+    val reserved = Map(
+      TableCatalog.PROP_PROVIDER -> metadata.format,
+      TableCatalog.PROP_LOCATION -> metadata.location) ++
+      metadata.owner.map(TableCatalog.PROP_OWNER -> _) ++
+      metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
+      Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
+    val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
+    (metadata.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } ++ options ++ reserved).asJava
+  }
+
+  override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
+    TableCapability.BATCH_READ, TableCapability.BATCH_WRITE, TableCapability.OVERWRITE_BY_FILTER,
+    TableCapability.OVERWRITE_DYNAMIC, TableCapability.TRUNCATE,
+    TableCapability.MICRO_BATCH_READ, TableCapability.STREAMING_WRITE)
+
+  override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
+    new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options)
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
+    val marks = WriteMarks.of(info.options())
+    val target = WriteTarget(
+      client, catalogName, metadata, operation = marks.operation, staticKeys = marks.staticKeys, keep = marks.keep)
+    new CatalogExtWriteBuilder(SparkSession.active, target, WriteMarks.without(info))
+  }
+
+  override def canDeleteWhere(predicates: Array[Predicate]): Boolean = deletion.translate(predicates).isDefined
+  override def deleteWhere(predicates: Array[Predicate]): Unit = deletion.delete(predicates)
+  override def truncateTable(): Boolean = deletion.truncateAll()
+  def truncatePartitionsOf(names: Seq[String], ident: InternalRow): Unit = deletion.truncate(names, ident)
+
+  /** Raises an error that says what can be deleted when `condition` cannot. */
+  def checkDeletion(condition: Expression): Unit = {
+    val parts = splitConjunctivePredicates(condition).map(DataSourceV2Strategy.translateFilterV2)
+    if (SubqueryExpression.hasSubquery(condition) || parts.contains(None) || !canDeleteWhere(parts.flatten.toArray)) {
+      throw PartitionDeletion.notOfPartitions(metadata, condition.sql)
+    }
+  }
+
+  override def partitionSchema(): StructType = partitions.schema
+
+  override def listPartitionIdentifiers(names: Array[String], ident: InternalRow): Array[InternalRow] =
+    partitions.matching(names.toSeq, ident).map(_.values).toArray
+
+  override def loadPartitionMetadata(ident: InternalRow): util.Map[String, String] =
+    partitions.describe(ident).asJava
+
+  def partitionsOf(names: Seq[String], ident: InternalRow): Seq[ListedPartition] = partitions.matching(names, ident)
+
+  /** The partitions' names as they are on the store, in the order of their typed values. */
+  def partitionNames(names: Seq[String], ident: InternalRow): Seq[String] =
+    partitions.matching(names, ident).map(_.name)
+
+  /** The partitions that the filters leave, in the order of their typed values. */
+  def listedPartitions(filters: Seq[Expression], limit: Option[Int]): Seq[ListedPartition] =
+    partitions.list(filters, limit)
+
+  // What Spark calls without our planner strategy. It has looked for the partitions before, so that IF EXISTS and
+  // IF NOT EXISTS are settled.
+  override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
+    requests.add(idents.toSeq.map(spec).zip(properties.map(p => Option(p.get("location")))), ifNotExists = false)
+  override def dropPartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = false)
+  override def purgePartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = true)
+  override def truncatePartition(ident: InternalRow): Boolean = deletion.truncate(partitionSchema().fieldNames, ident)
+  override def truncatePartitions(idents: Array[InternalRow]): Boolean = deletion.truncate(idents)
+  override def renamePartition(from: InternalRow, to: InternalRow): Boolean = {
+    requests.rename(spec(from), spec(to))
+    true
+  }
+  override def replacePartitionMetadata(ident: InternalRow, properties: util.Map[String, String]): Unit =
+    throw ConnectorErrors.notSupported(s"Partitions of catalog-ext have no properties of their own (table ${name()}).")
+
+  private def requests = new PartitionRequests(this)
+  private def spec(ident: InternalRow) = new PartitionSpecs(metadata).json(partitionSchema().fieldNames.toSeq, ident)
+
+  private def dropRows(idents: Array[InternalRow], purge: Boolean): Boolean = {
+    val specs = new PartitionSpecs(metadata)
+    requests.drop(
+      idents.toSeq.map(specs.predicateOf(partitionSchema().fieldNames.toSeq, _)), ifExists = false, purge)
+    true
+  }
+
+  /** The same table with its keys as columns like others, unless its own property says what they are. */
+  def declaredUnlessSaid: CatalogExtTable =
+    if (metadata.declared || metadata.properties.contains(CatalogOptions.PartitionColumns)) this
+    else new CatalogExtTable(catalogName, metadata.copy(declared = true), client, virtualColumnsShown, target)
+
+  // An equal table at an equal version reads the same: cached plans are found by this. A target is never read.
+  override def equals(other: Any): Boolean = other match {
+    case that: CatalogExtTable =>
+      catalogName == that.catalogName && metadata == that.metadata && schema() == that.schema() &&
+        target.isDefined == that.target.isDefined
+    case _ => false
+  }
+
+  override def hashCode(): Int = (catalogName, metadata.tableId, metadata.version).hashCode()
+}
+
+/** A column that `SELECT *` leaves out. */
+private[catalogext] case class VirtualColumn(name: String, dataType: DataType, override val comment: String)
+  extends MetadataColumn {
+
+  override def isNullable: Boolean = name != FileFormat.METADATA_NAME
+
+  // Joins by name tell partition columns from the others by it.
+  override def metadataInJSON(): String =
+    if (name == FileFormat.METADATA_NAME || FileColumns.isOne(name)) null else s"""{"${VirtualColumn.KeyMark}":true}"""
+}
+
+private[catalogext] object VirtualColumn {
+  val KeyMark = "__catalog_ext_partition_column"
+}

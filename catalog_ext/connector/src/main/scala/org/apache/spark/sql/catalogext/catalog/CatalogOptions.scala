@@ -1,0 +1,66 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import java.io.IOException
+import java.nio.file.{Files, InvalidPathException, Paths}
+import java.time.Duration
+import java.util.Locale
+
+import org.apache.spark.network.util.JavaUtils
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The catalog's options: `spark.sql.catalog.<name>.<option>`. */
+object CatalogOptions {
+  val Uri = "uri"
+  val Token = "token"
+  val TokenFile = "token-file"
+  val TokenVariable = "CATALOG_EXT_TOKEN"
+  val RequestTimeout = "request-timeout"
+  private val DefaultRequestTimeout = "60s"
+  val PartitionColumns = "partition-columns"
+
+  def client(catalog: String, options: CaseInsensitiveStringMap): ServiceClient =
+    new ServiceClient(uri(catalog, options), () => token(catalog, options), requestTimeout(catalog, options))
+
+  /** Whether SELECT * shows the keys of tables that do not say it themselves: the session catalog's default. */
+  def declaresKeys(catalog: String, options: CaseInsensitiveStringMap): Boolean =
+    options.getOrDefault(PartitionColumns, "declared").trim.toLowerCase(Locale.ROOT) match {
+      case "declared" => true
+      case "virtual" => false
+      case other => throw invalid(catalog, PartitionColumns, s"is '$other': give 'virtual' or 'declared'")
+    }
+
+  private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
+    val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(
+      throw invalid(catalog, Uri,
+        "is missing: give the address of the catalog-ext service, such as http://127.0.0.1:8765"))
+    if (uri.startsWith("http://") || uri.startsWith("https://")) uri
+    else throw invalid(catalog, Uri, s"is '$uri', which is no http or https address")
+  }
+
+  private def token(catalog: String, options: CaseInsensitiveStringMap): String =
+    Option(options.get(Token))
+      .orElse(Option(options.get(TokenFile)).map(readToken(catalog, _)))
+      .orElse(sys.env.get(TokenVariable))
+      .getOrElse(throw invalid(catalog, Token,
+        s"is missing: give the service's token there, in a file named by '$TokenFile', or in the environment " +
+          s"variable $TokenVariable"))
+
+  private def readToken(catalog: String, file: String): String =
+    try Files.readString(Paths.get(file)).trim catch {
+      case e @ (_: IOException | _: InvalidPathException) =>
+        throw invalid(catalog, TokenFile, s"names '$file', which cannot be read: ${e.getMessage}", Some(e))
+    }
+
+  private def requestTimeout(catalog: String, options: CaseInsensitiveStringMap): Duration = {
+    val value = options.getOrDefault(RequestTimeout, DefaultRequestTimeout)
+    try Duration.ofMillis(JavaUtils.timeStringAs(value, java.util.concurrent.TimeUnit.MILLISECONDS)) catch {
+      case e: NumberFormatException =>
+        throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s", Some(e))
+    }
+  }
+
+  private def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =
+    ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+      s"The option spark.sql.catalog.$catalog.$option $what.", Map("catalog" -> catalog, "option" -> option), cause)
+}

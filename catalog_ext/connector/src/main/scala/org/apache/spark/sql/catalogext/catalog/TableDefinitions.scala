@@ -1,0 +1,127 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, Identifier, Table, TableCatalog, TableInfo}
+import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
+
+/** What CREATE TABLE says, in Spark's words, in Hive's or as Doris has it, as the fields of `tables/create`. */
+class TableDefinitions(catalogName: String) {
+
+  def request(ident: Identifier, info: TableInfo): ObjectNode =
+    request(ident, info.schema(), info.partitions().toSeq, info.properties().asScala.toMap, None)
+
+  /** CREATE TABLE ... LIKE: the columns, keys, format and options of `source`, and no rows. */
+  def like(ident: Identifier, info: TableInfo, source: Table): ObjectNode = {
+    val own = info.properties().asScala.toMap
+    val inherited = source.properties().asScala.toMap.filter { case (key, _) =>
+      key == TableCatalog.PROP_PROVIDER || key.startsWith(TableCatalog.OPTION_PREFIX) ||
+        HiveStorage.Properties.contains(key)
+    }
+    // Another format has other options.
+    val properties = if (saysFormat(own)) own else inherited ++ own
+    source match {
+      case ours: CatalogExtTable =>
+        val table = ours.metadata
+        val mode = Option.unless(table.declared || own.contains(PartitionMode))(PartitionMode -> "virtual")
+        val schema = StructType((table.columns ++ table.partitionColumns).map(field =>
+          field.copy(nullable = !table.notNull.contains(field.name))))
+        request(ident, schema, Nil, properties ++ mode, Some(table.partitionColumns.fieldNames.toSeq))
+      case other =>
+        val schema = CatalogV2Util.v2ColumnsToStructType(other.columns())
+        request(ident, schema, other.partitioning().toSeq, properties, None)
+    }
+  }
+
+  private def request(
+      ident: Identifier,
+      schema: StructType,
+      transforms: Seq[Transform],
+      given: Map[String, String],
+      keyNames: Option[Seq[String]]): ObjectNode = {
+    val (columns, keys) = keyNames.fold(split(ident, schema, transforms)) { names =>
+      // By place: a data column may have a key's name.
+      (StructType(schema.dropRight(names.length)), StructType(schema.takeRight(names.length)))
+    }
+    if (columns.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_INPUT",
+      s"Table $catalogName.$ident needs a column besides its partition columns, whose values are in the paths.",
+      Map("table" -> s"$catalogName.$ident"))
+    val location = given.get(TableCatalog.PROP_LOCATION)
+    val external = location.isDefined || given.get(TableCatalog.PROP_EXTERNAL).contains("true")
+    val (format, options, plain) = storage(ident, given)
+    val request = obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
+    request.setAll[JsonNode](java.util.Map.of(
+      "table_type", text(if (external) "EXTERNAL" else "MANAGED"),
+      "format", text(format),
+      "location", text(location),
+      "columns", arr(columns.map(TableMetadata.columnJson)),
+      "partition_columns", arr(keys.map(TableMetadata.columnJson)),
+      "options", map(options),
+      "properties", map(plain),
+      "comment", text(given.get(TableCatalog.PROP_COMMENT))))
+    request
+  }
+
+  /** The format, its options, and the properties that are left. */
+  private def storage(
+      ident: Identifier,
+      given: Map[String, String]): (String, Map[String, String], Map[String, String]) = {
+    val (prefixed, others) = given.partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
+    val options = prefixed.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }
+    // Spark gives every option twice, once without the prefix.
+    val plain = others.filterNot { case (key, value) =>
+      TableDefinitions.Reserved.contains(key) || HiveStorage.Properties.contains(key) ||
+        options.get(key).contains(value)
+    }
+    val (formatNames, properties) = plain.partition(_._1.equalsIgnoreCase(TableDefinitions.FileFormat))
+    val provider = given.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase("hive"))
+    val hive = if (provider.isDefined) None else HiveStorage.of(s"$catalogName.$ident", others, options)
+    val said = provider.orElse(hive.map(_._1)).map(_.toLowerCase(Locale.ROOT))
+    val named = formatNames.values.headOption.map(_.trim.toLowerCase(Locale.ROOT))
+    if (said.exists(format => named.exists(_ != format))) throw ConnectorErrors.analysis(
+      ConnectorErrors.InvalidConfiguration,
+      s"Table $catalogName.$ident has the format '${said.get}' and the property '${TableDefinitions.FileFormat}' = " +
+        s"'${named.get}'. Say one of them.", Map("table" -> s"$catalogName.$ident"))
+    val format = said.orElse(named).getOrElse(SQLConf.get.defaultDataSourceName.toLowerCase(Locale.ROOT))
+    (format, hive.fold(options)(_._2), properties)
+  }
+
+  private def saysFormat(properties: Map[String, String]): Boolean =
+    properties.contains(TableCatalog.PROP_PROVIDER) || properties.keys.exists { key =>
+      HiveStorage.Properties.contains(key) || key.equalsIgnoreCase(TableDefinitions.FileFormat)
+    }
+
+  /** The data columns and the partition columns, in the order of PARTITIONED BY. */
+  def split(ident: Identifier, schema: StructType, transforms: Seq[Transform]): (StructType, StructType) = {
+    val keys = transforms.map {
+      case IdentityTransform(reference) if reference.fieldNames().length == 1 => reference.fieldNames().head
+      case other => throw ConnectorErrors.notSupported(
+        s"PARTITIONED BY (${other.describe()}) of table $ident: a partition column is a column, never an expression " +
+          "of one, and tables have no buckets.")
+    }
+    val resolver = SQLConf.get.resolver
+    val found = keys.map(key => schema.find(field => resolver(field.name, key)).get)
+    (StructType(schema.filterNot(found.contains)), StructType(found))
+  }
+
+  private val PartitionMode = "partition-columns"
+}
+
+object TableDefinitions {
+  /** Doris' name for the format. */
+  private val FileFormat = "file_format"
+
+  /** Properties with which Spark says what the contract has fields for. */
+  private val Reserved = Set(
+    TableCatalog.PROP_LOCATION, TableCatalog.PROP_PROVIDER, TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER,
+    TableCatalog.PROP_EXTERNAL, TableCatalog.PROP_IS_MANAGED_LOCATION, TableCatalog.PROP_TABLE_TYPE)
+}

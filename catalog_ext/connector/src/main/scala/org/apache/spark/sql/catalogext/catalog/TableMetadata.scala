@@ -1,0 +1,97 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.commands.TableStatement
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
+
+/** What `tables/load` says of a table, at one version. */
+case class TableMetadata(
+    tableId: Long,
+    namespace: String,
+    name: String,
+    tableType: String,
+    format: String,
+    location: String,
+    columns: StructType,
+    partitionColumns: StructType,
+    notNull: Set[String],
+    declared: Boolean,
+    options: Map[String, String],
+    properties: Map[String, String],
+    comment: Option[String],
+    owner: Option[String],
+    version: Long,
+    totals: TableTotals) {
+
+  /** As SQL names it behind the catalog; a path lies in no namespace. */
+  def qualifiedName: String = if (namespace.isEmpty) PartitionColumns.quoted(name) else s"$namespace.$name"
+
+  /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
+  def writeSchema: StructType = StructType(
+    (columns ++ partitionColumns).map(field => field.copy(nullable = !notNull.contains(field.name))))
+}
+
+/** Sums over all files of a version; `rows` only where every file's count is known. */
+case class TableTotals(partitions: Long, files: Long, bytes: Long, rows: Option[Long])
+
+object TableMetadata {
+  def fromJson(node: JsonNode): TableMetadata = {
+    val totals = node.field("totals")
+    TableMetadata(
+      tableId = node.field("table_id").asLong(),
+      namespace = node.string("namespace"),
+      name = node.string("name"),
+      tableType = node.string("table_type"),
+      format = node.string("format"),
+      location = node.string("location"),
+      columns = schema(node.items("columns")),
+      partitionColumns = schema(node.items("partition_columns")),
+      notNull = (node.items("columns") ++ node.items("partition_columns"))
+        .filterNot(_.field("nullable").asBoolean()).map(_.string("name")).toSet,
+      declared = node.string("partition_mode") == "declared",
+      options = node.stringMap("options"),
+      properties = node.stringMap("properties"),
+      // As in Hive, where the comment is a parameter that COMMENT ON TABLE sets.
+      comment = node.stringMap("properties").get("comment").orElse(node.stringOption("comment")),
+      owner = node.stringOption("owner"),
+      version = node.field("version").asLong(),
+      totals = TableTotals(
+        totals.field("partitions").asLong(),
+        totals.field("files").asLong(),
+        totals.field("bytes").asLong(),
+        totals.longOption("rows")))
+  }
+
+  def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
+    val field = StructField(column.string("name"), CatalystSqlParser.parseDataType(column.string("type")))
+    val commented = column.stringOption("comment").fold(field)(field.withComment)
+    val defaulted = column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
+    // What Spark's readers show of files that are older than the column.
+    column.stringOption("existing_default").fold(defaulted)(defaulted.withExistenceDefaultValue)
+  })
+
+  /** The type as the contract has it: Spark's own text leaves out marks around names, NOT NULL and comments. */
+  def typeText(dataType: DataType): String = dataType match {
+    case struct: StructType => struct.map { field =>
+      val notNull = if (field.nullable) "" else " not null"
+      val comment = field.getComment().fold("")(text => s" comment ${TableStatement.literal(text)}")
+      s"${TableStatement.quotedIfNeeded(field.name)}:${typeText(field.dataType)}$notNull$comment"
+    }.mkString("struct<", ",", ">")
+    case array: ArrayType => s"array<${typeText(array.elementType)}>"
+    case map: MapType => s"map<${typeText(map.keyType)},${typeText(map.valueType)}>"
+    case other => other.catalogString
+  }
+
+  def columnJson(field: StructField): JsonNode = {
+    val column = obj(
+      "name" -> text(field.name),
+      "type" -> text(typeText(field.dataType)),
+      "nullable" -> bool(field.nullable),
+      "comment" -> text(field.getComment()))
+    field.getCurrentDefaultValue().foreach(column.put("default", _))
+    column
+  }
+}

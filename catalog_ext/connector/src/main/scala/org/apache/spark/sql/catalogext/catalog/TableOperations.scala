@@ -1,0 +1,217 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.paths.AdHocPaths
+import org.apache.spark.sql.catalogext.scan.ReadOptions
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.stream.StreamingQueries
+import org.apache.spark.sql.catalogext.views.CatalogExtView
+import org.apache.spark.sql.catalogext.write.WriteKind
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
+  TableAlreadyExistsException}
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.{Identifier, Relation, Table, TableChange, TableInfo,
+  TableWritePrivilege}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructType
+
+/** Spark's table operations as calls of the service. */
+class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
+  private val definitions = new TableDefinitions(catalogName)
+  val paths = new AdHocPaths(catalogName, client)
+
+  def list(namespace: Array[String]): Array[Identifier] = {
+    if (namespace.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
+      s"Tables lie in namespaces: name one, as in SHOW TABLES IN $catalogName.sales; SHOW NAMESPACES IN $catalogName " +
+        "lists them.")
+    val name = namespaces.single(namespace)
+    ServiceException.translatingTo {
+      case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(namespace)
+    }(client.call("tables/list", obj("namespace" -> text(name))))
+      .items("tables").map(node => Identifier.of(namespace, node.asText())).toArray
+  }
+
+  /** The table, or one of its metadata tables: `sales.trips.history`, and `trips.history` after USE. */
+  def load(ident: Identifier): Table = loadRelation(ident) match {
+    case table: Table => table
+    case _ => throw new NoSuchTableException(ident)
+  }
+
+  /** The same, or a view of the name, by the same request. */
+  def loadRelation(ident: Identifier): Relation = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
+    try {
+      val node = described(ident)
+      if (isView(node)) CatalogExtView.fromJson(catalogName, client, node) else table(TableMetadata.fromJson(node))
+    } catch {
+      case e: NoSuchTableException =>
+        MetadataTable.completed(currentNamespace, ident).flatMap(metadataTableOrNone).getOrElse(throw e)
+    }
+  }
+
+  private def metadataTable(ident: Identifier): Option[Table] = MetadataTable.below(ident).map { case (of, name) =>
+    val loaded = metadata(of)
+    if (MetadataTable.named(ident).isEmpty) throw MetadataTable.unknown(s"$catalogName.${loaded.qualifiedName}", name)
+    new MetadataTable(catalogName, loaded, client, name)
+  }
+
+  private def metadataTableOrNone(ident: Identifier): Option[Table] = try metadataTable(ident) catch {
+    case _: NoSuchTableException => None
+  }
+
+  /** Metadata tables only show. */
+  private def refuseMetadataTable(ident: Identifier): Unit = if (MetadataTable.below(ident).isDefined) {
+    metadataTable(ident).foreach(found => throw MetadataTable.readOnly(found.name()))
+  }
+
+  /** Where names without a namespace lie; empty while another catalog is the current one. */
+  private def currentNamespace: Array[String] = {
+    val manager = classic.SparkSession.active.sessionState.catalogManager
+    if (manager.currentCatalog.name() == catalogName) manager.currentNamespace else Array.empty
+  }
+
+  /** The table with its partition columns after the data columns, for statements that write. */
+  def loadForWrite(ident: Identifier, privileges: Set[TableWritePrivilege]): Table = {
+    refuseMetadataTable(ident)
+    val loaded = try metadata(ident) catch {
+      case e: NoSuchTableException =>
+        MetadataTable.completed(currentNamespace, ident).foreach { whole =>
+          metadataTableOrNone(whole).foreach(found => throw MetadataTable.readOnly(found.name()))
+        }
+        throw e
+    }
+    val columns = if (privileges.contains(TableWritePrivilege.INSERT)) {
+      refuseHiddenKeys(loaded)
+      loaded.writeSchema
+    } else {
+      // Only named in conditions; what Spark puts around a CHAR column, a DELETE of its own cannot take.
+      val keys = PartitionColumns.visible(loaded, SQLConf.get.resolver)
+      StructType((loaded.columns ++ keys).map(f => f.copy(dataType = PartitionColumns.plain(f.dataType))))
+    }
+    new CatalogExtTable(
+      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), Some(columns))
+  }
+
+  /** Which of the two columns a row's value is for, nothing says. */
+  private def refuseHiddenKeys(table: TableMetadata): Unit = {
+    val resolver = SQLConf.get.resolver
+    val hidden = table.partitionColumns.fieldNames.filter(key => table.columns.fieldNames.exists(resolver(_, key)))
+    if (hidden.nonEmpty) throw ConnectorErrors.notSupported(
+      s"Table $catalogName.${table.qualifiedName} cannot be written: it has a data column and a partition column of " +
+        s"the name '${hidden.head}', and a row has one value for it. Register the table again without the data column.")
+  }
+
+  // Spark asks whether a table is there by loading it; a missing namespace then is a missing table.
+  private def metadata(ident: Identifier): TableMetadata = {
+    val node = described(ident)
+    if (isView(node)) throw new NoSuchTableException(ident)
+    TableMetadata.fromJson(node)
+  }
+
+  private def isView(node: JsonNode): Boolean = node.string("table_type") == "VIEW"
+
+  private def described(ident: Identifier): JsonNode = try {
+    StreamingQueries.awaitEnds()
+    translating(ident)(client.call("tables/load", named(ident)))
+  } catch {
+    case _: NoSuchNamespaceException => throw new NoSuchTableException(ident)
+  }
+
+  def exists(ident: Identifier): Boolean = if (paths.named(ident)) paths.exists(ident.name()) else try {
+    metadata(MetadataTable.named(ident).fold(ident)(_._1))
+    true
+  } catch {
+    case _: NoSuchTableException => false
+  }
+
+  def create(ident: Identifier, info: TableInfo): CatalogExtTable =
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", definition(ident, info)))))
+
+  /** The table that a CREATE or REPLACE is about to make; nothing is sent yet but the question for the namespace. */
+  def stage(ident: Identifier, info: TableInfo, kind: WriteKind): StagedCatalogExtTable = {
+    val request = definition(ident, info)
+    if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
+    val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
+    val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
+    val schema = StructType(info.schema().map { field =>
+      if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
+    })
+    val metadata = TableMetadata(
+      tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
+      format = request.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
+      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
+      request.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
+      totals = TableTotals(0, 0, 0, Some(0)))
+    new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
+  }
+
+  /** CREATE TABLE ... LIKE. */
+  def createLike(ident: Identifier, info: TableInfo, source: Table): CatalogExtTable = {
+    named(ident)
+    table(TableMetadata.fromJson(
+      translating(ident)(client.call("tables/create", definitions.like(ident, info, source)))))
+  }
+
+  private def definition(ident: Identifier, info: TableInfo): ObjectNode = {
+    named(ident)
+    definitions.request(ident, info)
+  }
+
+  def alter(ident: Identifier, changes: Seq[TableChange]): CatalogExtTable = {
+    refuseMetadataTable(ident)
+    val request = TableAlterations.addTo(named(ident), changes, () => metadata(ident))
+    table(TableMetadata.fromJson(translating(ident)(client.call("tables/alter", request))))
+  }
+
+  /** RENAME TO: a name without a namespace means that of the table, and the catalog's name may stand in front. */
+  def rename(from: Identifier, to: Identifier): Unit = {
+    refuseMetadataTable(from)
+    val request = named(from)
+    val namespace = to.namespace().toSeq match {
+      case Seq() => from.namespace().head
+      case Seq(name) => name
+      case Seq(catalog, name) if catalog == catalogName => name
+      case _ => throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
+        s"Table $catalogName.$from cannot be renamed to ${to.namespace().mkString(".")}.${to.name()}: a name is " +
+          "table, namespace.table, or those with the catalog's own name in front.")
+    }
+    request.put("to_namespace", namespace)
+    request.put("to_name", to.name())
+    ServiceException.translatingTo {
+      case e if e.is("TABLE_NOT_FOUND") => new NoSuchTableException(from)
+      case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(Array(namespace))
+      case e if e.is("TABLE_ALREADY_EXISTS") =>
+        new TableAlreadyExistsException(Identifier.of(Array(namespace), to.name()))
+    }(client.call("tables/rename", request))
+  }
+
+  def drop(ident: Identifier, purge: Boolean): Boolean = {
+    refuseMetadataTable(ident)
+    val request = named(ident)
+    request.put("purge", purge)
+    try ServiceException.translatingTo {
+      case e if e.is("TABLE_NOT_FOUND") || e.is("NAMESPACE_NOT_FOUND") => new NoSuchTableException(ident)
+    }(client.call("tables/drop", request)).field("dropped").asBoolean()
+    catch { case _: NoSuchTableException => false }
+  }
+
+  private def table(metadata: TableMetadata): CatalogExtTable =
+    new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
+
+  private def named(ident: Identifier) = {
+    paths.checkNoPath(ident)
+    if (ident.namespace().length != 1) throw new NoSuchTableException(ident)
+    else obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
+  }
+
+  private def translating[T](ident: Identifier)(body: => T): T = ServiceException.translatingTo {
+    case e if e.is("TABLE_NOT_FOUND") => new NoSuchTableException(ident)
+    case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
+    case e if e.is("TABLE_ALREADY_EXISTS") => new TableAlreadyExistsException(ident)
+  }(body)
+}

@@ -1,0 +1,99 @@
+package org.apache.spark.sql.catalogext.commands
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.ServiceException
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.TableCatalog
+import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
+import org.apache.spark.unsafe.types.UTF8String
+
+/** ANALYZE TABLE ... COMPUTE STATISTICS [NOSCAN]; a key of the spec without a value stands for all its values. */
+case class AnalyzeTableExec(table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean)
+  extends LeafV2CommandExec {
+
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    TableAnalysis.analyze(session, table, spec, noScan)
+    Nil
+  }
+}
+
+/** ANALYZE TABLES IN ...: each table by itself. */
+case class AnalyzeTablesExec(catalog: TableCatalog, namespace: Seq[String], noScan: Boolean) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    catalog.listTables(namespace.toArray).map(catalog.loadTable).foreach {
+      case table: CatalogExtTable => TableAnalysis.analyze(session, table, Map.empty, noScan)
+      case _ =>
+    }
+    Nil
+  }
+}
+
+/** ANALYZE TABLE ... COMPUTE STATISTICS FOR COLUMNS ... | FOR ALL COLUMNS. */
+case class AnalyzeColumnsExec(table: CatalogExtTable, names: Option[Seq[String]]) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    // Statistics of columns tell little without the number of rows.
+    TableAnalysis.analyze(session, table, Map.empty, noScan = false)
+    TableAnalysis.put(table, Nil, columns = ColumnStatistics.compute(session, table, names))
+    Nil
+  }
+}
+
+/** DESCRIBE EXTENDED of a column; Spark's own prints the values as they are in memory, 19723 for a date. */
+case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, column: Attribute)
+  extends LeafV2CommandExec {
+
+  override protected def run(): Seq[InternalRow] = {
+    val found = ColumnStatistics.texts(table.metadata, column.name)
+    val comment = (table.metadata.columns ++ table.metadata.partitionColumns)
+      .find(_.name == column.name).flatMap(_.getComment())
+    val shown = Seq("min" -> "min", "max" -> "max", "num_nulls" -> "nullCount", "distinct_count" -> "distinctCount",
+      "avg_col_len" -> "avgLen", "max_col_len" -> "maxLen")
+    (Seq(
+      "col_name" -> column.name,
+      "data_type" -> column.dataType.catalogString,
+      "comment" -> comment.getOrElse("NULL")) ++
+      shown.map { case (title, statistic) => title -> found.getOrElse(statistic, "NULL") })
+      .map { case (name, value) => InternalRow(UTF8String.fromString(name), UTF8String.fromString(value)) }
+  }
+}
+
+/** What ANALYZE finds, for the index. */
+private object TableAnalysis {
+  // The contract's limit of one request.
+  private val FilesAtOnce = 1000
+
+  def analyze(
+      session: SparkSession, table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean): Unit = {
+    val predicate = if (spec.isEmpty) Null else partitions(table, spec)
+    if (!noScan) {
+      val counted = FileCounts.count(session, table, FileCounts.uncounted(table, predicate))
+      counted.grouped(FilesAtOnce).foreach(put(table, _))
+    }
+    put(table, Nil, predicate = predicate)
+  }
+
+  private def partitions(table: CatalogExtTable, spec: Map[String, Option[String]]): JsonNode = {
+    val specs = new PartitionSpecs(table.metadata)
+    spec.keys.foreach(specs.check)
+    val found = specs.partial(spec.collect { case (key, Some(value)) => key -> value })
+    if (found.names.isEmpty) Null
+    else if (table.partitionsOf(found.names, found.ident).isEmpty) throw PartitionDescriptions.notFound(table, specs, found)
+    else specs.predicateOf(found.names, found.ident)
+  }
+
+  def put(table: CatalogExtTable, files: Seq[JsonNode], columns: JsonNode = Null, predicate: JsonNode = Null): Unit =
+    ServiceException.translating(table.client.call("statistics/put", obj(
+      "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version), "files" -> arr(files),
+      "columns" -> columns, "predicate" -> predicate)))
+}

@@ -1,0 +1,92 @@
+package org.apache.spark.sql.catalogext.commands
+
+import java.util
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{ReadOptions, StrictMode}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.catalog.{CatalogColumnStat, CatalogStatistics}
+import org.apache.spark.sql.catalyst.expressions.AttributeReference
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.expressions.NamedReference
+import org.apache.spark.sql.connector.read.colstats.{ColumnStatistics => V2ColumnStatistics}
+import org.apache.spark.sql.execution.command.CommandUtils
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** Statistics of columns: ANALYZE ... FOR COLUMNS makes them, planning uses them. They are properties of the table. */
+object ColumnStatistics {
+  private val Prefix = "spark.sql.statistics."
+  private val OfColumns = s"${Prefix}colStats."
+  private val Version = "catalog-ext.statistics.version"
+  /** A read with this option serves ANALYZE, which reads a table whole. */
+  val Analyze = "catalog-ext.analyze"
+
+  /** Whether a property of a table is one of these, and not the user's. */
+  def isOne(property: String): Boolean = property.startsWith(Prefix) || property == Version
+
+  /** Those that are of the table's very version. */
+  def of(table: TableMetadata): util.Map[NamedReference, V2ColumnStatistics] = {
+    val schema = PartitionColumns.plainSchema(StructType(table.columns ++ table.partitionColumns))
+    val found = schema.fieldNames.flatMap { name =>
+      val own = texts(table, name).map { case (statistic, value) => s"$name.$statistic" -> value }
+      if (own.isEmpty) None else CatalogColumnStat.fromMap(table.qualifiedName, name, own).map(name -> _)
+    }.toMap
+    if (found.isEmpty) util.Map.of()
+    else DataSourceV2Relation.v1StatsToV2Stats(
+      CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema).columnStats()
+  }
+
+  /** The statistics of one column by Spark's names, as text; empty where there are none of the table's very version. */
+  def texts(table: TableMetadata, column: String): Map[String, String] =
+    if (!table.properties.get(Version).contains(table.version.toString)) Map.empty
+    else {
+      val prefix = s"$OfColumns$column."
+      table.properties.collect { case (key, value) if key.startsWith(prefix) => key.stripPrefix(prefix) -> value }
+    }
+
+  /** The contract's `columns`: computed by one aggregate of Spark's over the columns named, or over all. */
+  def compute(session: SparkSession, table: CatalogExtTable, names: Option[Seq[String]]): JsonNode = {
+    val plain = relation(table)
+    // Virtual partition columns only where they are named.
+    val source = if (names.exists(_.exists(column(session, plain.output, _).isEmpty))) plain.withMetadataColumns() else plain
+    val columns = names.fold(plain.output.filter(a => supports(a.dataType)))(_.map { name =>
+      val found = column(session, source.output, name).getOrElse(throw ConnectorErrors.analysis(
+        ConnectorErrors.ColumnNotFound, s"Table ${table.name()} has no column '$name'; its columns are " +
+          s"${plain.output.map(_.name).mkString(", ")}.", Map("table" -> table.name(), "column" -> name)))
+      if (!supports(found.dataType)) throw ConnectorErrors.notSupported(
+        s"ANALYZE TABLE ${table.name()} FOR COLUMNS $name: there are no statistics of ${found.dataType.sql} columns. " +
+          "Leave it out, or say FOR ALL COLUMNS, which does.")
+      found
+    })
+    val (_, statistics) = CommandUtils.computeColumnStats(session, source, columns)
+    obj(statistics.toSeq.map { case (attribute, found) =>
+      val texts = found.copy(histogram = None).toCatalogColumnStat(attribute.name, attribute.dataType).toMap(attribute.name)
+      attribute.name -> map(texts.map { case (key, value) => key.stripPrefix(s"${attribute.name}.") -> value })
+    }: _*)
+  }
+
+  /** The table as it was loaded, to be read whole and without leaving out what is missing. */
+  def relation(table: CatalogExtTable): DataSourceV2Relation = {
+    // Whoever asks for statistics of a whole table means it, in strict mode too.
+    val options = new CaseInsensitiveStringMap(
+      Map(Analyze -> "true", ReadOptions.MissingFiles -> "error", StrictMode.Check -> "false").asJava)
+    DataSourceV2Relation.create(table, None, None, options, None)
+  }
+
+  private def column(session: SparkSession, among: Seq[AttributeReference], name: String): Option[AttributeReference] =
+    among.find(attribute => session.sessionState.conf.resolver(attribute.name, name))
+
+  private def supports(dataType: DataType): Boolean = dataType match {
+    case _: IntegralType | _: DecimalType | DoubleType | FloatType | BooleanType | BinaryType | DateType |
+        TimestampType | TimestampNTZType => true
+    case string: StringType => string.isUTF8BinaryCollation
+    case _ => false
+  }
+}

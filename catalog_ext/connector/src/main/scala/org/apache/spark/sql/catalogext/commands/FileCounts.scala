@@ -1,0 +1,110 @@
+package org.apache.spark.sql.catalogext.commands
+
+import java.io.FileNotFoundException
+
+import scala.collection.mutable.ArrayBuffer
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.orc.OrcFile
+import org.apache.parquet.HadoopReadOptions
+import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.hadoop.util.HadoopInputFile
+
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.PlannedRows
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.write.FileStatistics
+import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
+import org.apache.spark.sql.catalyst.expressions.Alias
+import org.apache.spark.sql.catalyst.plans.logical.Project
+import org.apache.spark.sql.classic.{Dataset, SparkSession}
+import org.apache.spark.sql.functions
+import org.apache.spark.sql.types.StructType
+import org.apache.spark.util.SerializableConfiguration
+
+/** A file as `tables/plan` gave it, whose rows nobody has counted. */
+case class UncountedFile(partition: String, path: String, uri: String, size: Long, modifiedMillis: Long)
+
+/** Counts the rows of files: out of footers where the format has them, otherwise by reading. */
+object FileCounts {
+  private val FilesOfTask = 32
+
+  def uncounted(table: CatalogExtTable, predicate: JsonNode): Seq[UncountedFile] = {
+    val found = ArrayBuffer.empty[UncountedFile]
+    val metadata = table.metadata
+    val request = obj(
+      "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> predicate)
+    ServiceException.translating {
+      table.client.stream("tables/plan", request)(input => ArrowRows.foreachBatch(input) { batch =>
+        val rows = new PlannedRows(metadata.location, batch)
+        for (i <- 0 until batch.getRowCount if rows.rowCount(i).isEmpty) {
+          val status = rows.status(i, rows.directory(i))
+          found += UncountedFile(
+            rows.partition(i), rows.path(i), status.getPath.toString, status.getLen, status.getModificationTime)
+        }
+      })
+    }
+    found.toSeq
+  }
+
+  /** The contract's entries of these files. Raises a runtime error that names a file which is not there. */
+  def count(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] =
+    if (files.isEmpty) Nil
+    else table.metadata.format match {
+      case "parquet" | "orc" => ofFooters(session, table.metadata, files)
+      case _ => byReading(session, table, files)
+    }
+
+  private def ofFooters(session: SparkSession, table: TableMetadata, files: Seq[UncountedFile]): Seq[JsonNode] = {
+    val conf = new SerializableConfiguration(session.sessionState.newHadoopConfWithOptions(table.options))
+    val (format, schema) = (table.format, PartitionColumns.plainSchema(table.columns))
+    val tasks = math.min(math.max(files.length / FilesOfTask, 1), session.sparkContext.defaultParallelism * 4)
+    val found = session.sparkContext.parallelize(files.map(_.uri), tasks).map(footer(format, _, conf.value, schema))
+      .collect()
+    files.zip(found).map {
+      case (file, Some((rows, statistics))) => entry(file, rows, mapper.readTree(statistics))
+      case (file, None) => throw missing(table, file)
+    }
+  }
+
+  /** Rows and statistics (JSON text) of a file; None where it is not there. */
+  private def footer(
+      format: String, uri: String, conf: Configuration, schema: StructType): Option[(Long, String)] = try {
+    val path = new Path(uri)
+    val rows = if (format == "parquet") {
+      val options = HadoopReadOptions.builder(conf, path).build()
+      val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
+      try reader.getRecordCount finally reader.close()
+    } else {
+      val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
+      try reader.getNumberOfRows finally reader.close()
+    }
+    Some((rows, FileStatistics.read(format, path, conf, schema, rows).toString))
+  } catch {
+    case _: FileNotFoundException => None
+  }
+
+  /** Reads the whole table: text files tell their rows in no other way. */
+  private def byReading(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] = {
+    val relation = ColumnStatistics.relation(table).withMetadataColumns()
+    val path = UnresolvedAttribute(Seq("_metadata", "file_path"))
+    val paths = Project(Seq(Alias(path, "path")()), relation)
+    val counts = Dataset.ofRows(session, paths).groupBy("path").agg(functions.count(functions.lit(1))).collect()
+      .map(row => row.getString(0) -> row.getLong(1)).toMap
+    // A file without rows is in no group.
+    files.map(file => entry(file, counts.getOrElse(new Path(file.uri).toUri.toString, 0L), obj()))
+  }
+
+  private def entry(file: UncountedFile, rows: Long, statistics: JsonNode): JsonNode = obj(
+    "partition" -> text(file.partition), "path" -> text(file.path), "size" -> long(file.size),
+    "modified_ms" -> long(file.modifiedMillis), "rows" -> long(rows), "statistics" -> statistics)
+
+  private def missing(table: TableMetadata, file: UncountedFile): Throwable =
+    ConnectorErrors.runtime(ConnectorErrors.FileMissing,
+      s"The file ${file.uri} of partition '${file.partition}' of table ${table.qualifiedName} is not there. Repair the " +
+        s"table: MSCK REPAIR TABLE ${table.qualifiedName} SYNC PARTITIONS, then analyze it again.",
+      Map("path" -> file.uri, "partition" -> file.partition))
+}

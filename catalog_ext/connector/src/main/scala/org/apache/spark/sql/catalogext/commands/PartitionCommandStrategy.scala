@@ -1,0 +1,110 @@
+package org.apache.spark.sql.catalogext.commands
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalogext.session.CachedPlans
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, AnalyzeTables, DeleteFromTable,
+  DescribeColumn, LogicalPlan, RecoverPartitions, RepairTable}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
+
+/** Plans partition commands on our tables, before Spark's own strategy refuses them. */
+class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case PartitionCommand(ResolvedTable(_, _, table: CatalogExtTable, _), action, _) =>
+      Seq(PartitionCommandExec(table, action))
+    case ExchangePartitions(
+        ResolvedTable(_, _, target: CatalogExtTable, _), ResolvedTable(_, _, source: CatalogExtTable, _), specs, _) =>
+      Seq(ExchangePartitionsExec(target, source, specs))
+    case RepairTable(ResolvedTable(_, _, table: CatalogExtTable, _), add, drop) =>
+      Seq(RepairPartitionsExec(table, RepairPartitionsExec.mode(add, drop)))
+    case RecoverPartitions(ResolvedTable(_, _, table: CatalogExtTable, _)) =>
+      Seq(RepairPartitionsExec(table, "add"))
+    case AnalyzeTable(ResolvedTable(_, _, table: CatalogExtTable, _), spec, noScan) =>
+      Seq(AnalyzeTableExec(table, spec, noScan))
+    case AnalyzeTables(ResolvedNamespace(catalog: CatalogBase, namespace, _), noScan) =>
+      Seq(AnalyzeTablesExec(catalog, namespace, noScan))
+    case AnalyzeColumn(ResolvedTable(_, _, table: CatalogExtTable, _), names, _) =>
+      Seq(AnalyzeColumnsExec(table, names))
+    case DescribeColumn(ResolvedTable(_, _, table: CatalogExtTable, _), column: Attribute, true, output) =>
+      Seq(DescribeColumnExec(output, table, column))
+    // Spark's own refusal does not say what can be done.
+    case DeleteFromTable(DataSourceV2ScanRelation(relation, _, _, _, _, _, _), condition) =>
+      relation.table match {
+        case table: CatalogExtTable => table.checkDeletion(condition)
+        case _ =>
+      }
+      Nil
+    case _ => Nil
+  }
+}
+
+/** One statement about partitions: one request, however many partitions it names. */
+case class PartitionCommandExec(table: CatalogExtTable, action: PartitionAction) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = action.output
+
+  override protected def run(): Seq[InternalRow] = {
+    val specs = new PartitionSpecs(table.metadata)
+    val requests = new PartitionRequests(table)
+    def full(spec: Map[String, String], command: String) = specs.json(specs.full(spec, command))
+    def changed(change: => Unit): Seq[InternalRow] = {
+      change
+      CachedPlans.refresh(session, table)
+      Nil
+    }
+    action match {
+      case AddAction(partitions, ifNotExists) => changed(requests.add(
+        partitions.map { case (spec, location) => full(spec, "ADD PARTITION") -> location }, ifNotExists))
+      case DropAction(clauses, ifExists, purge) =>
+        changed(requests.drop(clauses.map(specs.predicate), ifExists, purge))
+      case RenameAction(from, to) =>
+        changed(requests.rename(full(from, "RENAME TO PARTITION"), full(to, "RENAME TO PARTITION")))
+      case RelocateAction(spec, location) =>
+        changed(requests.relocate(full(spec, "PARTITION ... SET LOCATION"), location))
+      case TruncateAction(spec) =>
+        val found = specs.partial(spec)
+        changed(table.truncatePartitionsOf(found.names, found.ident))
+      case show: ShowAction => PartitionDescriptions.names(table, specs, show)
+      case describe: DescribeAction => PartitionDescriptions.describe(table, specs, describe)
+      case show: ShowExtendedAction => PartitionDescriptions.showExtended(table, specs, show)
+      case query: QueryAction => throw new IllegalStateException(s"$query is a query, not a command")
+    }
+  }
+}
+
+/** ALTER TABLE ... EXCHANGE PARTITION. */
+case class ExchangePartitionsExec(target: CatalogExtTable, source: CatalogExtTable, given: Seq[Map[String, String]])
+  extends LeafV2CommandExec {
+
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    val specs = new PartitionSpecs(target.metadata)
+    new PartitionRequests(target).exchange(source, given.map(spec => specs.json(specs.partial(spec))))
+    Seq(target, source).foreach(CachedPlans.refresh(session, _))
+    Nil
+  }
+}
+
+/** MSCK REPAIR TABLE and RECOVER PARTITIONS: like Spark's, it returns no rows. */
+case class RepairPartitionsExec(table: CatalogExtTable, mode: String) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    new ProcedureOperations(table.catalogName, table.client)
+      .call("repair_partitions", "table" -> table.metadata.qualifiedName, "mode" -> mode)
+    CachedPlans.refresh(session, table)
+    Nil
+  }
+}
+
+object RepairPartitionsExec {
+  def mode(add: Boolean, drop: Boolean): String = (add, drop) match {
+    case (true, true) => "sync"
+    case (false, true) => "drop"
+    case _ => "add"
+  }
+}

@@ -1,0 +1,128 @@
+package org.apache.spark.sql.catalogext.commands
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalyst.analysis.{PartitionSpec, ResolvedTable, UnresolvedPartitionSpec, UnresolvedTable,
+  UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}
+import org.apache.spark.sql.catalyst.parser.ParseException
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.connector.catalog.Table
+
+/** What a statement does with partitions; specs are as Spark's parser gives them. */
+sealed trait PartitionAction {
+  def output: Seq[Attribute] = Nil
+}
+case class AddAction(partitions: Seq[(Map[String, String], Option[String])], ifNotExists: Boolean)
+  extends PartitionAction
+case class DropAction(clauses: Seq[Seq[KeyComparison]], ifExists: Boolean, purge: Boolean) extends PartitionAction
+case class RenameAction(from: Map[String, String], to: Map[String, String]) extends PartitionAction
+case class RelocateAction(spec: Map[String, String], location: String) extends PartitionAction
+case class TruncateAction(spec: Map[String, String]) extends PartitionAction
+case class ShowAction(spec: Option[Map[String, String]], override val output: Seq[Attribute]) extends PartitionAction
+case class DescribeAction(spec: Map[String, String], extended: Boolean, override val output: Seq[Attribute])
+  extends PartitionAction
+case class ShowExtendedAction(spec: Map[String, String], override val output: Seq[Attribute]) extends PartitionAction
+/** SHOW PARTITIONS with clauses of a query; it becomes one when the table is known. */
+case class QueryAction(
+    spec: Map[String, String], condition: Option[Expression], order: Seq[SortOrder], limit: Option[Expression])
+  extends PartitionAction
+
+/**
+ * A statement about partitions of one table.
+ *
+ * @param spark what the statement is where the table is not ours: Spark's plan of it, or its parser's error
+ */
+case class PartitionCommand(table: LogicalPlan, action: PartitionAction, spark: Either[ParseException, LogicalPlan])
+  extends UnaryCommand {
+
+  override def child: LogicalPlan = table
+  override def output: Seq[Attribute] = action.output
+  override protected def stringArgs: Iterator[Any] = Iterator(action)
+  override protected def withNewChildInternal(changed: LogicalPlan): PartitionCommand = copy(table = changed)
+}
+
+/** Moves partitions of `source` into `target`. */
+case class ExchangePartitions(
+    target: LogicalPlan, source: LogicalPlan, specs: Seq[Map[String, String]], refusal: ParseException)
+  extends BinaryCommand {
+
+  override def left: LogicalPlan = target
+  override def right: LogicalPlan = source
+  override protected def stringArgs: Iterator[Any] = Iterator(specs)
+  override protected def withNewChildrenInternal(newLeft: LogicalPlan, newRight: LogicalPlan): ExchangePartitions =
+    copy(target = newLeft, source = newRight)
+}
+
+/** Takes Spark's own partition statements before Spark resolves their specs, where they may be about a table of ours. */
+class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new OurNames(session)
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case command: UnaryCommand => action(command).filter(_ => isOurs(command.child))
+      .fold[LogicalPlan](command)(PartitionCommand(command.child, _, Right(command)))
+  }
+
+  private def isOurs(child: LogicalPlan): Boolean = child match {
+    case table: UnresolvedTable => names.areOurs(table.multipartIdentifier)
+    case table: UnresolvedTableOrView => names.areOurs(table.multipartIdentifier)
+    case _ => false
+  }
+
+  private def action(command: LogicalPlan): Option[PartitionAction] = command match {
+    case AddPartitions(_, Specs(specs), ifNotExists) => Some(AddAction(specs, ifNotExists))
+    case DropPartitions(_, Specs(specs), ifExists, purge) =>
+      Some(DropAction(specs.map { case (spec, _) => equalities(spec) }, ifExists, purge))
+    case RenamePartitions(_, Spec(from), Spec(to)) => Some(RenameAction(from, to))
+    case SetTableLocation(_, Some(spec), location) => Some(RelocateAction(spec, location))
+    case TruncatePartition(_, Spec(spec)) => Some(TruncateAction(spec))
+    case ShowPartitions(_, None, output) => Some(ShowAction(None, output))
+    case ShowPartitions(_, Some(Spec(spec)), output) => Some(ShowAction(Some(spec), output))
+    case DescribeTablePartition(_, Spec(spec), extended, output) => Some(DescribeAction(spec, extended, output))
+    case ShowTablePartition(_, Spec(spec), output) => Some(ShowExtendedAction(spec, output))
+    case _ => None
+  }
+
+  private def equalities(spec: Map[String, String]): Seq[KeyComparison] =
+    spec.toSeq.map { case (key, value) => KeyComparison(key, "=", Seq(value)) }
+
+  private object Spec {
+    def unapply(spec: PartitionSpec): Option[Map[String, String]] = spec match {
+      case UnresolvedPartitionSpec(values, _) => Some(values)
+      case _ => None
+    }
+  }
+
+  private object Specs {
+    def unapply(specs: Seq[PartitionSpec]): Option[Seq[(Map[String, String], Option[String])]] =
+      Option.when(specs.forall(_.isInstanceOf[UnresolvedPartitionSpec]))(
+        specs.collect { case UnresolvedPartitionSpec(values, location) => values -> location })
+  }
+}
+
+/** Gives a statement back to Spark when what it names turns out to be no table of the index. */
+class ResolvePartitionCommands extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case PartitionCommand(ResolvedTable(_, _, table: CatalogExtTable, _), query: QueryAction, _) =>
+      PartitionQuery(table, query)
+    case command @ PartitionCommand(ResolvedTable(_, _, _: CatalogExtTable, _), _, _) => command
+    case PartitionCommand(ResolvedTable(_, _, table: MetadataTable, _), _, _) => throw noPartitions(table)
+    case PartitionCommand(relation, _, Right(command)) if relation.resolved => command.withNewChildren(Seq(relation))
+    case PartitionCommand(relation, _, Left(refusal)) if relation.resolved => throw refusal
+    case command @ ExchangePartitions(target: ResolvedTable, source: ResolvedTable, _, refusal) =>
+      (target.table, source.table) match {
+        case (into: CatalogExtTable, from: CatalogExtTable) if into.catalogName == from.catalogName => command
+        case (into: CatalogExtTable, other) => throw ConnectorErrors.notSupported(
+          s"EXCHANGE PARTITION moves partitions between two tables of one catalog: ${other.name()} is no table of " +
+            s"${into.catalogName}. INSERT INTO ${into.name()} SELECT … copies its rows.")
+        case _ => throw refusal
+      }
+  }
+
+  private def noPartitions(table: Table): Throwable = ConnectorErrors.notSupported(
+    s"${table.name()} is a metadata table, and has no partitions.")
+}

@@ -1,0 +1,154 @@
+package org.apache.spark.sql.catalogext.commands
+
+import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.arrow.vector.VectorSchemaRoot
+
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, Json, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.session.CachedPlans
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.Identifier
+import org.apache.spark.sql.connector.catalog.procedures.{BoundProcedure, ProcedureParameter, UnboundProcedure}
+import org.apache.spark.sql.connector.read.{LocalScan, Scan}
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.ArrowUtils
+import org.apache.spark.sql.vectorized.{ArrowColumnVector, ColumnarBatch, ColumnVector}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The procedures that the service offers, in the namespace `system`. */
+class ProcedureOperations(catalogName: String, client: ServiceClient) {
+  import ProcedureOperations.Namespace
+
+  def list(namespace: Array[String]): Array[Identifier] =
+    signatures(namespace).map(signature => Identifier.of(Namespace, signature.name)).toArray
+
+  def signatures(namespace: Array[String]): Seq[ProcedureSignature] =
+    if (namespace.isEmpty || namespace.sameElements(Namespace)) {
+      described().map { node =>
+        val procedure = new ServiceProcedure(catalogName, client, node)
+        ProcedureSignature(procedure.name(), procedure.signature, procedure.description())
+      }
+    } else Nil
+
+  /** Raises an analysis error that lists the procedures when there is none of that name. */
+  def load(ident: Identifier): UnboundProcedure = {
+    val known = described()
+    known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
+      case Some(node) => new ServiceProcedure(catalogName, client, node)
+      case None => throw ConnectorErrors.analysis("CATALOG_EXT_PROCEDURE_NOT_FOUND",
+        s"There is no procedure $catalogName.$ident; there are: " +
+          known.map(node => s"$catalogName.system.${node.string("name")}").mkString(", ") + ".")
+    }
+  }
+
+  /** Calls a procedure by name with text arguments, for the commands that stand for one. */
+  def call(name: String, arguments: (String, String)*): Unit =
+    ProcedureOperations.call(client, name, map(arguments))(_ => ())
+
+  private def isSystem(ident: Identifier): Boolean = ident.namespace().sameElements(Namespace)
+
+  private def described(): Seq[JsonNode] =
+    ServiceException.translating(client.call("procedures/list", obj()).items("procedures"))
+}
+
+/** A procedure as SHOW PROCEDURES has it; `parameters` as they would be declared in SQL. */
+case class ProcedureSignature(name: String, parameters: String, description: String)
+
+object ProcedureOperations {
+  private[catalogext] val Namespace = Array("system")
+
+  /** Runs a procedure for as long as it takes; `consume` gets every batch of its result. */
+  def call(client: ServiceClient, name: String, arguments: JsonNode)(consume: VectorSchemaRoot => Unit): Unit =
+    ServiceException.translating {
+      client.stream("procedures/call", obj("procedure" -> text(name), "arguments" -> arguments), limited = false) {
+        input => ArrowRows.foreachBatch(input)(consume)
+      }
+    }
+}
+
+/** One procedure as `procedures/list` describes it; binding changes nothing. */
+private class ServiceProcedure(catalogName: String, client: ServiceClient, node: JsonNode)
+  extends UnboundProcedure with BoundProcedure {
+
+  private val result = TableMetadata.schema(node.items("columns"))
+
+  override def name(): String = node.string("name")
+  override def description(): String = node.string("description")
+  override def bind(inputType: StructType): BoundProcedure = this
+  override def isDeterministic: Boolean = false
+
+  override val parameters: Array[ProcedureParameter] = node.items("parameters").map { parameter =>
+    val builder = ProcedureParameter.in(
+      parameter.string("name"), CatalystSqlParser.parseDataType(parameter.string("type")))
+    parameter.stringOption("comment").foreach(builder.comment)
+    if (!parameter.field("required").asBoolean()) builder.defaultValue(sql(parameter.get("default")))
+    builder.build()
+  }.toArray
+
+  def signature: String = node.items("parameters").map { parameter =>
+    val declared = s"${parameter.string("name")} ${parameter.string("type").toUpperCase(java.util.Locale.ROOT)}"
+    if (parameter.field("required").asBoolean()) declared else s"$declared DEFAULT ${sql(parameter.get("default"))}"
+  }.mkString(", ")
+
+  /** Calls the service; arguments that are NULL are left out, which is what the contract means by none. */
+  override def call(input: InternalRow): java.util.Iterator[Scan] = {
+    val arguments = parameters.zipWithIndex.collect {
+      case (parameter, i) if !input.isNullAt(i) => parameter.name() -> argument(parameter.dataType(), input, i)
+    }
+    val rows = ArrayBuffer.empty[InternalRow]
+    ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*))(rows ++= read(_))
+    arguments.collectFirst { case ("table", table) => table.asText() }
+      .foreach(CachedPlans.refresh(SparkSession.active, catalogName, _))
+    Iterator[Scan](new ProcedureResult(result, rows.toArray)).asJava
+  }
+
+  private def argument(dataType: DataType, input: InternalRow, i: Int): JsonNode = dataType match {
+    case StringType => text(input.getUTF8String(i).toString)
+    case BooleanType => bool(input.getBoolean(i))
+    case IntegerType => long(input.getInt(i))
+    case LongType => long(input.getLong(i))
+    case MapType(StringType, StringType, _) =>
+      val map = input.getMap(i)
+      val keys = map.keyArray().toArray[UTF8String](StringType).map(_.toString)
+      val values = map.valueArray().toArray[UTF8String](StringType)
+        .map(value => if (value == null) null else value.toString)
+      Json.map(keys.zip(values))
+    case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+      s"Procedure ${name()} has a parameter of type ${other.sql}, which this release of the connector does not know.")
+  }
+
+  private def sql(default: JsonNode): String =
+    if (default == null || default.isNull) "NULL"
+    else if (default.isTextual) Literals.quote(default.asText())
+    else if (default.isObject) {
+      default.properties().asScala.flatMap(entry => Seq(entry.getKey, entry.getValue.asText()).map(Literals.quote))
+        .mkString("map(", ", ", ")")
+    } else default.asText()
+
+  private def read(batch: VectorSchemaRoot): Seq[InternalRow] = {
+    val sent = StructType(ArrowUtils.fromArrowSchema(batch.getSchema).map(_.copy(nullable = true)))
+    if (sent.map(f => f.name -> f.dataType) != result.map(f => f.name -> f.dataType)) {
+      throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+        s"Procedure ${name()} gave the columns ${sent.catalogString} and not ${result.catalogString}: the service " +
+          "and the connector are of different releases.")
+    }
+    val vectors: Array[ColumnVector] = batch.getFieldVectors.asScala.map(new ArrowColumnVector(_)).toArray
+    // The vectors are freed with the batch, the rows stay.
+    new ColumnarBatch(vectors, batch.getRowCount).rowIterator().asScala.map(_.copy()).toSeq
+  }
+}
+
+private object Literals {
+  def quote(value: String): String = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
+}
+
+private class ProcedureResult(schema: StructType, result: Array[InternalRow]) extends LocalScan {
+  override def readSchema(): StructType = schema
+  override def rows(): Array[InternalRow] = result
+}

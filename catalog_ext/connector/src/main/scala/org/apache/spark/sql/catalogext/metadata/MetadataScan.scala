@@ -1,0 +1,191 @@
+package org.apache.spark.sql.catalogext.metadata
+
+import java.io.ByteArrayInputStream
+import java.time.ZoneId
+
+import scala.collection.mutable.ArrayBuffer
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.arrow.vector.{BigIntVector, BitVector, FieldVector, TimeStampMilliTZVector, VarCharVector,
+  VectorSchemaRoot}
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PartitionValues, PredicateTranslator}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.ArrayBasedMapData
+import org.apache.spark.sql.connector.expressions.filter.Predicate
+import org.apache.spark.sql.connector.read._
+import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/** A scan of `partitions` or `files`: the service leaves out what the filters on partition columns can name. */
+class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
+  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters {
+
+  private var required = table.schema
+  private var predicate: Option[JsonNode] = None
+
+  override def pruneColumns(schema: StructType): Unit = required = schema
+
+  /** Spark evaluates all of them again: what is sent may be less than the whole. */
+  override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
+    // A key is told from a column of this table of the same name by the struct's name in front.
+    val ofStruct = table.keys.fieldNames.map(key => s"${MetadataTable.Values}.$key" -> key)
+    val columns = (ofStruct ++ table.keyColumns.map(key => key.name -> key.name)).toMap
+    predicate = new PredicateTranslator(columns, zone).translate(filters.flatMap(overKeys))
+    filters
+  }
+
+  private def overKeys(filter: Expression): Seq[Expression] = filter match {
+    case EqualTo(a: Attribute, Literal(name: UTF8String, _)) if a.name == "partition" =>
+      PartitionFilter.ofName(table.keys, zone.getId, name.toString).map(_.transform {
+        case key: AttributeReference => ofStruct(key.name)
+      })
+    case other => Seq(other.transform {
+      case field @ GetStructField(a: Attribute, _, _) if a.name == MetadataTable.Values =>
+        ofStruct(field.extractFieldName)
+    })
+  }
+
+  private def ofStruct(key: String): Expression =
+    AttributeReference(s"${MetadataTable.Values}.$key", table.keys(key).dataType)()
+
+  override def pushedFilters: Array[Predicate] = Array.empty
+  override def build(): Scan = new MetadataScan(table, required, predicate, zone)
+}
+
+/**
+ * The rows of a metadata table as the service's batches, one task each: the driver keeps them packed, and only the
+ * columns that the query needs.
+ */
+class MetadataScan(table: MetadataTable, required: StructType, predicate: Option[JsonNode], zone: ZoneId)
+  extends Scan with Batch {
+
+  private val decoder = MetadataRows(required, table.keys, zone.getId)
+
+  override def readSchema(): StructType = required
+  override def description(): String = table.name() + predicate.fold("")(p => s" $p")
+  override def toBatch: Batch = this
+  override def createReaderFactory(): PartitionReaderFactory = new MetadataReaderFactory(decoder)
+  override def planInputPartitions(): Array[InputPartition] = fetched
+
+  private lazy val fetched: Array[InputPartition] = {
+    val found = ArrayBuffer.empty[InputPartition]
+    ServiceException.translating {
+      table.client.stream("tables/metadata", table.request(predicate.getOrElse(Null))) { input =>
+        ArrowRows.foreachBatch(input) { batch =>
+          if (batch.getRowCount > 0) {
+            found += MetadataBatch(ArrowRows.packed(batch, decoder.sources), batch.getRowCount)
+          }
+        }
+      }
+    }
+    found.toArray
+  }
+}
+
+/** Rows as an Arrow stream; without columns their number alone says it. */
+case class MetadataBatch(packed: Array[Byte], count: Int) extends InputPartition
+
+class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactory {
+  override def createReader(partition: InputPartition): PartitionReader[InternalRow] = {
+    val rows = decoder.read(partition.asInstanceOf[MetadataBatch])
+    new PartitionReader[InternalRow] {
+      private var current: InternalRow = _
+      override def next(): Boolean = {
+        val more = rows.hasNext
+        if (more) current = rows.next()
+        more
+      }
+      override def get(): InternalRow = current
+      override def close(): Unit = ()
+    }
+  }
+}
+
+/** Makes Spark's rows of the service's, on the executors. */
+case class MetadataRows(required: StructType, keys: StructType, zone: String) {
+  private val ofPartition = required.fieldNames.map(name =>
+    name == MetadataTable.Values || !MetadataRows.Sent.contains(name))
+
+  /** The columns of the service that the required ones are made of. */
+  def sources: Seq[String] = required.fieldNames.zip(ofPartition)
+    .map { case (name, derived) => if (derived) MetadataRows.Partition else name }.distinct.toSeq
+
+  def read(batch: MetadataBatch): Iterator[InternalRow] =
+    if (required.isEmpty) Iterator.fill(batch.count)(InternalRow.empty)
+    else {
+      val rows = ArrayBuffer.empty[InternalRow]
+      ArrowRows.foreachBatch(new ByteArrayInputStream(batch.packed))(rows ++= decoded(_))
+      rows.iterator
+    }
+
+  private def decoded(batch: VectorSchemaRoot): Seq[InternalRow] = {
+    val values = new PartitionValues(keys, zone)
+    val columns = required.fields.zip(ofPartition).map {
+      case (field, true) => ofName(field, batch.getVector(MetadataRows.Partition), values)
+      case (field, false) => MetadataRows.column(field, batch.getVector(field.name))
+    }
+    (0 until batch.getRowCount).map(i => InternalRow.fromSeq(columns.map(_(i)).toSeq))
+  }
+
+  private def ofName(field: StructField, names: FieldVector, values: PartitionValues): Int => Any = {
+    def parsed(i: Int) = values.parse(names.getObject(i).toString)
+    field.dataType match {
+      case struct: StructType if field.name == MetadataTable.Values =>
+        // The query may need some of the values only.
+        val places = struct.map(key => (keys.fieldIndex(key.name), key.dataType))
+        i => {
+          val row = parsed(i)
+          InternalRow.fromSeq(places.map { case (at, dataType) => row.get(at, dataType) })
+        }
+      case dataType =>
+        val at = keys.fieldIndex(field.name)
+        i => parsed(i).get(at, dataType)
+    }
+  }
+}
+
+object MetadataRows {
+  private val Partition = "partition"
+  private val Paths = Set("path", "location")
+
+  /** The columns that the service sends, in `partitions` or `files`. */
+  private val Sent = Set(
+    Partition, "location", "files", "bytes", "rows", "created_ms", "state", "path", "size", "modified_ms", "version",
+    "statistics")
+
+  private def column(field: StructField, vector: FieldVector): Int => Any = field.dataType match {
+    case MapType(_, statistics: StructType, _) => i => if (vector.isNull(i)) null else parsed(statistics, vector, i)
+    // As `_metadata.file_path` and `$path` have it, so that they can be joined.
+    case _ if Paths.contains(field.name) => i => UTF8String.fromString(new Path(vector.getObject(i).toString).toString)
+    case _ => i => value(vector, i)
+  }
+
+  private def parsed(statistics: StructType, vector: FieldVector, i: Int): ArrayBasedMapData = {
+    val columns = mapper.readTree(vector.getObject(i).toString).properties().asScala.toSeq
+    ArrayBasedMapData(
+      columns.map(entry => UTF8String.fromString(entry.getKey): Any).toArray,
+      columns.map(entry => InternalRow.fromSeq(statistics.map(field => statistic(field, entry.getValue))): Any).toArray)
+  }
+
+  private def statistic(field: StructField, of: JsonNode): Any = Option(of.get(field.name)).filterNot(_.isNull).map {
+    node => if (field.dataType == LongType) node.asLong() else UTF8String.fromString(node.asText())
+  }.orNull
+
+  /** One value of the service as Spark has it. */
+  def value(vector: FieldVector, i: Int): Any = if (vector.isNull(i)) null else vector match {
+    case numbers: BigIntVector => numbers.get(i)
+    case times: TimeStampMilliTZVector => times.get(i) * 1000
+    case texts: VarCharVector => UTF8String.fromBytes(texts.get(i))
+    case flags: BitVector => flags.get(i) == 1
+    case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+      s"The column ${other.getName} of a metadata table came as ${other.getField.getType}: the service and the " +
+        "connector are of different releases.")
+  }
+}

@@ -1,0 +1,109 @@
+package org.apache.spark.sql.catalogext.parser
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.commands.ShowCreateDatabaseSyntax
+import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
+import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
+import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParameterContext, ParameterContext,
+  ParseException, ParserInterface, PositionalParameterContext, SqlStatementSplitResult, TemporalIdentifier}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.execution.{CodegenMode, CostMode, ExplainMode, ExtendedMode, FormattedMode, SimpleMode}
+import org.apache.spark.sql.execution.command.ExplainCommand
+import org.apache.spark.sql.internal.VariableSubstitution
+import org.apache.spark.sql.types.{DataType, StructType}
+
+/** One kind of statement that Spark's grammar lacks. */
+trait StatementSyntax {
+  /**
+   * The statement at the cursor, or None where the text is no such statement: then the cursor may have moved, because
+   * the caller puts it back. Once `cursor.begun(name)` was called, what does not fit is an error at its place.
+   */
+  def parse(cursor: StatementCursor): Option[LogicalPlan]
+}
+
+object StatementSyntax {
+  /** Every kind, in the order in which they are tried. */
+  val All: Seq[StatementSyntax] = Seq(
+    AlterPartitions,
+    ShowSomePartitions,
+    ShowCreateDatabaseSyntax,
+    CreatePartitionedView,
+    AlterViewPartitions,
+  )
+}
+
+/**
+ * Spark's parser, and after it ours: Spark sees every text first and untouched, and only what it refuses is tried as
+ * one of our statements. What is none of ours, or is about another catalog, keeps Spark's error.
+ */
+class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes: Seq[StatementSyntax])
+  extends ParserInterface {
+
+  private lazy val names = new OurNames(session)
+
+  override def parsePlan(text: String): LogicalPlan =
+    try delegate.parsePlan(text) catch {
+      case refusal: ParseException => ours(text, refusal, Parameters.None)
+    }
+
+  override def parsePlanWithParameters(text: String, context: ParameterContext): LogicalPlan =
+    try delegate.parsePlanWithParameters(text, context) catch {
+      case refusal: ParseException => ours(text, refusal, Parameters.of(context))
+    }
+
+  private def ours(text: String, refusal: ParseException, parameters: Parameters): LogicalPlan = {
+    val substituted = new VariableSubstitution().substitute(text)
+    val cursor = new StatementCursor(substituted, delegate, refusal, parameters)
+    syntaxes.iterator.flatMap(attempt(_, cursor)).nextOption().getOrElse(throw refusal)
+  }
+
+  private def attempt(syntax: StatementSyntax, cursor: StatementCursor): Option[LogicalPlan] = {
+    cursor.restart()
+    try {
+      val mode = explained(cursor)
+      syntax.parse(cursor).map { plan =>
+        cursor.expectEnd()
+        mode.fold(plan)(ExplainCommand(plan, _))
+      }
+    } catch {
+      case _: ParseException if !cursor.name.exists(names.areOurs) => None
+    }
+  }.filter(_ => cursor.name.forall(names.areOurs))
+
+  private def explained(cursor: StatementCursor): Option[ExplainMode] = Option.when(cursor.take("EXPLAIN")) {
+    val modes = Seq(ExtendedMode, CodegenMode, CostMode, FormattedMode)
+    modes.find(mode => cursor.take(mode.name)).getOrElse(SimpleMode)
+  }
+
+  override def parseExpression(text: String): Expression = delegate.parseExpression(text)
+  override def parseTableIdentifier(text: String): TableIdentifier = delegate.parseTableIdentifier(text)
+  override def parseFunctionIdentifier(text: String): FunctionIdentifier = delegate.parseFunctionIdentifier(text)
+  override def parseMultipartIdentifier(text: String): Seq[String] = delegate.parseMultipartIdentifier(text)
+  override def parseTemporalTableIdentifier(text: String): TemporalIdentifier =
+    delegate.parseTemporalTableIdentifier(text)
+  override def parseQuery(text: String): LogicalPlan = delegate.parseQuery(text)
+  override def parseRoutineParam(text: String): StructType = delegate.parseRoutineParam(text)
+  override def parseTableSchema(text: String): StructType = delegate.parseTableSchema(text)
+  override def parseDataType(text: String): DataType = delegate.parseDataType(text)
+  override def splitStatements(text: String): SqlStatementSplitResult = delegate.splitStatements(text)
+}
+
+/** The values of `:name` and `?` in a statement. */
+case class Parameters(named: Map[String, Expression], positional: Seq[Expression]) {
+  /** The SQL text of a value; None where there is none, or where it is not a constant. */
+  def sql(name: Option[String], index: Int): Option[String] =
+    name.fold(positional.lift(index))(named.get).collect { case literal: Literal => literal.sql }
+}
+
+object Parameters {
+  val None: Parameters = Parameters(Map.empty, Nil)
+
+  def of(context: ParameterContext): Parameters = context match {
+    case NamedParameterContext(values) => Parameters(values, Nil)
+    case PositionalParameterContext(values) => Parameters(Map.empty, values)
+    case hybrid: HybridParameterContext =>
+      Parameters(hybrid.paramNames.zip(hybrid.args).filter(_._1.nonEmpty).toMap, hybrid.args)
+    case _ => None
+  }
+}

@@ -1,0 +1,154 @@
+package org.apache.spark.sql.catalogext.paths
+
+import java.time.ZoneId
+
+import scala.collection.mutable.ArrayBuffer
+
+import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
+import org.apache.hadoop.fs.{FileStatus, Path}
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.scan.{PartitionValues, PlannedFileIndex, PlannedFileRows, PlannedPartition,
+  PredicateTranslator, ScanChoice}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The files of a path, listed for one scan with its filters: what they rule out is not listed. */
+class AdHocFileIndex(
+    spark: SparkSession,
+    client: ServiceClient,
+    catalogName: String,
+    table: TableMetadata,
+    partitionSchema: StructType,
+    options: CaseInsensitiveStringMap,
+    partitioning: Boolean)
+  extends PlannedFileIndex(spark, client, catalogName, table, partitionSchema, options) {
+
+  private val names = table.partitionColumns.fieldNames.toSeq
+  private var executors = Set.empty[String]
+  private val zone = spark.sessionState.conf.sessionLocalTimeZone
+
+  /**
+   * Size and rows, which only a listing tells. With nothing but a join's IS NOT NULL pushed it waits for the filter that
+   * the join will find: until then the path counts as large.
+   */
+  override def totals: (Long, Option[Long]) = synchronized {
+    if (mayList) listedTotals else (spark.sessionState.conf.defaultSizeInBytes, None)
+  }
+
+  private def mayList: Boolean = isListed || pushed.isEmpty || !pushed.forall(_.isInstanceOf[IsNotNull])
+
+  override def isRegistered: Boolean = false
+
+  override def description(planned: Option[ScanChoice]): Map[String, String] = synchronized {
+    val chosen = if (mayList) {
+      val files = allFiles()
+      s"${files.length} files, ${files.iterator.map(_.getLen).sum} bytes"
+    } else "left to a join"
+    val listedBy = if (executors.isEmpty) "service" else s"executors ${executors.toSeq.sorted.mkString(", ")}"
+    Map("Path" -> table.name, "FilesChosen" -> chosen, "ListedBy" -> listedBy)
+  }
+
+  override protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
+    val values = new PartitionValues(partitionSchema, zone)
+    val rows = new PlannedFileRows(table.location, values)
+    val left = ArrayBuffer.empty[LeftDirectory]
+    ServiceException.translating {
+      client.stream("paths/plan", request(filters), limited = false)(input => ArrowRows.foreachBatch(input) { batch =>
+        val expressions = batch.getVector("expression")
+        val files = (0 until batch.getRowCount).takeWhile(expressions.isNull).length
+        rows.add(batch, files)
+        left ++= LeftDirectory.read(batch, files)
+      })
+    }
+    if (left.isEmpty) rows.result() else withListed(rows.result(), left.toSeq, filters, values)
+  }
+
+  private def request(filters: Seq[Expression]): ObjectNode = {
+    val casts = new KeyCasts(partitionSchema.fieldNames.zip(names).toMap)
+    val predicate = casts.translate(filters, ZoneId.of(zone))
+    obj(
+      "path" -> text(table.name),
+      "partitioning" -> bool(partitioning),
+      "keys" -> arr(names.map(text(_: String))),
+      "casts" -> arr(casts.used),
+      "predicate" -> predicate.getOrElse(Null),
+      "limit" -> long(AdHocFileIndex.threshold(catalogName, options, spark.sessionState.conf)))
+  }
+
+  /** The service's files, and those that the executors find in the directories that it has left. */
+  private def withListed(
+      known: Seq[PlannedPartition],
+      left: Seq[LeftDirectory],
+      filters: Seq[Expression],
+      values: PartitionValues): Seq[PlannedPartition] = {
+    val listed = new AdHocListing(spark, table.name, DirectoryPruner(names, partitionSchema, filters)).list(left)
+    executors = listed.map(_.executor).toSet
+    val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory)
+    if (partitioning) {
+      AdHocKeys.checkAgreement(byDirectory.keys ++ known.map(_.files.head.getPath.getParent.toString))
+    }
+    known ++ byDirectory.toSeq.sortBy(_._1).map { case (directory, files) =>
+      val name = if (partitioning) AdHocKeys.partitionName(directory, names) else ""
+      val statuses = files.sortBy(_.name).map(file => new FileStatus(
+        file.size, false, 1, 0, file.modifiedMs, new Path(s"${directory.stripSuffix("/")}/${file.name}")))
+      PlannedPartition(name, values.parse(name), statuses, None)
+    }
+  }
+}
+
+private object AdHocFileIndex {
+  val Threshold = "adhoc.distributed-listing-threshold"
+  private val DefaultThreshold = 1000L
+
+  /** How many directories of one level the service lists itself: option of the read > session conf > default. */
+  def threshold(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): Long =
+    Option(options.get(Threshold))
+      .orElse(Option(conf.getConfString(s"spark.sql.catalog.$catalog.$Threshold", null)))
+      .fold(DefaultThreshold)(value => value.toLongOption.filter(_ > 0).getOrElse(
+        throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+          s"'$value' is no value of '$Threshold': give a number above 0.", Map("value" -> value))))
+}
+
+/**
+ * Keys of paths are strings, and Spark compares them with a number or a date by a cast of the key. Such a cast goes to
+ * the service as a key of its own, so that it prunes as well.
+ *
+ * @param columns Spark's name of each key and the path's own spelling
+ */
+private class KeyCasts(columns: Map[String, String]) {
+  private val found = ArrayBuffer.empty[(String, String, DataType)]
+
+  def translate(filters: Seq[Expression], zone: ZoneId): Option[JsonNode] = {
+    val replaced = filters.map(_.transform {
+      case Cast(key: Attribute, to, _, _) if columns.contains(key.name) && isText(key) && KeyCasts.isExact(to) =>
+        val name = s"${columns(key.name)} as ${to.catalogString}"
+        found += ((name, columns(key.name), to))
+        AttributeReference(name, to)()
+    })
+    new PredicateTranslator(columns ++ found.map { case (name, _, _) => name -> name }, zone).translate(replaced)
+  }
+
+  /** What the request says of the casts that the predicate may name. */
+  def used: Seq[JsonNode] = found.distinct.toSeq.map { case (name, key, to) =>
+    obj("name" -> text(name), "key" -> text(key), "type" -> text(to.catalogString))
+  }
+
+  private def isText(key: Attribute): Boolean = key.dataType match {
+    case s: StringType => s.isUTF8BinaryCollation
+    case _ => false
+  }
+}
+
+private object KeyCasts {
+  def isExact(to: DataType): Boolean = to match {
+    case ByteType | ShortType | IntegerType | LongType | DateType => true
+    case _ => false
+  }
+}

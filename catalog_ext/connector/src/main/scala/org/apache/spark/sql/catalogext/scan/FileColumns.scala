@@ -1,0 +1,52 @@
+package org.apache.spark.sql.catalogext.scan
+
+import org.apache.hadoop.fs.FileStatus
+
+import org.apache.spark.sql.catalogext.catalog.{TableMetadata, VirtualColumn}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.Resolver
+import org.apache.spark.sql.catalyst.expressions.{Attribute, EqualTo, Expression, GenericInternalRow, Literal}
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Columns that Trino's Hive tables hide as well: where a row comes from. They are partition columns to Spark's readers,
+ * constants of each file, so that a filter on one leaves out files before anything is read.
+ */
+object FileColumns {
+  val Partition = "$partition"
+
+  private val All: Seq[(StructField, (PlannedPartition, FileStatus) => Any)] = Seq(
+    StructField("$path", StringType) -> ((_, file) => UTF8String.fromString(file.getPath.toString)),
+    StructField(Partition, StringType) -> ((partition, _) => UTF8String.fromString(partition.name)),
+    StructField("$file_size", LongType) -> ((_, file) => file.getLen),
+    StructField("$file_modified_time", TimestampType) -> ((_, file) => file.getModificationTime * 1000))
+
+  def isOne(name: String): Boolean = All.exists(_._1.name == name)
+
+  /** Those whose names no column of the table has. */
+  def visible(table: TableMetadata, resolver: Resolver): StructType = {
+    val taken = table.columns.fieldNames ++ table.partitionColumns.fieldNames
+    StructType(All.map(_._1).filterNot(column => taken.exists(resolver(_, column.name))))
+  }
+
+  def metadataColumns(table: TableMetadata, resolver: Resolver): Seq[VirtualColumn] =
+    visible(table, resolver).map(column => VirtualColumn(column.name, column.dataType, null))
+
+  /** The values of `columns` for a file, behind those of the partition's keys. */
+  def values(columns: StructType, partition: PlannedPartition, file: FileStatus): InternalRow = {
+    val keys = partition.values.asInstanceOf[GenericInternalRow].values
+    val own = columns.map(column => All.find(_._1.name == column.name).get._2(partition, file))
+    new GenericInternalRow(keys ++ own)
+  }
+
+  def mentioned(columns: StructType, filter: Expression): Boolean =
+    filter.references.exists(a => columns.fieldNames.contains(a.name))
+
+  /** What `$partition = 'ds=…'` says of the keys, which the service can answer. */
+  def ofKeys(keys: StructType, zone: String, filters: Seq[Expression]): Seq[Expression] = filters.flatMap {
+    case EqualTo(a: Attribute, Literal(name: UTF8String, _)) if a.name == Partition =>
+      PartitionFilter.ofName(keys, zone, name.toString)
+    case _ => Nil
+  }
+}

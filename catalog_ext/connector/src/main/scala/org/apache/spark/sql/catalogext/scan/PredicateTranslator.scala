@@ -1,0 +1,143 @@
+package org.apache.spark.sql.catalogext.scan
+
+import java.time.{Duration, Instant, ZoneId}
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Writes what it can of Spark's partition filters as the contract's predicates.
+ *
+ * What it sends may keep more partitions than the filter does, never fewer: the filter itself is evaluated again on
+ * the partitions that come back. So a part of an AND that has no translation is left out, any other makes the whole
+ * untranslatable.
+ *
+ * @param columns Spark's name of each partition column and the table's own spelling
+ */
+class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends PredicateHelper {
+
+  def translate(filters: Seq[Expression]): Option[JsonNode] = conjunction(filters.flatMap(weakened))
+
+  private def conjunction(parts: Seq[JsonNode]): Option[JsonNode] = parts match {
+    case Seq() => None
+    case several => Some(joined("and", several))
+  }
+
+  /** A predicate that holds wherever `e` does. */
+  private def weakened(e: Expression): Option[JsonNode] = e match {
+    case and: And => conjunction(splitConjunctivePredicates(and).flatMap(weakened))
+    case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(joined("or", _))
+    case other => exactly(other)
+  }
+
+  /** A predicate with the very value of `e`, NULL included; None where the contract has none. */
+  def exactly(e: Expression): Option[JsonNode] = e match {
+    case and: And => all(splitConjunctivePredicates(and).map(exactly)).map(joined("and", _))
+    case or: Or => all(splitDisjunctivePredicates(or).map(exactly)).map(joined("or", _))
+    case Not(child) => exactly(child).map(p => obj("op" -> text("not"), "arg" -> p))
+    case EqualTo(Column(c), Value(v)) => comparison("=", c, v)
+    case EqualTo(Value(v), Column(c)) => comparison("=", c, v)
+    case EqualNullSafe(Column(c), Value(v)) => comparison("<=>", c, v)
+    case EqualNullSafe(Value(v), Column(c)) => comparison("<=>", c, v)
+    case LessThan(Column(c), Value(v)) => ordered("<", c, v)
+    case LessThan(Value(v), Column(c)) => ordered(">", c, v)
+    case LessThanOrEqual(Column(c), Value(v)) => ordered("<=", c, v)
+    case LessThanOrEqual(Value(v), Column(c)) => ordered(">=", c, v)
+    case GreaterThan(Column(c), Value(v)) => ordered(">", c, v)
+    case GreaterThan(Value(v), Column(c)) => ordered("<", c, v)
+    case GreaterThanOrEqual(Column(c), Value(v)) => ordered(">=", c, v)
+    case GreaterThanOrEqual(Value(v), Column(c)) => ordered("<=", c, v)
+    case In(Column(c), items) if items.nonEmpty && items.forall(Value.unapply(_).isDefined) =>
+      in(c, items.map { case Value(v) => v })
+    case InSet(Column(c), items) if items.nonEmpty => in(c, items.toSeq.map(Literal(_, c.dataType)))
+    case IsNull(Column(c)) => Some(obj("op" -> text("is_null"), "column" -> text(columns(c.name))))
+    case IsNotNull(Column(c)) => Some(obj("op" -> text("is_not_null"), "column" -> text(columns(c.name))))
+    case StartsWith(Column(c), Value(v)) if v.value != null => comparison("starts_with", c, v)
+    case EndsWith(Column(c), Value(v)) if v.value != null => comparison("ends_with", c, v)
+    case Contains(Column(c), Value(v)) if v.value != null => comparison("contains", c, v)
+    // A boolean key stands for itself.
+    case Column(c) if c.dataType == BooleanType => comparison("=", c, Literal.TrueLiteral)
+    case Literal(true, BooleanType) => Some(obj("op" -> text("true")))
+    case Literal(false, BooleanType) => Some(obj("op" -> text("false")))
+    case _ => None
+  }
+
+  // One list and not a chain of pairs: the service limits the depth of a predicate.
+  private def joined(op: String, parts: Seq[JsonNode]): JsonNode =
+    if (parts.length == 1) parts.head else obj("op" -> text(op), "args" -> arr(parts))
+
+  private def all(parts: Seq[Option[JsonNode]]): Option[Seq[JsonNode]] =
+    Option.when(parts.forall(_.isDefined))(parts.flatten)
+
+  private def comparison(op: String, column: Attribute, value: Literal): Option[JsonNode] =
+    canonical(value).map(v => obj("op" -> text(op), "column" -> text(columns(column.name)), "value" -> v))
+
+  /** NaN is greater than all numbers in Spark, which an index need not know: floating keys are not ordered there. */
+  private def ordered(op: String, column: Attribute, value: Literal): Option[JsonNode] = column.dataType match {
+    case FloatType | DoubleType => None
+    case _ => comparison(op, column, value)
+  }
+
+  private def in(column: Attribute, values: Seq[Literal]): Option[JsonNode] = {
+    lazy val texts = values.map(canonical)
+    if (values.length > PredicateTranslator.MostValues || texts.contains(None)) None
+    else Some(obj("op" -> text("in"), "column" -> text(columns(column.name)), "values" -> arr(texts.flatten)))
+  }
+
+  private def canonical(value: Literal): Option[JsonNode] = value match {
+    case Literal(null, _) => Some(Null)
+    case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
+    case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
+    case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
+    case Literal(_: UTF8String, _) | Literal(_, _: AtomicType) =>
+      Some(text(Cast(value, StringType, Some(zone.getId), EvalMode.LEGACY).eval().toString))
+    case _ => None
+  }
+
+  /**
+   * The index orders TIMESTAMP keys by local time. Away from a clock change that is the order of the instants too;
+   * near one it is not, so that such a comparison is left to the evaluation here.
+   */
+  private def orderIsLocal(micros: Long): Boolean = {
+    val rules = zone.getRules
+    rules.isFixedOffset || {
+      val instant: Instant = DateTimeUtils.microsToInstant(micros)
+      val change = rules.nextTransition(instant.minus(PredicateTranslator.NearClockChange))
+      change == null || change.getInstant.isAfter(instant.plus(PredicateTranslator.NearClockChange))
+    }
+  }
+
+  private object Column {
+    def unapply(e: Expression): Option[Attribute] = e match {
+      case a: Attribute if columns.contains(a.name) && comparable(a.dataType) => Some(a)
+      case _ => None
+    }
+
+    // Another collation than the binary one compares otherwise than the index does.
+    private def comparable(dataType: DataType): Boolean = dataType match {
+      case s: StringType => s.isUTF8BinaryCollation
+      case BinaryType => false
+      case _: AtomicType => true
+      case _ => false
+    }
+  }
+
+  private object Value {
+    def unapply(e: Expression): Option[Literal] = e match {
+      case l: Literal => Some(l)
+      case _ => None
+    }
+  }
+}
+
+object PredicateTranslator {
+  private val NearClockChange = Duration.ofDays(2)
+
+  // A longer list costs the index more than the partitions it saves; a join can find millions of values.
+  private val MostValues = 10000
+}

@@ -1,0 +1,80 @@
+package org.apache.spark.sql.catalogext.service
+
+import java.io.{ByteArrayOutputStream, FilterInputStream, InputStream, IOException}
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.arrow.vector.VectorSchemaRoot
+import org.apache.arrow.vector.ipc.{ArrowStreamReader, ArrowStreamWriter}
+
+import org.apache.spark.sql.util.ArrowUtils
+
+/** Reads Arrow IPC streams of the service, batch by batch. */
+object ArrowRows {
+  /** Some columns of a batch as an Arrow stream; empty where there are none. */
+  def packed(batch: VectorSchemaRoot, columns: Seq[String]): Array[Byte] = {
+    val output = new ByteArrayOutputStream()
+    if (columns.nonEmpty) {
+      val vectors = columns.map(batch.getVector)
+      // It shares the vectors, which stay the batch's to close.
+      val some = new VectorSchemaRoot(vectors.map(_.getField).asJava, vectors.asJava, batch.getRowCount)
+      val writer = new ArrowStreamWriter(some, null, output)
+      writer.writeBatch()
+      writer.end()
+    }
+    output.toByteArray
+  }
+
+  /**
+   * Gives every batch of `input` to `consume`; the vectors are valid during the call only.
+   *
+   * Raises IOException when the stream ends without Arrow's end-of-stream marker: the Arrow reader itself takes a
+   * cut-off stream for a complete one.
+   */
+  def foreachBatch(input: InputStream)(consume: VectorSchemaRoot => Unit): Unit = foreachBatchWhile(input) { batch =>
+    consume(batch)
+    true
+  }
+
+  /** The same, and no further once `consume` says false. */
+  def foreachBatchWhile(input: InputStream)(consume: VectorSchemaRoot => Boolean): Unit = {
+    val tail = new TailInputStream(input)
+    val allocator = ArrowUtils.rootAllocator.newChildAllocator("catalog-ext answer", 0, Long.MaxValue)
+    try {
+      val reader = new ArrowStreamReader(tail, allocator)
+      try {
+        val root = reader.getVectorSchemaRoot
+        var wanted = true
+        while (wanted && reader.loadNextBatch()) wanted = consume(root)
+        if (wanted && !tail.endsWithEndOfStream) throw new IOException("the Arrow stream has no end-of-stream marker")
+      } finally reader.close(false)
+    } finally allocator.close()
+  }
+}
+
+/** Remembers the last eight bytes that were read, which must be Arrow's end-of-stream marker. */
+private class TailInputStream(input: InputStream) extends FilterInputStream(input) {
+  private var tail = 0L
+
+  /** A continuation marker followed by a length of zero. */
+  def endsWithEndOfStream: Boolean = tail == 0xFFFFFFFF00000000L
+
+  override def read(): Int = {
+    val byte = super.read()
+    if (byte >= 0) tail = (tail << 8) | byte
+    byte
+  }
+
+  override def read(buffer: Array[Byte], offset: Int, length: Int): Int = {
+    val count = super.read(buffer, offset, length)
+    var i = math.max(0, count - 8)
+    while (i < count) {
+      tail = (tail << 8) | (buffer(offset + i) & 0xFF)
+      i += 1
+    }
+    count
+  }
+
+  // Arrow never marks or skips; a skip would lose the tail.
+  override def markSupported(): Boolean = false
+}

@@ -1,0 +1,160 @@
+package org.apache.spark.sql.catalogext.session
+
+import org.apache.spark.sql.{SaveMode, SparkSession}
+import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
+import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalyst.analysis.{TableAlreadyExistsException, UnresolvedIdentifier, UnresolvedNamespace,
+  UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView, UnresolvedView}
+import org.apache.spark.sql.catalyst.catalog.CatalogTable
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableWritePrivilege}
+import org.apache.spark.sql.connector.expressions.{FieldReference, IdentityTransform}
+import org.apache.spark.sql.execution.command.SaveAsV1TableCommand
+import org.apache.spark.sql.internal.SQLConf
+
+/** Whether a name is one of a table of ours, for rules that come before Spark's own resolution. */
+class OurNames(session: SparkSession) extends LookupCatalog {
+  override protected lazy val catalogManager: CatalogManager =
+    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+
+  /** The session catalog, where it is ours. */
+  def sessionCatalog: Option[CatalogExtSessionCatalog] = catalogManager.v2SessionCatalog match {
+    case catalog: CatalogExtSessionCatalog => Some(catalog)
+    case _ => None
+  }
+
+  /** In a catalog of ours every name is one; in the session catalog those of the index are, which is asked. */
+  def areOurs(name: Seq[String]): Boolean = name match {
+    case CatalogAndIdentifier(_: CatalogBase, _) => true
+    case _ => !isTemporary(name) && inSession(name).isDefined
+  }
+
+  /** The session catalog and what the name means there, where that is a table of the index. */
+  def inSession(name: Seq[String]): Option[(CatalogExtSessionCatalog, Identifier)] = name match {
+    case CatalogAndIdentifier(catalog: CatalogExtSessionCatalog, ident) if catalog.has(ident) => Some((catalog, ident))
+    case _ => None
+  }
+
+  def sessionNamespace(name: Seq[String]): Option[Array[String]] = name match {
+    case CatalogAndNamespace(_: CatalogExtSessionCatalog, namespace) => Some(namespace.toArray)
+    case _ => None
+  }
+
+  private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
+}
+
+/**
+ * Statements that Spark sends to its own session catalog without asking ours, and that are about a name of ours there:
+ * each would leave a hidden twin of our table behind, or give a wrong answer.
+ */
+class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new OurNames(session)
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (names.sessionCatalog.isEmpty) plan else plan.resolveOperators(guarded)
+
+  private def guarded: PartialFunction[LogicalPlan, LogicalPlan] = {
+    case create @ CreateTable(Named(_), _, _, spec: UnresolvedTableSpec, _) if !isOurs(spec) =>
+      create.copy(tableSpec = ours(spec))
+    case create @ CreateTableAsSelect(Named(_), _, _, spec: UnresolvedTableSpec, _, _, _) if !isOurs(spec) =>
+      create.copy(tableSpec = ours(spec))
+    case replace @ ReplaceTable(Named(_), _, _, spec: UnresolvedTableSpec, _) if !isOurs(spec) =>
+      replace.copy(tableSpec = ours(spec))
+    case replace @ ReplaceTableAsSelect(Named(_), _, _, spec: UnresolvedTableSpec, _, _, _) if !isOurs(spec) =>
+      replace.copy(tableSpec = ours(spec))
+    case create: CreateTableLike if Named.unapply(create.name).isDefined =>
+      taken(Named.unapply(create.name).get, create.ifNotExists, "CREATE TABLE")
+    case create: CreateView if Named.unapply(create.child).isDefined =>
+      taken(Named.unapply(create.child).get, create.allowExisting, "CREATE VIEW")
+    case RenameTable(from, to, _) if names.inSession(target(from, to)).isDefined =>
+      throw new TableAlreadyExistsException(names.inSession(target(from, to)).get._2)
+    case SaveAsV1TableCommand(desc, mode, query) if names.inSession(desc.identifier.nameParts).isDefined =>
+      saved(desc, mode, query, names.inSession(desc.identifier.nameParts).get._2)
+    case drop: DropTable if SQLConf.get.useV1Command && Named.unapply(drop.child).isDefined =>
+      throw legacy("DROP TABLE")
+    case drop: DropNamespace if SQLConf.get.useV1Command && hasOurs(drop.namespace) => throw legacy("DROP DATABASE")
+    case show: ShowTables if SQLConf.get.useV1Command && hasOurs(show.namespace) => throw legacy("SHOW TABLES")
+  }
+
+  /** The name of a table of ours that a statement is about to create. */
+  private object Named {
+    def unapply(plan: LogicalPlan): Option[Identifier] = plan match {
+      case UnresolvedIdentifier(name, _) =>
+        // Spark's own commands need the namespace in Spark's catalog.
+        if (name.length > 1) names.sessionNamespace(name.init).foreach(names.sessionCatalog.get.namespaceExists)
+        names.inSession(name).map(_._2)
+      case _ => None
+    }
+  }
+
+  private def isOurs(spec: UnresolvedTableSpec): Boolean = CatalogExtSource.isProvider(spec.provider)
+
+  /** As one of ours the statement comes to our catalog, which knows whether the table is there. */
+  private def ours(spec: UnresolvedTableSpec): UnresolvedTableSpec = {
+    val format = spec.provider.orElse(spec.serde.flatMap(_.storedAs))
+    spec.copy(
+      provider = Some(CatalogExtSource.Name), serde = None,
+      properties = spec.properties ++ format.map(CatalogExtSource.Format -> _))
+  }
+
+  private def taken(ident: Identifier, silently: Boolean, command: String): LogicalPlan =
+    if (silently) NoopCommand(command, ident.namespace().toSeq :+ ident.name())
+    else throw new TableAlreadyExistsException(ident)
+
+  /** As Spark does it, a new name without a namespace stays in that of the old one. */
+  private def target(from: LogicalPlan, to: Seq[String]): Seq[String] = {
+    val old = from match {
+      case table: UnresolvedTable => table.multipartIdentifier
+      case table: UnresolvedTableOrView => table.multipartIdentifier
+      case view: UnresolvedView => view.multipartIdentifier
+      case _ => to
+    }
+    if (to.length == 1) old.dropRight(1) ++ to else to
+  }
+
+  /** `df.write.saveAsTable` with a format of Spark's: what it means for a table that is there, by its mode. */
+  private def saved(desc: CatalogTable, mode: SaveMode, query: LogicalPlan, ident: Identifier): LogicalPlan = {
+    val name = CatalogManager.SESSION_CATALOG_NAME +: ident.namespace().toSeq :+ ident.name()
+    val options = desc.storage.properties
+    mode match {
+      case SaveMode.Append =>
+        checkKeys(desc, ident)
+        AppendData.byName(
+          UnresolvedRelation(name).requireWritePrivileges(Set(TableWritePrivilege.INSERT)), query, options)
+      case SaveMode.Overwrite =>
+        val spec = UnresolvedTableSpec(
+          Map(CatalogExtSource.Format -> desc.provider.get), Some(CatalogExtSource.Name), OptionList(Nil),
+          desc.storage.locationUri.map(_.toString), desc.comment, desc.collation, None, external = false, Nil)
+        ReplaceTableAsSelect(
+          UnresolvedIdentifier(name), desc.partitionColumnNames.map(key => IdentityTransform(FieldReference(Seq(key)))),
+          query, spec, options, orCreate = true)
+      case SaveMode.Ignore => NoopCommand("SAVE AS TABLE", name)
+      case SaveMode.ErrorIfExists => throw new TableAlreadyExistsException(ident)
+    }
+  }
+
+  private def checkKeys(desc: CatalogTable, ident: Identifier): Unit = {
+    lazy val keys = names.sessionCatalog.get.loadTable(ident) match {
+      case table: CatalogExtTable => table.metadata.partitionColumns.fieldNames.toSeq
+      case _ => Nil
+    }
+    if (desc.bucketSpec.isDefined || (desc.partitionColumnNames.nonEmpty && desc.partitionColumnNames != keys)) {
+      throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_INPUT",
+        s"The rows are to be partitioned by (${desc.partitionColumnNames.mkString(", ")})" +
+          s"${desc.bucketSpec.fold("")(_ => " and bucketed")}, and table $ident is partitioned by " +
+          s"(${keys.mkString(", ")}). Leave out partitionBy and bucketBy: the table knows its keys.")
+    }
+  }
+
+  private def hasOurs(namespace: LogicalPlan): Boolean = namespace match {
+    case UnresolvedNamespace(name, _) =>
+      names.sessionNamespace(name).exists(names.sessionCatalog.get.indexedIn(_).nonEmpty)
+    case _ => false
+  }
+
+  private def legacy(command: String): Throwable = ConnectorErrors.notSupported(
+    s"$command does not see tables of catalog-ext while spark.sql.legacy.useV1Command is true. Set it to false.")
+}

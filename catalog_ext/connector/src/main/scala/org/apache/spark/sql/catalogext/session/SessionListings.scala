@@ -1,0 +1,102 @@
+package org.apache.spark.sql.catalogext.session
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
+import org.apache.spark.sql.catalyst.TableIdentifier
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
+import org.apache.spark.sql.catalyst.expressions.{Attribute, GenericRow}
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.quoteIfNeeded
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableCatalog, V1Table}
+import org.apache.spark.sql.execution.command.{AnalyzeTablesCommand, CommandUtils, CreateTableLikeCommand,
+  LeafRunnableCommand, ShowTablesCommand}
+import org.apache.spark.sql.execution.datasources.v2.ShowTablesExtendedExec
+
+/** Commands of Spark's that know its own tables alone: those about a whole database, and CREATE TABLE ... LIKE. */
+class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new OurNames(session)
+
+  override def apply(plan: LogicalPlan): LogicalPlan =
+    if (names.sessionCatalog.isEmpty) plan
+    else plan.resolveOperators {
+      case ShowTablesCommand(Some(database), Some(pattern), output, true, None) =>
+        ShowSessionTablesExtended(database, pattern, output)
+      case AnalyzeTablesCommand(Some(database), noScan) => AnalyzeSessionTables(database, noScan)
+      case CreateTableLikeCommand(target, source, _, provider, properties, ifNotExists)
+          if CatalogExtSource.isProvider(provider) =>
+        CreateIndexedTableLike(target, source, properties, ifNotExists)
+    }
+}
+
+private object SessionListings {
+  val Formats: Set[String] = Set("parquet", "orc", "csv", "json", "text")
+
+  def catalog(session: classic.SparkSession): CatalogExtSessionCatalog = new OurNames(session).sessionCatalog.get
+}
+
+/** SHOW TABLE EXTENDED without PARTITION: Spark's rows for its tables, ours for those of the index. */
+case class ShowSessionTablesExtended(database: String, pattern: String, override val output: Seq[Attribute])
+  extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val catalog = SessionListings.catalog(session.asInstanceOf[classic.SparkSession])
+    val names = catalog.indexedIn(Array(database)).map(_.name()).toSet
+    val theirs = ShowTablesCommand(Some(database), Some(pattern), output, isExtended = true).run(session)
+      .filterNot(row => !row.getBoolean(2) && names.contains(row.getString(1)))
+    val (temporary, persistent) = theirs.partition(_.getBoolean(2))
+    (persistent ++ (if (names.isEmpty) Nil else ours(catalog))).sortBy(_.getString(1)) ++ temporary
+  }
+
+  private def ours(catalog: CatalogExtSessionCatalog): Seq[Row] =
+    ShowTablesExtendedExec(output, catalog.indexed, Seq(database), pattern).executeCollect().toSeq
+      .filterNot(_.getBoolean(2))
+      .map(row => new GenericRow(Array[Any](row.getString(0), row.getString(1), false, row.getString(3))))
+}
+
+/** ANALYZE TABLES: each table as ANALYZE TABLE does it. */
+case class AnalyzeSessionTables(database: String, noScan: Boolean) extends LeafRunnableCommand {
+  override def run(session: SparkSession): Seq[Row] = {
+    val spark = session.asInstanceOf[classic.SparkSession]
+    val ours = SessionListings.catalog(spark).indexedIn(Array(database))
+    spark.sessionState.catalog.listTables(database)
+      .filterNot(table => table.database.isDefined && ours.exists(_.name().equalsIgnoreCase(table.table)))
+      .foreach(analyze(spark, _))
+    ours.foreach(analyze(spark, _))
+    Nil
+  }
+
+  /** As in Spark, a table that cannot be analyzed does not stop the others. */
+  private def analyze(spark: classic.SparkSession, table: TableIdentifier): Unit =
+    try CommandUtils.analyzeTable(spark, table, noScan) catch {
+      case scala.util.control.NonFatal(e) => logWarning(s"Table $table was not analyzed", e)
+    }
+
+  private def analyze(spark: classic.SparkSession, table: Identifier): Unit = {
+    val name = Seq(CatalogManager.SESSION_CATALOG_NAME, database, table.name()).map(quoteIfNeeded).mkString(".")
+    spark.sql(s"ANALYZE TABLE $name COMPUTE STATISTICS${if (noScan) " NOSCAN" else ""}")
+  }
+}
+
+/** CREATE TABLE ... LIKE a table of Spark's own USING catalog_ext. */
+case class CreateIndexedTableLike(
+    target: TableIdentifier,
+    source: TableIdentifier,
+    properties: Map[String, String],
+    ifNotExists: Boolean)
+  extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] = {
+    val spark = session.asInstanceOf[classic.SparkSession]
+    val catalog = SessionListings.catalog(spark)
+    val ident = Identifier.of(Array(spark.sessionState.catalog.qualifyIdentifier(target).database.get), target.table)
+    if (!catalog.tableExists(ident)) {
+      val like = V1Table(spark.sessionState.catalog.getTempViewOrPermanentTableMetadata(source))
+      val format = like.catalogTable.provider.filter(SessionListings.Formats.contains).map(CatalogExtSource.Format -> _)
+      catalog.createTable(ident, CatalogExtSource.table(like.columns(), like.partitioning,
+        format.toMap ++ properties + (TableCatalog.PROP_PROVIDER -> CatalogExtSource.Name)))
+    } else if (!ifNotExists) throw new TableAlreadyExistsException(ident)
+    Nil
+  }
+}

@@ -1,0 +1,108 @@
+package org.apache.spark.sql.catalogext.stream
+
+import java.util.UUID
+import java.util.concurrent.{CompletableFuture, ConcurrentHashMap}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, WriteSettings, WriteTarget}
+import org.apache.spark.sql.catalyst.plans.logical.EventTimeWatermark
+import org.apache.spark.sql.execution.streaming.{AvailableNowTrigger, OneTimeTrigger}
+import org.apache.spark.sql.execution.streaming.runtime.{MicroBatchExecutionContext, StreamExecution}
+import org.apache.spark.sql.streaming.StreamingQueryException
+
+/** What is known on the driver of the streaming queries that write to our tables. */
+object StreamingQueries extends Logging {
+  private val PartitionCommit = "sink.partition-commit."
+  private val Trigger = s"${PartitionCommit}trigger"
+  private case class Watch(execution: StreamExecution, done: CompletableFuture[Unit])
+  private val watches = new ConcurrentHashMap[UUID, Watch]
+
+  /** The watermark that holds for the epoch that is running: 0 where the query has none yet. */
+  def watermarkMillis(spark: SparkSession, queryId: String): Long =
+    find(spark, queryId).flatMap(execution => Option(execution.lastExecution))
+      .fold(0L)(_.offsetSeqMetadata.batchWatermarkMs)
+
+  /**
+   * Sees to it that partitions which still wait when the query ends by itself are committed: its end is the end of
+   * time.
+   *
+   * Spark tells a sink of no query's end. A thread waits for it, and `awaitEnds` lets readers of this driver see what
+   * it commits.
+   */
+  def watch(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit =
+    find(spark, queryId).filter(endsByItself).filter(_ => mayWait(target, settings)).foreach { execution =>
+      watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target, settings.forService))
+    }
+
+  /** Refuses a query whose partitions would wait for a watermark that it never has. */
+  def checkWatermark(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit = {
+    val trigger = Option(settings.options.get(Trigger)).orElse(target.metadata.properties.get(Trigger))
+    if (trigger.exists(_.trim.equalsIgnoreCase("partition-time"))) find(spark, queryId).foreach { execution =>
+      if (!endsByItself(execution) && !execution.analyzedPlan.exists(_.isInstanceOf[EventTimeWatermark])) {
+        throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+          s"Partitions of ${target.tableName} become visible by the query's watermark ('$Trigger' = " +
+            "'partition-time'), and this query has none: add withWatermark, use the trigger availableNow, or set the option to " +
+            "'process-time'.", Map("key" -> Trigger, "table" -> target.tableName))
+      }
+    }
+  }
+
+  /** Returns when everything is committed that queries left which have ended. */
+  def awaitEnds(): Unit = watches.values.asScala.filterNot(_.execution.isActive).foreach(_.done.get())
+
+  private def find(spark: SparkSession, queryId: String): Option[StreamExecution] =
+    Option(spark.sharedState.activeStreamingQueries.get(UUID.fromString(queryId)))
+
+  private def endsByItself(execution: StreamExecution): Boolean =
+    execution.trigger == AvailableNowTrigger || execution.trigger == OneTimeTrigger
+
+  private def mayWait(target: WriteTarget, settings: WriteSettings): Boolean =
+    (target.metadata.properties.keys ++ settings.options.keySet().asScala).exists(_.startsWith(PartitionCommit))
+
+  private def start(
+      spark: SparkSession,
+      execution: StreamExecution,
+      target: WriteTarget,
+      options: Map[String, String]): Watch = {
+    val watch = Watch(execution, new CompletableFuture[Unit])
+    val request = obj(
+      "table_id" -> long(target.metadata.tableId), "app_id" -> text(execution.id.toString),
+      "owner" -> text(CatalogExtWrite.owner(spark)), "options" -> map(options))
+    val thread = new Thread(() => try finish(execution, target, request) finally {
+      watches.remove(execution.runId)
+      watch.done.complete(())
+    }, s"catalog-ext-end-of-query-${execution.id}")
+    thread.setDaemon(true)
+    thread.start()
+    watch
+  }
+
+  private def finish(execution: StreamExecution, target: WriteTarget, request: JsonNode): Unit = try {
+    execution.awaitTermination()
+    if (endedByItself(execution)) {
+      val answer = target.client.call("writes/release", request, limited = false)
+      if (answer.field("released").asBoolean()) logInfo(s"Query ${execution.id} has ended: the partitions of " +
+        s"${target.tableName} that waited for their time are committed, version ${answer.field("version").asLong()}")
+    }
+  } catch {
+    case _: StreamingQueryException => // It failed; whoever restarts it goes on.
+    case NonFatal(e) => logError(s"Query ${execution.id} has ended, but partitions of ${target.tableName} that " +
+      "waited for their time could not be committed. They are committed when the query is run again to its end.", e)
+  }
+
+  /** A query that was stopped has been in the middle of a batch, or has one that was not run. */
+  private def endedByItself(execution: StreamExecution): Boolean = execution.getLatestExecutionContext() match {
+    case last: MicroBatchExecutionContext =>
+      !last.isCurrentBatchConstructed ||
+        (execution.trigger == OneTimeTrigger && execution.commitLog.getLatestBatchId().contains(last.batchId))
+    case _ => false
+  }
+}

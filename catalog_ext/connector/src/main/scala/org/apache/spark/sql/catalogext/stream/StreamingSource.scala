@@ -1,0 +1,201 @@
+package org.apache.spark.sql.catalogext.stream
+
+import scala.util.Try
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PartitionValues,
+  PlannedFileIndex, PlannedPartition}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.connector.read.{InputPartition, PartitionReaderFactory}
+import org.apache.spark.sql.connector.read.streaming._
+import org.apache.spark.sql.execution.datasources.FileFormat
+import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
+import org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
+import org.apache.spark.sql.types.{StructField, StructType}
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/**
+ * Reads a table as a stream: what is there when the query starts, and then the files that each version adds, in order.
+ *
+ * It lives on the driver, on the query's thread. The table's schema is that of the query's start.
+ */
+class CatalogExtMicroBatchStream(
+    spark: SparkSession,
+    client: ServiceClient,
+    index: PlannedFileIndex,
+    checkpointLocation: String)
+  extends MicroBatchStream with SupportsTriggerAvailableNow {
+
+  private val table = index.table
+  private val settings = new StreamingReadOptions(s"${index.catalogName}.${table.qualifiedName}", index.options)
+  private val values = new PartitionValues(index.keys, spark.sessionState.conf.sessionLocalTimeZone)
+  private val files = new StreamingFiles(client, index.catalogName, table, values, settings.skipChanges)
+  private val scan = wholeRows
+  private var lastVersion: Option[Long] = None
+
+  /**
+   * Spark prunes no columns of a stream, and takes them by position: the data columns, then the partition columns that
+   * can be seen, those of files, and `_metadata`. It overlooks those at the end that the query has not.
+   */
+  private def wholeRows: CatalogExtScan = {
+    val builder = new CatalogExtScanBuilder(spark, client, index.catalogName, table, index.options)
+    val resolver = spark.sessionState.conf.resolver
+    val constants = PartitionColumns.visible(table, resolver) ++ FileColumns.visible(table, resolver)
+    val columns = CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType(table.columns ++ constants))
+    builder.pruneColumns(columns.add(
+      StructField(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), nullable = false)))
+    builder.build().asInstanceOf[CatalogExtScan]
+  }
+
+  // Once decided it holds for the checkpoint: the first batch may be planned again after a restart, at a later version.
+  private lazy val first: StreamingOffset = {
+    val log = new HDFSMetadataLog[SerializedOffset](spark, checkpointLocation)
+    val offset = log.get(0).map(known => deserializeOffset(known.json)).getOrElse {
+      val decided = settings.start match {
+        case StreamStart.Snapshot => StreamingOffset(table.tableId, upto, 0, snapshot = true)
+        case StreamStart.Latest => StreamingOffset(table.tableId, upto + 1, 0, snapshot = false)
+        case StreamStart.From(version) => StreamingOffset(table.tableId, checked(version), 0, snapshot = false)
+      }
+      log.add(0, SerializedOffset(decided.json()))
+      decided
+    }
+    offset
+  }
+
+  override def initialOffset(): Offset = first
+
+  override def deserializeOffset(json: String): StreamingOffset = {
+    val offset = StreamingOffset.fromJson(json)
+    if (offset.tableId != table.tableId) throw replaced()
+    offset
+  }
+
+  override def prepareForTriggerAvailableNow(): Unit = lastVersion = Some(currentVersion())
+
+  override def getDefaultReadLimit: ReadLimit = settings.limit
+
+  override def latestOffset(): Offset =
+    throw new UnsupportedOperationException("Spark calls latestOffset(Offset, ReadLimit) of this source")
+
+  /** How far the next batch goes; null where nothing is new. */
+  override def latestOffset(start: Offset, limit: ReadLimit): Offset = {
+    val from = start.asInstanceOf[StreamingOffset]
+    val version = upto
+    val available = files.from(from, version)
+    val admitted = StreamingReadOptions.admitted(available, limit)
+    if (admitted == 0) null
+    else if (admitted == available.size) StreamingOffset(table.tableId, version + 1, 0, snapshot = false)
+    else available(admitted - 1).nextOffset(table.tableId)
+  }
+
+  override def reportLatestOffset(): Offset = StreamingOffset(table.tableId, upto + 1, 0, snapshot = false)
+
+  override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
+    val to = end.asInstanceOf[StreamingOffset]
+    val read = files.from(start.asInstanceOf[StreamingOffset], to.lastVersion).takeWhile(to.isAfter)
+    val partitions = read.groupBy(_.partition).toSeq.sortBy(_._1).map { case (name, found) =>
+      PlannedPartition(name, values.parse(name), found.map(_.status), None)
+    }
+    scan.index.withPartitions(partitions)(scan.inner.planInputPartitions())
+  }
+
+  override def createReaderFactory(): PartitionReaderFactory = scan.readerFactory
+
+  override def commit(end: Offset): Unit = files.forget(end.asInstanceOf[StreamingOffset])
+
+  override def stop(): Unit = ()
+
+  override def toString: String = s"catalog-ext[${index.catalogName}.${table.qualifiedName}]"
+
+  private def upto: Long = lastVersion.getOrElse(currentVersion())
+
+  private def currentVersion(): Long = {
+    val request = obj("namespace" -> text(table.namespace), "name" -> text(table.name))
+    val now = TableMetadata.fromJson(ServiceException.translating(client.call("tables/load", request)))
+    if (now.tableId != table.tableId) throw replaced()
+    now.version
+  }
+
+  private def checked(version: Long): Long = {
+    val newest = upto
+    if (version > newest + 1) throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+      s"The option '${StreamingReadOptions.StartingVersion}' of a stream from ${index.catalogName}." +
+        s"${table.qualifiedName} is $version, but the newest version is $newest; give a version up to ${newest + 1}, " +
+        "or 'latest'.", Map("version" -> version.toString))
+    version
+  }
+
+  private def replaced(): Throwable = ConnectorErrors.runtime(ConnectorErrors.StreamChanged,
+    s"Table ${index.catalogName}.${table.qualifiedName} is another one than the query's checkpoint knows: it was " +
+      "dropped and made again. Start the query with a new checkpoint.",
+    Map("table" -> s"${index.catalogName}.${table.qualifiedName}"))
+}
+
+/** Where a stream begins that has no checkpoint. */
+sealed trait StreamStart
+
+object StreamStart {
+  /** All files that are there, and then what is added. */
+  case object Snapshot extends StreamStart
+  /** Only what is added from now on. */
+  case object Latest extends StreamStart
+  /** What this version added, and the later ones. */
+  case class From(version: Long) extends StreamStart
+}
+
+/** The options of a streaming read. */
+class StreamingReadOptions(tableName: String, options: CaseInsensitiveStringMap) {
+  import StreamingReadOptions._
+
+  val start: StreamStart = Option(options.get(StartingVersion)).map(_.trim) match {
+    case None => StreamStart.Snapshot
+    case Some(word) if word.equalsIgnoreCase("latest") => StreamStart.Latest
+    case Some(number) => StreamStart.From(whole(StartingVersion, number, 0, "or 'latest'"))
+  }
+
+  val skipChanges: Boolean = Option(options.get(StreamingFiles.SkipChangeCommits)).exists { text =>
+    text.trim.toBooleanOption.getOrElse(throw invalid(StreamingFiles.SkipChangeCommits, text, "give true or false"))
+  }
+
+  val limit: ReadLimit = {
+    val limits = Seq(
+      Option(options.get(MaxFiles)).map(n => ReadLimit.maxFiles(whole(MaxFiles, n, 1, "").min(Int.MaxValue).toInt)),
+      Option(options.get(MaxBytes)).map(n => ReadLimit.maxBytes(bytes(n)))).flatten
+    limits match {
+      case Seq() => ReadLimit.allAvailable()
+      case Seq(one) => one
+      case several => ReadLimit.compositeLimit(several.toArray)
+    }
+  }
+
+  private def whole(key: String, text: String, least: Long, more: String): Long =
+    text.trim.toLongOption.filter(_ >= least)
+      .getOrElse(throw invalid(key, text, s"give a whole number from $least $more".trim))
+
+  private def bytes(text: String): Long =
+    Try(org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text.trim)).toOption.filter(_ > 0)
+      .getOrElse(throw invalid(MaxBytes, text, "give a size above zero such as 512m or 1g"))
+
+  private def invalid(key: String, text: String, remedy: String): Throwable =
+    ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
+      s"The option '$key' of a stream from $tableName cannot be '$text': $remedy.", Map("key" -> key, "value" -> text))
+}
+
+object StreamingReadOptions {
+  val StartingVersion = "startingVersion"
+  val MaxFiles = "maxFilesPerTrigger"
+  val MaxBytes = "maxBytesPerTrigger"
+
+  /** How many of the files a batch with this limit takes: at least one, so that a large file stops nothing. */
+  def admitted(files: Vector[StreamedFile], limit: ReadLimit): Int = limit match {
+    case count: ReadMaxFiles => math.min(files.size, count.maxFiles())
+    case bytes: ReadMaxBytes =>
+      val sums = files.iterator.scanLeft(0L)(_ + _.status.getLen).drop(1)
+      math.max(sums.takeWhile(_ <= bytes.maxBytes()).size, math.min(files.size, 1))
+    case several: CompositeReadLimit => several.getReadLimits.map(admitted(files, _)).min
+    case _ => files.size
+  }
+}

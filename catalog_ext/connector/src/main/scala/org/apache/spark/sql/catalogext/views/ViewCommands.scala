@@ -1,0 +1,103 @@
+package org.apache.spark.sql.catalogext.views
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.CatalogExtCatalog
+import org.apache.spark.sql.catalogext.commands.{DescribeAction, PartitionCommand, ShowAction}
+import org.apache.spark.sql.catalyst.analysis.{ResolvedPersistentView, ResolvedTable, UnresolvedIdentifier,
+  UnresolvedTable, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.expressions.Attribute
+import org.apache.spark.sql.catalyst.parser.ParseException
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.classic
+import org.apache.spark.sql.connector.catalog.{CatalogManager, LookupCatalog, Table}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.datasources.v2.DescribeV2ViewExec
+
+/** A partition of a statement on a view: columns and values as text (null for NULL). */
+case class ViewPartition(values: Seq[(String, String)], location: Option[String])
+
+sealed trait ViewPartitionChange
+case class AddedPartitions(partitions: Seq[ViewPartition], ifNotExists: Boolean) extends ViewPartitionChange
+case class DroppedPartitions(partitions: Seq[ViewPartition], ifExists: Boolean) extends ViewPartitionChange
+case class RefusedChange(command: String) extends ViewPartitionChange
+
+/** ALTER VIEW ... ADD / DROP PARTITION; `refusal` is what Spark said of the text, for views that are not ours. */
+case class ViewPartitionCommand(child: LogicalPlan, change: ViewPartitionChange, refusal: ParseException)
+  extends UnaryCommand {
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): LogicalPlan = copy(child = newChild)
+}
+
+/** SHOW PARTITIONS of a view. */
+case class ShowViewPartitions(view: CatalogExtView, spec: Map[String, String], override val output: Seq[Attribute])
+  extends LeafCommand
+
+/** DESCRIBE [EXTENDED] view PARTITION (...). */
+case class DescribeViewPartition(
+    view: CatalogExtView, spec: Map[String, String], extended: Boolean, override val output: Seq[Attribute])
+  extends LeafCommand
+
+/**
+ * Takes the commands that Spark has for partitions of tables where their name is a view of ours, before Spark looks for
+ * a table. What was loaded for that is kept, so that a table is loaded once as well.
+ */
+class ResolveViewPartitions(session: SparkSession) extends Rule[LogicalPlan] with LookupCatalog {
+  override protected lazy val catalogManager: CatalogManager =
+    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan match {
+    // The name is asked for only where the command is one that a view may have: each time is a request.
+    case show @ PartitionCommand(name, ShowAction(spec, output), _) => found(name) match {
+      case Some(Left(view)) => ShowViewPartitions(view, spec.getOrElse(Map.empty), output)
+      case Some(Right(table)) => show.copy(table = table)
+      case None => show
+    }
+    case describe @ PartitionCommand(name, DescribeAction(spec, extended, output), _) => found(name) match {
+      case Some(Left(view)) => DescribeViewPartition(view, spec, extended, output)
+      case Some(Right(table)) => describe.copy(table = table)
+      case None => describe
+    }
+    case create: CreateView if create.properties.contains(CatalogExtView.PartitionedOn) =>
+      create.child match {
+        case UnresolvedIdentifier(CatalogAndIdentifier(catalog, _), _) if !catalog.isInstanceOf[CatalogExtCatalog] =>
+          throw ViewErrors.elsewhere(catalog.name())
+        case _ => create
+      }
+    case other => other
+  }
+
+  /** What a name stands for in one of our catalogs: a view, or a table. */
+  private def found(plan: LogicalPlan): Option[Either[CatalogExtView, LogicalPlan]] = plan match {
+    case UnresolvedTable(name, _, _) => found(name)
+    case UnresolvedTableOrView(name, _, _, _) => found(name)
+    case _ => None
+  }
+
+  private def found(name: Seq[String]): Option[Either[CatalogExtView, LogicalPlan]] = name match {
+    case CatalogAndIdentifier(catalog: CatalogExtCatalog, ident) => catalog.relation(ident).map {
+      case view: CatalogExtView => Left(view)
+      case table: Table => Right(ResolvedTable.create(catalog, ident, table))
+    }
+    case _ => None
+  }
+}
+
+/** Plans what only our views have. */
+object ViewCommandStrategy extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ViewPartitionCommand(ResolvedPersistentView(_, _, view: CatalogExtView), change, _) =>
+      Seq(ViewPartitionExec(view, change))
+    case ViewPartitionCommand(_: ResolvedPersistentView, _, refusal) => throw refusal
+    case ShowViewPartitions(view, spec, output) => Seq(ShowViewPartitionsExec(output, view, spec))
+    case DescribeViewPartition(view, spec, extended, output) =>
+      Seq(DescribeViewPartitionExec(output, view, spec, extended))
+    case DescribeRelation(ResolvedPersistentView(catalog, ident, view: CatalogExtView), extended, output)
+        if view.partitioned =>
+      val described = DescribeV2ViewExec(output, catalog.name(), ident, view, extended)
+      Seq(DescribePartitionedViewExec(output, view, described))
+    case ShowCreateTable(ResolvedPersistentView(_, _, view: CatalogExtView), _, output) if view.partitioned =>
+      Seq(ShowCreatePartitionedViewExec(output, view))
+    case _ => Nil
+  }
+}

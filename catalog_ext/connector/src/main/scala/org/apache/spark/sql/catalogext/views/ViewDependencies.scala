@@ -1,0 +1,69 @@
+package org.apache.spark.sql.catalogext.views
+
+import scala.collection.mutable
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.scan.CatalogExtScan
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.catalog.HiveTableRelation
+import org.apache.spark.sql.catalyst.expressions.Literal
+import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.util.QuotingUtils
+import org.apache.spark.sql.classic.SparkSession
+import org.apache.spark.sql.connector.catalog.View
+import org.apache.spark.sql.execution.datasources.LogicalRelation
+import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+
+/** What the rows of a view are made of. */
+object ViewDependencies {
+  /** The tables of the catalog that a view's query reads, also by way of other views, as `namespace.table`. */
+  def tablesOf(catalogName: String, view: View): Seq[String] = {
+    // As the view itself is analysed: from where it was written.
+    val session = SparkSession.active.cloneSession()
+    val manager = session.sessionState.catalogManager
+    Option(view.currentCatalog()).filter(_.nonEmpty).foreach(manager.setCurrentCatalog)
+    Option(view.currentNamespace()).filter(_.nonEmpty).foreach(manager.setCurrentNamespace)
+    val plan = session.sessionState.sqlParser.parsePlan(view.queryText())
+    session.sessionState.executePlan(plan).analyzed.collectWithSubqueries {
+      case DataSourceV2Relation(table: CatalogExtTable, _, _, _, _, _) if table.catalogName == catalogName =>
+        table.metadata.qualifiedName
+    }.distinct
+  }
+
+  /**
+   * What the query `SELECT * FROM view WHERE column = 'value' AND …` reads, once it is optimised: our tables with the
+   * partitions that their scans choose, other relations by their names.
+   *
+   * @param values the partition columns and their values; null for NULL
+   */
+  def of(session: SparkSession, view: CatalogExtView, values: Seq[(String, String)]): Seq[JsonNode] = {
+    val conditions = values.map {
+      case (column, null) => s"${QuotingUtils.quoteIdentifier(column)} IS NULL"
+      case (column, value) => s"${QuotingUtils.quoteIdentifier(column)} = ${Literal(value).sql}"
+    }
+    val name = Seq(view.catalogName, view.metadata.namespace, view.metadata.name).map(QuotingUtils.quoteIdentifier)
+    val query = s"SELECT * FROM ${name.mkString(".")} WHERE ${conditions.mkString(" AND ")}"
+    // Not the plan of a query execution, in which what is cached hides what it was made of.
+    val analyzed = session.sessionState.executePlan(session.sessionState.sqlParser.parsePlan(query)).analyzed
+    read(session.sessionState.optimizer.execute(analyzed))
+  }
+
+  private def read(plan: LogicalPlan): Seq[JsonNode] = {
+    val found = mutable.LinkedHashMap.empty[String, mutable.LinkedHashSet[String]]
+    def add(relation: String, partitions: Seq[String]): Unit =
+      found.getOrElseUpdate(relation, mutable.LinkedHashSet.empty) ++= partitions
+    plan.collectWithSubqueries {
+      case DataSourceV2ScanRelation(_, scan: CatalogExtScan, _, _, _, _, _) =>
+        add(s"${scan.index.catalogName}.${scan.index.table.qualifiedName}", scan.index.partitionNames.filter(_.nonEmpty))
+      case DataSourceV2ScanRelation(relation, _, _, _, _, _, _) => add(relation.name, Nil)
+      case relation: DataSourceV2Relation => add(relation.name, Nil)
+      case relation: LogicalRelation => relation.catalogTable.foreach(table => add(table.qualifiedName, Nil))
+      case relation: HiveTableRelation => add(relation.tableMeta.qualifiedName, Nil)
+    }
+    found.map { case (relation, partitions) =>
+      obj("relation" -> text(relation), "partitions" -> arr(partitions.map(text(_))))
+    }.toSeq
+  }
+}

@@ -1,0 +1,145 @@
+package org.apache.spark.sql.catalogext.views
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.{NamespaceOperations, TableMetadata}
+import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchViewException,
+  ViewAlreadyExistsException}
+import org.apache.spark.sql.connector.catalog.{Identifier, TableCatalog, View}
+import org.apache.spark.sql.types.StructType
+
+/**
+ * A view of the service.
+ *
+ * @param metadata its definition, whose partition columns are its last columns
+ */
+class CatalogExtView(
+    val catalogName: String,
+    val metadata: TableMetadata,
+    val client: ServiceClient,
+    builder: CatalogExtView.Builder)
+  extends View(builder) {
+
+  def partitioned: Boolean = metadata.partitionColumns.nonEmpty
+
+  /** Whether its partitions follow those of its tables. */
+  def automatic: Boolean = CatalogExtView.isAutomatic(metadata.properties)
+
+  def name: String = s"$catalogName.${metadata.qualifiedName}"
+}
+
+object CatalogExtView {
+  type Builder = View.Builder
+
+  /** The property by which the partition columns come and go between Spark and the catalog: names with commas. */
+  val PartitionedOn = "partitioned-on"
+  val Automatic = "partition.auto"
+
+  def isAutomatic(properties: Map[String, String]): Boolean =
+    properties.get(Automatic).exists(_.trim.equalsIgnoreCase("true"))
+
+  def fromJson(catalogName: String, client: ServiceClient, node: JsonNode): CatalogExtView = {
+    val metadata = TableMetadata.fromJson(node)
+    val query = node.field("view")
+    val on = metadata.partitionColumns.fieldNames
+    val properties = metadata.properties ++ Option.when(on.nonEmpty)(PartitionedOn -> on.mkString(","))
+    val builder = new View.Builder()
+    builder.withSchema(StructType(metadata.columns ++ metadata.partitionColumns))
+    builder.withProperties(properties.asJava)
+    metadata.comment.foreach(builder.withComment)
+    metadata.owner.filter(_.nonEmpty).foreach(builder.withOwner)
+    builder
+      .withQueryText(query.string("text"))
+      .withCurrentCatalog(query.string("catalog"))
+      .withCurrentNamespace(query.items("current_namespace").map(_.asText()).toArray)
+      .withSqlConfigs(query.stringMap("configuration").asJava)
+      .withSchemaMode(query.string("schema_mode"))
+      .withQueryColumnNames(query.items("query_columns").map(_.asText()).toArray)
+    new CatalogExtView(catalogName, metadata, client, builder)
+  }
+}
+
+/** Spark's operations on views as calls of the service. */
+class ViewOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
+  import ViewOperations._
+
+  def list(namespace: Array[String]): Array[Identifier] = {
+    val name = namespaces.single(namespace)
+    ServiceException.translatingTo {
+      case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(namespace)
+    }(client.call("views/list", obj("namespace" -> text(name))))
+      .items("views").map(node => Identifier.of(namespace, node.asText())).toArray
+  }
+
+  /** @param kind `create`, `create_or_replace` or `replace` */
+  def put(ident: Identifier, view: View, kind: String): View = {
+    val properties = view.properties().asScala.toMap
+    val on = properties.get(CatalogExtView.PartitionedOn).toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
+    val tables = if (CatalogExtView.isAutomatic(properties)) ViewDependencies.tablesOf(catalogName, view) else Nil
+    val request = named(ident)
+    request.setAll[JsonNode](java.util.Map.ofEntries(
+      java.util.Map.entry("kind", text(kind)),
+      java.util.Map.entry("text", text(view.queryText())),
+      java.util.Map.entry("catalog", text(Option(view.currentCatalog()).getOrElse(""))),
+      java.util.Map.entry("current_namespace", texts(view.currentNamespace())),
+      java.util.Map.entry("configuration", map(view.sqlConfigs().asScala)),
+      java.util.Map.entry("schema_mode", text(Option(view.schemaMode()).getOrElse("BINDING"))),
+      java.util.Map.entry("query_columns", texts(view.queryColumnNames())),
+      java.util.Map.entry("tables", arr(tables.map(text(_)))),
+      java.util.Map.entry("columns", arr(view.schema().map(TableMetadata.columnJson))),
+      java.util.Map.entry("partition_columns", arr(on.map(text(_)))),
+      java.util.Map.entry("properties", map(properties -- Reserved)),
+      java.util.Map.entry("comment", text(properties.get(TableCatalog.PROP_COMMENT))),
+      java.util.Map.entry("owner", text(properties.get(TableCatalog.PROP_OWNER)))))
+    read(translating(ident)(client.call("views/put", request)))
+  }
+
+  def drop(ident: Identifier): Boolean = try {
+    translating(ident)(client.call("views/drop", named(ident))).field("dropped").asBoolean()
+  } catch {
+    case _: NoSuchViewException | _: NoSuchNamespaceException => false
+  }
+
+  /** The new name may lack its namespace, or have the catalog's name in front. */
+  def rename(from: Identifier, to: Identifier): Unit = {
+    val namespace = to.namespace() match {
+      case Array() => from.namespace().head
+      case Array(one) => one
+      case Array(catalog, one) if catalog.equalsIgnoreCase(catalogName) => one
+      case other => throw new NoSuchNamespaceException(other)
+    }
+    val request = named(from)
+    request.put("new_namespace", namespace)
+    request.put("new_name", to.name())
+    ServiceException.translatingTo {
+      case e if e.is("VIEW_NOT_FOUND") => new NoSuchViewException(from)
+      case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(to.namespace())
+      case e if e.is("VIEW_ALREADY_EXISTS") || e.is("TABLE_ALREADY_EXISTS") => new ViewAlreadyExistsException(to)
+    }(client.call("views/rename", request))
+  }
+
+  private def read(node: JsonNode): View = CatalogExtView.fromJson(catalogName, client, node)
+
+  private def named(ident: Identifier) =
+    if (ident.namespace().length != 1) throw new NoSuchViewException(ident)
+    else obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
+
+  private def texts(values: Array[String]): JsonNode = arr(Option(values).toSeq.flatten.map(text(_)))
+
+  private def translating[T](ident: Identifier)(body: => T): T = ServiceException.translatingTo {
+    case e if e.is("VIEW_NOT_FOUND") => new NoSuchViewException(ident)
+    case e if e.is("NAMESPACE_NOT_FOUND") => new NoSuchNamespaceException(ident.namespace())
+    // Spark asks then which of the two is there.
+    case e if e.is("VIEW_ALREADY_EXISTS") || e.is("TABLE_ALREADY_EXISTS") => new ViewAlreadyExistsException(ident)
+  }(body)
+}
+
+object ViewOperations {
+  /** Properties with which Spark says what the contract has fields for. */
+  private val Reserved = Set(TableCatalog.PROP_COMMENT, TableCatalog.PROP_OWNER, TableCatalog.PROP_TABLE_TYPE,
+    TableCatalog.PROP_PROVIDER, CatalogExtView.PartitionedOn)
+}

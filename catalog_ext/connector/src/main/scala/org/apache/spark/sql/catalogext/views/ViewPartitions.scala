@@ -1,0 +1,166 @@
+package org.apache.spark.sql.catalogext.views
+
+import scala.collection.mutable.ArrayBuffer
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.arrow.vector.VarCharVector
+
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIfNeeded
+import org.apache.spark.sql.connector.catalog.TableCatalog
+import org.apache.spark.sql.execution.datasources.v2.{DescribeV2ViewExec, LeafV2CommandExec}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.StructField
+import org.apache.spark.unsafe.types.UTF8String
+
+case class ViewPartitionExec(view: CatalogExtView, change: ViewPartitionChange) extends LeafV2CommandExec {
+  override def output: Seq[Attribute] = Nil
+
+  override protected def run(): Seq[InternalRow] = {
+    val request = obj("namespace" -> text(view.metadata.namespace), "name" -> text(view.metadata.name))
+    change match {
+      case AddedPartitions(partitions, ifNotExists) =>
+        request.put("if_not_exists", ifNotExists)
+        request.set[JsonNode]("partitions", arr(partitions.map(added)))
+        ServiceException.translating(view.client.call("views/partitions/add", request))
+      case DroppedPartitions(partitions, ifExists) =>
+        request.put("if_exists", ifExists)
+        request.set[JsonNode]("partitions", arr(partitions.map(p => obj("spec" -> Json.map(p.values)))))
+        ServiceException.translating(view.client.call("views/partitions/drop", request))
+      case RefusedChange(command) => throw ViewErrors.notOfViews(view, command)
+    }
+    Nil
+  }
+
+  private def added(partition: ViewPartition): JsonNode = obj(
+    "spec" -> Json.map(partition.values),
+    "location" -> text(partition.location),
+    "dependencies" -> arr(dependencies(partition)))
+
+  /** None for what the service is going to refuse, with a better message than that of a query about it. */
+  private def dependencies(partition: ViewPartition): Seq[JsonNode] = {
+    val values = view.metadata.partitionColumns.flatMap { column =>
+      partition.values.find(_._1.equalsIgnoreCase(column.name)).map { case (_, value) =>
+        column -> (if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value)
+      }
+    }
+    val sound = partition.location.isEmpty && !view.automatic && view.partitioned &&
+      values.length == partition.values.length && values.length == view.metadata.partitionColumns.length &&
+      values.forall { case (column, value) => ViewPartitionExec.fits(column, value) }
+    if (sound) ViewDependencies.of(session, view, values.map { case (column, value) => column.name -> value }.toSeq)
+    else Nil
+  }
+}
+
+object ViewPartitionExec {
+  private def fits(column: StructField, value: String): Boolean = value == null || (value.nonEmpty &&
+    Cast(Literal(value), PartitionColumns.plain(column.dataType), Some(SQLConf.get.sessionLocalTimeZone), EvalMode.TRY)
+      .eval() != null)
+}
+
+case class ShowViewPartitionsExec(output: Seq[Attribute], view: CatalogExtView, spec: Map[String, String])
+  extends LeafV2CommandExec {
+
+  override protected def run(): Seq[InternalRow] =
+    ViewPartitions.names(view, spec).map(name => InternalRow(UTF8String.fromString(name)))
+}
+
+/** DESCRIBE PARTITION of a view: its columns, the partition's values; there is no place and there are no files. */
+case class DescribeViewPartitionExec(
+    output: Seq[Attribute], view: CatalogExtView, spec: Map[String, String], extended: Boolean)
+  extends LeafV2CommandExec {
+
+  override protected def run(): Seq[InternalRow] = {
+    val keys = view.metadata.partitionColumns.fieldNames
+    val missing = keys.filterNot(key => spec.keys.exists(_.equalsIgnoreCase(key)))
+    if (missing.nonEmpty) throw ViewErrors.incomplete(view, missing.toSeq)
+    val names = ViewPartitions.names(view, spec)
+    if (names.isEmpty) throw ViewErrors.noPartition(view, spec)
+    val described = ViewPartitions.columns(view.schema()) ++ ViewPartitions.information(view)
+    if (!extended) described
+    else described ++ Seq(
+      ViewPartitions.row("", "", ""), ViewPartitions.row("# Detailed Partition Information", "", ""),
+      ViewPartitions.row("Database", view.metadata.namespace, ""), ViewPartitions.row("View", view.metadata.name, ""),
+      ViewPartitions.row("Partition Name", names.mkString(", "), ""))
+  }
+}
+
+/** Spark's description of a view, with its partition columns behind its columns. */
+case class DescribePartitionedViewExec(output: Seq[Attribute], view: CatalogExtView, described: DescribeV2ViewExec)
+  extends LeafV2CommandExec {
+
+  override protected def run(): Seq[InternalRow] = {
+    val (columns, more) = described.executeCollect().toSeq.splitAt(view.schema().length)
+    columns ++ ViewPartitions.information(view) ++ more
+  }
+}
+
+/** SHOW CREATE TABLE of a partitioned view, as a statement that runs again. */
+case class ShowCreatePartitionedViewExec(output: Seq[Attribute], view: CatalogExtView) extends LeafV2CommandExec {
+  override protected def run(): Seq[InternalRow] =
+    Seq(InternalRow(UTF8String.fromString(ViewPartitions.createStatement(view))))
+}
+
+object ViewPartitions {
+  /** The names of the partitions that have these values, in the order of the typed values. */
+  def names(view: CatalogExtView, spec: Map[String, String]): Seq[String] = {
+    if (!view.partitioned) throw ViewErrors.unpartitioned(view)
+    val keys = view.metadata.partitionColumns.fieldNames
+    val conditions = spec.toSeq.map { case (name, value) =>
+      val key = keys.find(_.equalsIgnoreCase(name)).getOrElse(throw ViewErrors.unknown(view, name))
+      if (value == null || value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) {
+        obj("op" -> text("is_null"), "column" -> text(key))
+      } else obj("op" -> text("="), "column" -> text(key), "value" -> text(value))
+    }
+    val predicate = if (conditions.isEmpty) Null else obj("op" -> text("and"), "args" -> arr(conditions))
+    val now = current(view)
+    val request = obj(
+      "table_id" -> long(now.tableId), "version" -> long(now.version), "predicate" -> predicate)
+    val found = ArrayBuffer.empty[String]
+    ServiceException.translating {
+      view.client.stream("partitions/list", request)(input => ArrowRows.foreachBatch(input) { batch =>
+        val column = batch.getVector("partition").asInstanceOf[VarCharVector]
+        found ++= (0 until batch.getRowCount).map(i => column.getObject(i).toString)
+      })
+    }
+    found.toSeq
+  }
+
+  /** Automatic partitions are brought in step before they are shown. */
+  private def current(view: CatalogExtView): TableMetadata = if (!view.automatic) view.metadata else {
+    val request = obj("namespace" -> text(view.metadata.namespace), "name" -> text(view.metadata.name))
+    TableMetadata.fromJson(ServiceException.translating(view.client.call("views/refresh", request)))
+  }
+
+  def row(name: String, value: String, comment: String): InternalRow =
+    InternalRow(UTF8String.fromString(name), UTF8String.fromString(value), UTF8String.fromString(comment))
+
+  def columns(fields: Iterable[StructField]): Seq[InternalRow] =
+    fields.map(field => row(field.name, field.dataType.simpleString, field.getComment().orNull)).toSeq
+
+  def information(view: CatalogExtView): Seq[InternalRow] = Seq(
+    row("# Partition Information", "", ""), row("# col_name", "data_type", "comment")) ++
+    columns(view.metadata.partitionColumns)
+
+  def createStatement(view: CatalogExtView): String = {
+    val fields = view.schema().map { field =>
+      quoteIfNeeded(field.name) + field.getComment().fold("")(comment => s" COMMENT ${Literal(comment).sql}")
+    }
+    val properties = view.metadata.properties.toSeq.sorted
+      .filterNot(_._1 == TableCatalog.PROP_COMMENT)
+      .map { case (key, value) => s"${Literal(key).sql} = ${Literal(value).sql}" }
+    val name = Seq(view.catalogName, view.metadata.namespace, view.metadata.name).map(quoteIfNeeded).mkString(".")
+    Seq(
+      Some(s"CREATE VIEW $name"),
+      Some(fields.mkString("(\n  ", ",\n  ", ")")),
+      view.metadata.comment.map(comment => s"COMMENT ${Literal(comment).sql}"),
+      Some(view.metadata.partitionColumns.fieldNames.map(quoteIfNeeded).mkString("PARTITIONED ON (", ", ", ")")),
+      Option.when(properties.nonEmpty)(properties.mkString("TBLPROPERTIES (\n  ", ",\n  ", ")")),
+      Some(s"AS ${view.queryText()}\n")).flatten.mkString("\n")
+  }
+}

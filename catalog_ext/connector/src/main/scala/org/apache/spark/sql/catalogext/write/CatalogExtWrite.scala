@@ -1,0 +1,136 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.lang.management.ManagementFactory
+import java.net.InetAddress
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.service.Json
+import org.apache.spark.sql.catalogext.stream.CatalogExtStreamingWrite
+import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
+import org.apache.spark.sql.connector.expressions.{Expression, Expressions, FieldReference, SortDirection, SortOrder}
+import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
+import org.apache.spark.sql.connector.write._
+import org.apache.spark.sql.connector.write.streaming.StreamingWrite
+import org.apache.spark.sql.execution.datasources.WriteTaskResult
+
+/** A planned write: what it needs of its rows' order, and the batch that does it. */
+class CatalogExtWrite(
+    spark: SparkSession,
+    val target: WriteTarget,
+    val settings: WriteSettings,
+    info: LogicalWriteInfo)
+  extends Write with RequiresDistributionAndOrdering {
+
+  // Checked when the statement is planned, so that a wrong setting or type stops it before any task runs.
+  private val plan = new WritePlan(spark, target, settings, info.schema())
+
+  @volatile private[catalogext] var metrics: Array[CustomTaskMetric] = Array.empty
+
+  override def description(): String = s"${target.tableName} (${target.kind.name})"
+  override def toString: String = description()
+
+  override def requiredDistribution(): Distribution =
+    if (plan.clustered) Distributions.clustered(keys.toArray)
+    else Distributions.unspecified()
+
+  // Spark may split a large partition over several tasks: each writes files of its own.
+  override def distributionStrictlyRequired(): Boolean = false
+
+  override def requiredOrdering(): Array[SortOrder] =
+    if (plan.grouped) keys.map(Expressions.sort(_, SortDirection.ASCENDING)).toArray else Array.empty
+
+  // A name is one part, whatever characters it has.
+  private def keys: Seq[Expression] = plan.keyNames.map(name => FieldReference(Seq(name)))
+
+  override def toBatch: BatchWrite = new CatalogExtBatchWrite(this, start)
+
+  override def toStreaming: StreamingWrite = new CatalogExtStreamingWrite(spark, target, settings, info)
+
+  /** Begins the transaction of a job; None where the batch is committed already. */
+  def start(application: Option[ApplicationBatch]): Option[RunningWrite] =
+    WriteTransaction.begin(target, settings.forService, CatalogExtWrite.owner(spark), application)
+      .map(new RunningWrite(target, settings, plan, _))
+
+  override def supportedCustomMetrics(): Array[CustomMetric] = WriteMetrics.supported
+  override def reportDriverMetrics(): Array[CustomTaskMetric] = metrics
+}
+
+object CatalogExtWrite {
+  private lazy val process = s"${InetAddress.getLocalHost.getHostName}:${ManagementFactory.getRuntimeMXBean.getPid}"
+
+  /** Who writes, for people who look at unfinished transactions. */
+  def owner(spark: SparkSession): String = s"${spark.sparkContext.applicationId}@$process"
+}
+
+/** A begun transaction and the tasks that write for it. */
+class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: WritePlan, val transaction: WriteTransaction)
+  extends Logging {
+
+  def writerFactory: DataWriterFactory = new StagingWriterFactory(plan.job(transaction.places))
+
+  /** Commits what the tasks staged, and says so in one line of the log. */
+  def commit(
+      messages: Seq[WriterCommitMessage],
+      watermarkMillis: Option[Long] = None,
+      last: Boolean = false): WriteOutcome = {
+    val reports = messages.filter(_ != null).map(StagedFiles.read)
+    checkPartitions(reports)
+    transaction.stage(reports.iterator.flatMap(_.elements().asScala))
+    val outcome = transaction.commit(watermarkMillis, last)
+    logInfo(s"${target.operation.getOrElse(target.kind.operation)} of ${target.tableName} made version " +
+      s"${outcome.version}: ${outcome.partitions} partitions, ${outcome.files} files, ${outcome.rows} rows, " +
+      s"${outcome.bytes} bytes, ${outcome.filesRemoved} files replaced, committed in ${outcome.commitMillis} ms, " +
+      s"${outcome.pendingDeliveries} deliveries pending, transaction ${transaction.id}")
+    outcome
+  }
+
+  def abort(reason: String): Unit = transaction.abort(reason)
+
+  private def checkPartitions(reports: Seq[JsonNode]): Unit = if (!target.onePartition) {
+    settings.maxPartitions.foreach { limit =>
+      val count = reports.iterator.flatMap(_.elements().asScala).map(_.get("partition").asText()).toSet.size
+      if (count > limit) throw WriteErrors.tooManyPartitions(
+        target.tableName, WriteSettings.MaxDynamicPartitions, limit, count, "the write")
+    }
+  }
+}
+
+/** The batch of one execution. Spark asks it for the factory when the job starts, and only then. */
+class CatalogExtBatchWrite(
+    write: CatalogExtWrite,
+    start: Option[ApplicationBatch] => Option[RunningWrite])
+  extends BatchWrite with Logging {
+
+  private var running: Option[RunningWrite] = None
+
+  override def createBatchWriterFactory(info: PhysicalWriteInfo): DataWriterFactory = {
+    running = start(write.settings.application)
+    running.fold[DataWriterFactory](new DiscardingWriterFactory)(_.writerFactory)
+  }
+
+  override def commit(messages: Array[WriterCommitMessage]): Unit = running match {
+    case Some(job) => write.metrics = WriteMetrics.of(job.commit(messages.toSeq))
+    case None =>
+      write.metrics = WriteMetrics.ofDuplicate
+      val batch = write.settings.application.get
+      logInfo(s"Batch ${batch.version} of application '${batch.id}' is committed to ${write.target.tableName} " +
+        "already (or a higher one is): nothing was written")
+  }
+
+  override def abort(messages: Array[WriterCommitMessage]): Unit = running.foreach(_.abort("the job failed"))
+}
+
+/** The form in which a task's files go to the driver: JDK and Spark types only, whoever loaded our classes. */
+object StagedFiles {
+  def message(files: JsonNode): WriterCommitMessage = WriteTaskResult(
+    new org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage(files.toString),
+    org.apache.spark.sql.execution.datasources.ExecutedWriteSummary(Set.empty, Nil))
+
+  def read(message: WriterCommitMessage): JsonNode =
+    Json.mapper.readTree(message.asInstanceOf[WriteTaskResult].commitMsg.obj.asInstanceOf[String])
+}

@@ -1,0 +1,70 @@
+package org.apache.spark.sql.catalogext.write
+
+import scala.collection.mutable
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalogext.service.Json._
+
+/** Where one task's files go until the driver commits, and what is told of them. Used by one thread. */
+abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
+  /** The path to write the file of this partition and final name to. */
+  def pathFor(partition: String, name: String): String
+
+  /** Bytes that are in the file so far. */
+  def size(path: String): Long = {
+    val file = new Path(path)
+    WriteErrors.storing(job.tableName, path)(file.getFileSystem(conf).getFileStatus(file).getLen)
+  }
+
+  /** The file is whole. */
+  def closed(partition: String, name: String, path: String, rows: Long): Unit
+
+  /** All files, staged, in the contract's form. */
+  def commit(): JsonNode
+
+  /** Removes what the task has left; what cannot be removed is found by the transaction's id. */
+  def abort(): Unit
+
+  /** Gives up what the task holds on its own machine. */
+  def close(): Unit
+
+  protected def report(partition: String, name: String, size: Long, rows: Long, path: Path, upload: JsonNode): JsonNode =
+    obj("partition" -> text(partition), "name" -> text(name), "size" -> long(size), "rows" -> long(rows),
+      "statistics" -> FileStatistics.read(job.format, path, conf, job.dataSchema, rows), "upload" -> upload)
+
+  protected def remove(path: Path): Unit =
+    try path.getFileSystem(conf).delete(path, false) catch {
+      case NonFatal(e) => logWarning(s"File $path of an aborted task was not deleted", e)
+    }
+}
+
+object FileStaging {
+  def apply(job: WriteJob, conf: Configuration): FileStaging =
+    if (job.places.upload) new UploadStaging(job, conf) else new RenameStaging(job, conf)
+}
+
+/** Files on a store with directories: in the hidden staging directory, for the driver's side to rename. */
+class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job, conf) {
+  private val made = mutable.ArrayBuffer.empty[Path]
+  private val finished = mutable.ArrayBuffer.empty[JsonNode]
+
+  override def pathFor(partition: String, name: String): String = {
+    val path = new Path(job.places.path(partition, name))
+    made += path
+    path.toString
+  }
+
+  override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
+    val file = new Path(path)
+    finished += WriteErrors.storing(job.tableName, path)(report(partition, name, size(path), rows, file, Null))
+  }
+
+  override def commit(): JsonNode = arr(finished)
+  override def abort(): Unit = made.foreach(remove)
+  override def close(): Unit = ()
+}

@@ -1,0 +1,157 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.math.BigInteger
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.Path
+import org.apache.orc.{BooleanColumnStatistics, ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics,
+  DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, StringColumnStatistics}
+import org.apache.parquet.HadoopReadOptions
+import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.hadoop.util.HadoopInputFile
+import org.apache.parquet.io.api.Binary
+
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.types._
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * What a finished file says of its columns: the least and the greatest value, where the format gives them exactly, and
+ * the number of NULLs.
+ *
+ * Left out are bounds of TIMESTAMP (their text depends on a session's zone), of BINARY, of long strings, and whatever
+ * a format cuts short or cannot order, such as NaN.
+ */
+object FileStatistics {
+  private val LongestText = 256
+  private val FirstGregorianDay = -141427L // 1582-10-15
+  private val TruncateLength = "parquet.statistics.truncate.length"
+
+  private case class Column(minimum: Option[Any], maximum: Option[Any], nulls: Option[Long])
+
+  def read(format: String, path: Path, conf: Configuration, schema: StructType, rows: Long): JsonNode = {
+    val columns = format match {
+      case "parquet" => parquet(path, conf, schema)
+      case "orc" => orc(path, conf, schema, rows)
+      case _ => Map.empty[String, Column]
+    }
+    obj(schema.flatMap(field => columns.get(field.name).map(field.name -> json(_, field.dataType))): _*)
+  }
+
+  private def json(column: Column, dataType: DataType): JsonNode = {
+    val bounds = for {
+      minimum <- column.minimum.flatMap(canonical(_, dataType))
+      maximum <- column.maximum.flatMap(canonical(_, dataType))
+    } yield (minimum, maximum)
+    obj("min" -> text(bounds.map(_._1)), "max" -> text(bounds.map(_._2)), "nulls" -> column.nulls.fold(Null)(long))
+  }
+
+  private def canonical(value: Any, dataType: DataType): Option[String] = {
+    val shown = Cast(Literal(value, dataType), StringType, Some("UTC"), EvalMode.LEGACY).eval().toString
+    Option.when(shown.length <= LongestText)(shown)
+  }
+
+  private def parquet(path: Path, conf: Configuration, schema: StructType): Map[String, Column] = {
+    val options = HadoopReadOptions.builder(conf, path).build()
+    val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
+    val groups = try reader.getRowGroups.asScala.toSeq finally reader.close()
+    val chunks = groups.flatMap(_.getColumns.asScala).filter(_.getPath.size == 1).groupBy(_.getPath.toArray.head)
+    val cut = conf.getInt(TruncateLength, Int.MaxValue) != Int.MaxValue
+    (for {
+      field <- schema
+      parts <- chunks.get(field.name)
+      if field.dataType.isInstanceOf[AtomicType] && parts.length == groups.length
+    } yield field.name -> merged(parts.map(_.getStatistics).map { statistics =>
+      val bounded = statistics != null && statistics.hasNonNullValue && !(cut && statistics.genericGetMin.isInstanceOf[Binary])
+      Column(
+        if (bounded) value(statistics.genericGetMin, field.dataType) else None,
+        if (bounded) value(statistics.genericGetMax, field.dataType) else None,
+        Option.when(statistics != null && statistics.isNumNullsSet)(statistics.getNumNulls))
+    }, parts.map(_.getValueCount), field.dataType)).toMap
+  }
+
+  /** Of several row groups; one that holds NULLs alone has no bounds, and takes none away. */
+  private def merged(columns: Seq[Column], counts: Seq[Long], dataType: DataType): Column = {
+    val filled = columns.zip(counts).collect { case (column, count) if !column.nulls.contains(count) => column }
+    val order: Ordering[Any] = TypeUtils.getInterpretedOrdering(dataType)
+    def bound(of: Column => Option[Any], least: Boolean): Option[Any] = {
+      val values = filled.map(of)
+      Option.when(values.nonEmpty && values.forall(_.isDefined))(
+        if (least) values.flatten.min(order) else values.flatten.max(order))
+    }
+    Column(bound(_.minimum, least = true), bound(_.maximum, least = false),
+      Option.when(columns.forall(_.nulls.isDefined))(columns.flatMap(_.nulls).sum))
+  }
+
+  /** Parquet's value as Spark holds it. */
+  private def value(raw: Any, dataType: DataType): Option[Any] = (dataType, raw) match {
+    case (BooleanType, v: java.lang.Boolean) => Some(v.booleanValue)
+    case (ByteType, v: Integer) => Some(v.toByte)
+    case (ShortType, v: Integer) => Some(v.toShort)
+    case (IntegerType, v: Integer) => Some(v.intValue)
+    case (DateType, v: Integer) => day(v.longValue)
+    case (LongType | TimestampNTZType, v: java.lang.Long) => Some(v.longValue)
+    case (FloatType, v: java.lang.Float) if !v.isNaN => Some(v.floatValue + 0.0f)
+    case (DoubleType, v: java.lang.Double) if !v.isNaN => Some(v.doubleValue + 0.0)
+    case (d: DecimalType, v: Integer) => Some(Decimal(v.longValue, d.precision, d.scale))
+    case (d: DecimalType, v: java.lang.Long) => Some(Decimal(v.longValue, d.precision, d.scale))
+    case (d: DecimalType, v: Binary) =>
+      Some(Decimal(new java.math.BigDecimal(new BigInteger(v.getBytes), d.scale), d.precision, d.scale))
+    case (s: StringType, v: Binary) if s.isUTF8BinaryCollation => Some(UTF8String.fromBytes(v.getBytes))
+    case _ => None
+  }
+
+  private def orc(path: Path, conf: Configuration, schema: StructType, rows: Long): Map[String, Column] = {
+    val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
+    try {
+      val statistics = reader.getStatistics
+      val root = reader.getSchema
+      val ids = root.getFieldNames.asScala.zip(root.getChildren.asScala.map(_.getId)).toMap
+      (for {
+        field <- schema
+        id <- ids.get(field.name).orElse(ids.get(field.name.toLowerCase(Locale.ROOT)))
+        if field.dataType.isInstanceOf[AtomicType]
+      } yield field.name -> ofOrc(statistics(id), field.dataType, rows)).toMap
+    } finally reader.close()
+  }
+
+  private def ofOrc(statistics: ColumnStatistics, dataType: DataType, rows: Long): Column = {
+    val (minimum, maximum) =
+      if (statistics.getNumberOfValues == 0) (None, None) else bounds(statistics, dataType)
+    Column(minimum, maximum, Some(rows - statistics.getNumberOfValues))
+  }
+
+  private def bounds(statistics: ColumnStatistics, dataType: DataType): (Option[Any], Option[Any]) =
+    (dataType, statistics) match {
+      case (ByteType, s: IntegerColumnStatistics) => (Some(s.getMinimum.toByte), Some(s.getMaximum.toByte))
+      case (ShortType, s: IntegerColumnStatistics) => (Some(s.getMinimum.toShort), Some(s.getMaximum.toShort))
+      case (IntegerType, s: IntegerColumnStatistics) => (Some(s.getMinimum.toInt), Some(s.getMaximum.toInt))
+      case (LongType, s: IntegerColumnStatistics) => (Some(s.getMinimum), Some(s.getMaximum))
+      case (BooleanType, s: BooleanColumnStatistics) => (Some(s.getFalseCount == 0), Some(s.getTrueCount > 0))
+      case (DateType, s: DateColumnStatistics) =>
+        (day(s.getMinimumDayOfEpoch), day(s.getMaximumDayOfEpoch))
+      // A sum that is NaN tells of a NaN among the values, which the bounds do not show.
+      case (DoubleType, s: DoubleColumnStatistics) if !s.getSum.isNaN =>
+        (Some(s.getMinimum + 0.0), Some(s.getMaximum + 0.0))
+      case (FloatType, s: DoubleColumnStatistics) if !s.getSum.isNaN =>
+        (Some((s.getMinimum + 0.0).toFloat), Some((s.getMaximum + 0.0).toFloat))
+      case (d: DecimalType, s: DecimalColumnStatistics) =>
+        (decimal(s.getMinimum.bigDecimalValue, d), decimal(s.getMaximum.bigDecimalValue, d))
+      // A bound that was cut short is null here.
+      case (t: StringType, s: StringColumnStatistics) if t.isUTF8BinaryCollation =>
+        (Option(s.getMinimum).map(UTF8String.fromString), Option(s.getMaximum).map(UTF8String.fromString))
+      case _ => (None, None)
+    }
+
+  /** Older dates may be counted in the Julian calendar, which the number alone does not tell. */
+  private def day(value: Long): Option[Any] = Option.when(value >= FirstGregorianDay)(value.toInt)
+
+  private def decimal(value: java.math.BigDecimal, d: DecimalType): Option[Any] =
+    Some(Decimal(value.setScale(d.scale), d.precision, d.scale))
+}

@@ -1,0 +1,210 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.plans.logical._
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.connector.catalog.CatalogManager
+import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.SQLConf.PartitionOverwriteMode
+import org.apache.spark.sql.types.StringType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Notes which partition columns an INSERT gives one value, before Spark turns the statement into a command that no
+ * longer tells. The note travels among the target's options.
+ */
+class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
+  private val names = new OurNames(session)
+
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
+        if !target.options.containsKey(WriteMarks.Specification) && names.areOurs(target.multipartIdentifier) =>
+      val checked = spec.map { case (key, value) => key -> value.map(constant(key, _)) }
+      val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
+        WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")
+      else Map(WriteMarks.Specification -> InsertMarks.write(checked))
+      insert.copy(table = target.copy(options = InsertMarks.added(target.options, mark)), partitionSpec = checked)
+  }
+
+  /** As in Hive, the default partition's name stands for NULL, and no partition has an empty value. */
+  private def constant(key: String, value: String): String =
+    if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
+    else if (value != null && value.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
+      s"PARTITION ($key = '') names no partition: an empty value is written to the default partition. Say " +
+        s"PARTITION ($key = NULL) for that one.", Map("column" -> key))
+    else value
+}
+
+/**
+ * Gives an INSERT into our tables the meaning of `docs/spec/semantics.md`, whatever the session's default is: dynamic
+ * keys replace the partitions that receive rows, and a fully static partition is replaced also by no rows.
+ */
+class ResolveInserts extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case append @ AppendData(Target(relation, table), _, options, _, _, _, _) if !WriteMarks.decided(options) =>
+      val insert = new Insert(relation, table, options)
+      insert.checkKeys()
+      append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
+
+    case overwrite @ OverwriteByExpression(Target(relation, table), condition, query, options, byName, evolution, _, _)
+        if !WriteMarks.decided(options) =>
+      val insert = new Insert(relation, table, options)
+      if (insert.replaces) {
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("REPLACE WHERE"), keeps = false))
+      } else if (!insert.marked && (byName || condition != Literal.TrueLiteral)) {
+        // DataFrameWriterV2.overwrite means its condition.
+        overwrite.copy(table = insert.target, writeOptions = insert.options(Some("OVERWRITE"), keeps = false))
+      } else insert.overwrite(query, byName, evolution)
+
+    case overwrite @ OverwritePartitionsDynamic(Target(relation, table), query, options, byName, evolution, _)
+        if !WriteMarks.decided(options) =>
+      val insert = new Insert(relation, table, options)
+      if (insert.marked) insert.overwrite(query, byName, evolution)
+      else {
+        insert.checkKeys()
+        overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
+      }
+  }
+
+  private object Target {
+    def unapply(target: NamedRelation): Option[(DataSourceV2Relation, CatalogExtTable)] = target match {
+      case relation: DataSourceV2Relation => relation.table match {
+        case table: CatalogExtTable => Some((relation, table))
+        case _ => None
+      }
+      case _ => None
+    }
+  }
+}
+
+/** One write into a table of ours, with what `MarkInserts` noted of it. */
+private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, writeOptions: Map[String, String]) {
+  private val conf = SQLConf.get
+  private val keys = table.metadata.partitionColumns
+  private val note = Option(relation.options.get(WriteMarks.Specification))
+  private val values: Map[String, String] = note.fold(Map.empty[String, String])(InsertMarks.read)
+  private val static = keys.map(key => values.find { case (name, _) => conf.resolver(name, key.name) })
+  private val staticKeys = static.count(_.isDefined)
+  private val allStatic = staticKeys == keys.length
+
+  def marked: Boolean = note.isDefined
+  def replaces: Boolean = relation.options.containsKey(InsertMarks.Replaces)
+  /** The relation without options, because Spark wants those of a write in one place. */
+  def target: DataSourceV2Relation = relation.copy(options = CaseInsensitiveStringMap.empty())
+
+  private val userOptions: Map[String, String] =
+    WriteMarks.without(relation.options).asCaseSensitiveMap().asScala.toMap ++ writeOptions
+
+  def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
+    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName)).toOptions
+
+  /** What INSERT OVERWRITE replaces. */
+  def overwrite(query: LogicalPlan, byName: Boolean, evolution: Boolean): LogicalPlan = {
+    checkKeys()
+    if (allStatic || userChoseStatic) {
+      OverwriteByExpression(
+        target, staticCondition, query, options(None, keeps = allStatic), byName, evolution)
+    } else OverwritePartitionsDynamic(target, query, options(None, keeps = false), byName, evolution)
+  }
+
+  /** Hive's rules for keys that rows decide. */
+  def checkKeys(): Unit = if (!allStatic) {
+    val dynamic = keys.fieldNames.zip(static).collect { case (name, None) => name }
+    static.zipWithIndex.collectFirst {
+      case (Some(_), i) if static.take(i).contains(None) =>
+        throw refused(
+          s"the static partition column '${keys(i).name}' comes after the dynamic one '${keys(static.indexOf(None)).name}' " +
+            s"in the table's order (${keys.fieldNames.mkString(", ")}), and the rows that go below a directory cannot be " +
+            "known before it: give constants to leading partition columns only")
+    }
+    setting(InsertMarks.Dynamic).foreach {
+      case "true" | "1" =>
+      case "false" | "0" => throw refused(
+        s"${InsertMarks.Dynamic} is false, and its rows decide the partition columns ${dynamic.mkString(", ")}: give " +
+          s"them constants in PARTITION (...), or SET ${InsertMarks.Dynamic}=true")
+      case other => throw noValue(InsertMarks.Dynamic, other, "1, 0, true or false")
+    }
+    setting(InsertMarks.Mode).foreach {
+      case "nonstrict" =>
+      case "strict" if staticKeys > 0 =>
+      case "strict" => throw refused(
+        s"${InsertMarks.Mode} is strict, and its rows decide all partition columns (${dynamic.mkString(", ")}): give at " +
+          s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
+      case other => throw noValue(InsertMarks.Mode, other, "'strict' or 'nonstrict'")
+    }
+  }
+
+  private def userChoseStatic: Boolean = {
+    val key = "partitionOverwriteMode"
+    Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key)) match {
+      case Some(value) => value.equalsIgnoreCase("static")
+      // In the session catalog existing statements keep Spark's meaning, its default too.
+      case None => conf.partitionOverwriteMode == PartitionOverwriteMode.STATIC &&
+        (table.catalogName == CatalogManager.SESSION_CATALOG_NAME ||
+          conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key))
+    }
+  }
+
+  private def staticCondition: Expression = keys.zip(static).collect { case (key, Some((_, value))) =>
+    val column = relation.output.find(_.name == key.name).get
+    EqualNullSafe(column, Literal(typed(key.name, column, value), column.dataType)): Expression
+  }.reduceOption(And(_, _)).getOrElse(Literal.TrueLiteral)
+
+  /** As a writer names the directory of rows with these values. */
+  private def partitionName: String = keys.zip(static).map { case (key, found) =>
+    val column = relation.output.find(_.name == key.name).get
+    val value = typed(key.name, column, found.get._2)
+    val shown = Cast(Literal(value, column.dataType), StringType, Some(conf.sessionLocalTimeZone)).eval()
+    ExternalCatalogUtils.getPartitionPathString(key.name, if (shown == null) null else shown.toString)
+  }.mkString("/")
+
+  private def typed(name: String, column: Attribute, value: String): Any =
+    if (value == null) null
+    else Option(Cast(
+      Literal(UTF8String.fromString(value), StringType), column.dataType, Some(conf.sessionLocalTimeZone),
+      EvalMode.TRY).eval()).getOrElse(throw ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
+        s"PARTITION ($name = '$value') of an INSERT into ${table.name()}: '$value' is no ${column.dataType.sql}.",
+        Map("column" -> name, "value" -> value)))
+
+  /** The write's own option, the session's setting, the table's property: the first there is, in lower case. */
+  private def setting(key: String): Option[String] =
+    Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key))
+      .orElse(Option(conf.getConfString(key, null)))
+      .orElse(table.metadata.properties.get(key))
+      .map(_.trim.toLowerCase(Locale.ROOT))
+
+  private def noValue(key: String, value: String, values: String): Throwable = ConnectorErrors.analysis(
+    ConnectorErrors.InvalidConfiguration, s"'$value' is no value of $key: give $values.", Map("value" -> value))
+
+  private def refused(why: String): Throwable = ConnectorErrors.analysis(
+    "CATALOG_EXT_INVALID_INPUT", s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))
+}
+
+private object InsertMarks {
+  val Dynamic = "hive.exec.dynamic.partition"
+  val Mode = "hive.exec.dynamic.partition.mode"
+  /** The statement replaces by criteria of its own. */
+  val Replaces = s"${WriteMarks.Specification}.replaces"
+
+  def write(spec: Map[String, Option[String]]): String =
+    obj(spec.toSeq.collect { case (key, Some(value)) => key -> text(value) }: _*).toString
+
+  def read(note: String): Map[String, String] = mapper.readTree(note).properties().asScala
+    .map(entry => entry.getKey -> (if (entry.getValue.isNull) null else entry.getValue.asText())).toMap
+
+  def added(options: CaseInsensitiveStringMap, more: Map[String, String]): CaseInsensitiveStringMap =
+    new CaseInsensitiveStringMap((options.asCaseSensitiveMap().asScala ++ more).asJava)
+}

@@ -1,0 +1,214 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.io.IOException
+import java.util.{Date, LinkedHashMap => JLinkedHashMap}
+
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.mapreduce.{TaskAttemptContext, TaskAttemptID, TaskID, TaskType}
+import org.apache.hadoop.mapreduce.task.TaskAttemptContextImpl
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.internal.io.SparkHadoopWriterUtils
+import org.apache.spark.sql.catalogext.service.Json
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.connector.write.{DataWriter, DataWriterFactory, WriterCommitMessage}
+import org.apache.spark.sql.execution.UnsafeExternalRowSorter
+import org.apache.spark.sql.execution.datasources.OutputWriter
+import org.apache.spark.sql.internal.SQLConf
+
+class StagingWriterFactory(job: WriteJob) extends DataWriterFactory {
+  override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] =
+    new StagingDataWriter(job, partitionId, taskId)
+}
+
+/** The writers of a batch that is committed already. */
+class DiscardingWriterFactory extends DataWriterFactory {
+  override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] = new DataWriter[InternalRow] {
+    override def write(row: InternalRow): Unit = ()
+    override def commit(): WriterCommitMessage = StagedFiles.message(Json.arr(Nil))
+    override def abort(): Unit = ()
+    override def close(): Unit = ()
+  }
+}
+
+/**
+ * Writes one task's rows to files of their partitions.
+ *
+ * Rows that arrive grouped need one open file at a time. Others go to the open file of their partition, as long as
+ * there are no more than `maxOpenWriters`; rows of further partitions are sorted, which may spill to disk, and
+ * written one partition after the other at the end.
+ */
+class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends DataWriter[InternalRow] with Logging {
+  private val context: TaskAttemptContext = StagingDataWriter.context(job, partitionId)
+  private val staging = FileStaging(job, context.getConfiguration)
+  private val names = new PartitionNames(job)
+  private val keyOf = UnsafeProjection.create(job.keys.map(_.attribute), job.allColumns)
+  private val dataOf = UnsafeProjection.create(
+    job.dataColumns.map(column => job.allColumns.find(_.exprId == column.exprId).get), job.allColumns)
+  // Some of what Spark's writers do is said in the SQL conf alone; the session's is not touched.
+  private val sqlConf = StagingDataWriter.sqlConf(job)
+  private val extension = job.writers.getFileExtension(context)
+  // Asking a store for a file's size costs; rows are compressed, so that this is often enough.
+  private val bytesBetweenChecks = math.min(math.max(job.maxFileBytes / 16, 64L << 10), 64L << 20)
+
+  private val open = new JLinkedHashMap[UnsafeRow, OpenFile]
+  private var last: OpenFile = _
+  private var sorter: UnsafeExternalRowSorter = _
+  private val partitions = new java.util.HashSet[String]
+  private var counter = 0
+
+  override def write(row: InternalRow): Unit = {
+    val key = keyOf(row)
+    if (last == null || last.key != key) last = find(key, row)
+    if (last == null) sort(row) else put(last, row)
+  }
+
+  /** The open file for the key, a new one where there may be one more, else null. */
+  private def find(key: UnsafeRow, row: InternalRow): OpenFile = {
+    val found = open.get(key)
+    if (found != null) found
+    else if (job.grouped) {
+      closeAll()
+      start(key.copy(), row)
+    } else if (open.size < job.maxOpenWriters) start(key.copy(), row)
+    else null
+  }
+
+  private def start(key: UnsafeRow, row: InternalRow): OpenFile = {
+    val partition = names.of(row)
+    if (partitions.add(partition)) job.partitionLimit.foreach { case (setting, limit) =>
+      if (partitions.size > limit)
+        throw WriteErrors.tooManyPartitions(job.tableName, setting, limit, partitions.size, "a task of the write")
+    }
+    val file = create(key, partition)
+    open.put(key, file)
+    file
+  }
+
+  private def create(key: UnsafeRow, partition: String): OpenFile = {
+    val name = f"part-$partitionId%05d-${job.places.transaction}-a$attempt-c$counter%03d$extension"
+    counter += 1
+    val path = staging.pathFor(partition, name)
+    new OpenFile(key, partition, name, path, WriteErrors.storing(job.tableName, path) {
+      SQLConf.withExistingConf(sqlConf)(job.writers.newInstance(path, job.fileSchema, context))
+    })
+  }
+
+  private def put(file: OpenFile, row: InternalRow): Unit = {
+    val data = dataOf(row)
+    val target = if (full(file)) follow(file) else file
+    try target.writer.write(data) catch { case NonFatal(e) => throw broken(target, e) }
+    target.rows += 1
+    target.unchecked += data.getSizeInBytes
+  }
+
+  private def full(file: OpenFile): Boolean =
+    (job.maxRecordsPerFile > 0 && file.rows >= job.maxRecordsPerFile) ||
+      (file.unchecked >= bytesBetweenChecks && {
+        file.unchecked = 0
+        staging.size(file.path) >= job.maxFileBytes
+      })
+
+  private def follow(file: OpenFile): OpenFile = {
+    finish(file)
+    val next = create(file.key, file.partition)
+    open.put(file.key, next)
+    last = next
+    next
+  }
+
+  private def finish(file: OpenFile): Unit = {
+    open.remove(file.key)
+    try file.writer.close() catch { case NonFatal(e) => throw broken(file, e) }
+    staging.closed(file.partition, file.name, file.path, file.rows)
+  }
+
+  private def closeAll(): Unit = {
+    last = null
+    open.values.asScala.toSeq.foreach(finish)
+  }
+
+  /** A file whose writer failed is not closed again. */
+  private def broken(file: OpenFile, e: Throwable): Throwable = {
+    open.remove(file.key)
+    e match {
+      case io: IOException => WriteErrors.storage(job.tableName, file.path, io)
+      case other => other
+    }
+  }
+
+  private def sort(row: InternalRow): Unit = {
+    if (sorter == null) sorter = RowSorting.byKeys(job)
+    sorter.insertRow(row.asInstanceOf[UnsafeRow])
+  }
+
+  override def commit(): WriterCommitMessage = {
+    closeAll()
+    if (sorter != null) {
+      val rows = sorter.sort()
+      while (rows.hasNext) {
+        val row = rows.next()
+        val key = keyOf(row)
+        if (last == null || last.key != key) {
+          closeAll()
+          last = start(key.copy(), row)
+        }
+        put(last, row)
+      }
+      closeAll()
+    }
+    StagedFiles.message(staging.commit())
+  }
+
+  override def abort(): Unit = {
+    open.values.asScala.foreach { file =>
+      try file.writer.close() catch {
+        case NonFatal(e) => logWarning(s"File ${file.path} of an aborted task was not closed", e)
+      }
+    }
+    open.clear()
+    staging.abort()
+  }
+
+  override def close(): Unit = {
+    if (sorter != null) sorter.cleanupResources()
+    staging.close()
+  }
+}
+
+/** A file that a task is writing. */
+private class OpenFile(
+    val key: UnsafeRow,
+    val partition: String,
+    val name: String,
+    val path: String,
+    val writer: OutputWriter) {
+  var rows = 0L
+  var unchecked = 0L
+}
+
+object StagingDataWriter {
+  private def sqlConf(job: WriteJob): SQLConf =
+    if (job.sqlConf.isEmpty) SQLConf.get
+    else {
+      val conf = new SQLConf
+      (SQLConf.get.getAllConfs ++ job.sqlConf).foreach { case (key, value) => conf.setConfString(key, value) }
+      conf
+    }
+
+  private def context(job: WriteJob, partitionId: Int): TaskAttemptContext = {
+    val jobId = SparkHadoopWriterUtils.createJobID(new Date, 0)
+    val taskId = new TaskID(jobId, TaskType.MAP, partitionId)
+    val attemptId = new TaskAttemptID(taskId, 0)
+    val conf = job.hadoopConf.value
+    conf.set("mapreduce.job.id", jobId.toString)
+    conf.set("mapreduce.task.id", taskId.toString)
+    conf.set("mapreduce.task.attempt.id", attemptId.toString)
+    conf.setBoolean("mapreduce.task.ismap", true)
+    conf.setInt("mapreduce.task.partition", 0)
+    new TaskAttemptContextImpl(conf, attemptId)
+  }
+}

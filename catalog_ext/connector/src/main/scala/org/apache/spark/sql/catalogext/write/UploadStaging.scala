@@ -1,0 +1,216 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.io.{ByteArrayInputStream, DataInputStream, EOFException, File, InputStream, IOException, RandomAccessFile}
+import java.nio.charset.StandardCharsets.UTF_8
+import java.util.concurrent._
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{MultipartUploader, PartHandle, Path, UploadHandle}
+
+import org.apache.spark.SparkEnv
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.util.Utils
+
+/**
+ * Files of an object store: written to local disk, then sent as multipart uploads that nobody completes before the
+ * commit.
+ *
+ * A finished file is sent in the background while the next one is written. At most `MostWaiting` finished files lie
+ * on the local disk; then the task waits for one to be gone.
+ */
+class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job, conf) {
+  import UploadStaging._
+
+  private lazy val folder = Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), "catalog-ext")
+  private lazy val threads = Executors.newFixedThreadPool(Threads, (task: Runnable) => {
+    val thread = new Thread(task, s"catalog-ext-upload-${job.places.transaction}")
+    thread.setDaemon(true)
+    thread
+  })
+  private val slots = new Semaphore(MostWaiting)
+  private val reports = mutable.ArrayBuffer.empty[Future[JsonNode]]
+  private val uploads = new ConcurrentLinkedQueue[MultipartUpload]
+  private var used = false
+
+  override def pathFor(partition: String, name: String): String = {
+    val key = new Path(job.places.path(partition, name)).toUri.getPath.stripPrefix("/")
+    if (key.getBytes(UTF_8).length > LongestKey)
+      throw WriteErrors.value(job.tableName, job.keys.map(_.name).mkString(", "), partition,
+        s"makes a key of ${key.getBytes(UTF_8).length} bytes, and an object store takes at most $LongestKey; write a " +
+          "shorter value.")
+    used = true
+    new Path(new File(folder, name).toURI).toString
+  }
+
+  override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
+    val file = new File(new Path(path).toUri.getPath)
+    val target = new Path(job.places.path(partition, name))
+    // One that failed ends the task now, and not when all of its rows are written.
+    reports.filter(_.isDone).foreach(result)
+    slots.acquire()
+    reports += threads.submit(() => {
+      try send(partition, name, file, target, rows) finally {
+        remove(new Path(path))
+        slots.release()
+      }
+    })
+  }
+
+  private def send(partition: String, name: String, file: File, target: Path, rows: Long): JsonNode =
+    WriteErrors.storing(job.tableName, target.toString) {
+      val upload = new MultipartUpload(target, conf)
+      uploads.add(upload)
+      val parts = upload.send(file)
+      report(partition, name, file.length, rows, new Path(file.toURI), obj(
+        "id" -> text(upload.id), "parts" -> arr(parts.map(_.json))))
+    }
+
+  private def result(report: Future[JsonNode]): JsonNode =
+    try report.get() catch { case e: ExecutionException => throw e.getCause }
+
+  override def commit(): JsonNode = arr(reports.map(result))
+
+  override def abort(): Unit = if (used) {
+    threads.shutdownNow()
+    // An upload that starts after this is one that the driver's side finds by the transaction's id.
+    if (!threads.awaitTermination(AbortSeconds, TimeUnit.SECONDS))
+      logWarning(s"Uploads of transaction ${job.places.transaction} are still running in an aborted task")
+    uploads.asScala.foreach(_.abort())
+  }
+
+  override def close(): Unit = if (used) {
+    threads.shutdownNow()
+    Utils.deleteRecursively(folder)
+  }
+}
+
+object UploadStaging {
+  private val Threads = 2
+  private val MostWaiting = 4
+  private val LongestKey = 1024
+  private val AbortSeconds = 60L
+}
+
+/** A part that the store has, as the contract names it. */
+case class UploadedPart(number: Int, etag: String, checksums: Map[String, String]) {
+  def json: JsonNode = obj("number" -> long(number), "etag" -> text(etag), "checksums" -> map(checksums))
+}
+
+object UploadedPart {
+  private val Header = "S3A-part01"
+  private val Checksums = Set("CRC32", "CRC32C", "SHA1", "SHA256")
+
+  /**
+   * Reads S3A's handle of a part: the fields that its uploader of Hadoop 3.5 writes. A handle that is not exactly
+   * that is refused, because a wrong ETag would show only at the commit.
+   */
+  def read(handle: Array[Byte], uploadId: String, number: Int, length: Long): UploadedPart = {
+    val input = new DataInputStream(new ByteArrayInputStream(handle))
+    try {
+      val header = input.readUTF()
+      if (header != Header) throw foreign(s"its header is '${header.take(20)}'")
+      input.readUTF() // the path
+      val (id, partNumber, size, etag) = (input.readUTF(), input.readInt(), input.readLong(), input.readUTF())
+      if (id != uploadId || partNumber != number || size != length || etag.isEmpty)
+        throw foreign(s"it is of part $partNumber with $size bytes of upload $id")
+      val checksums = if (input.available() == 0) Map.empty[String, String] else {
+        val (algorithm, value) = (input.readUTF(), input.readUTF())
+        if (!Checksums.contains(algorithm)) throw foreign(s"it has a checksum '$algorithm'")
+        Map(s"Checksum$algorithm" -> value)
+      }
+      if (input.available() > 0) throw foreign(s"it has ${input.available()} more bytes than expected")
+      UploadedPart(number, etag, checksums)
+    } catch {
+      case _: EOFException => throw foreign("it is too short")
+    }
+  }
+
+  private def foreign(what: String): IOException = new IOException(
+    s"The handle of an uploaded part is not the one that Hadoop 3.5's S3A makes: $what. Use the hadoop-aws of the " +
+      "Hadoop version that Spark ships.")
+}
+
+/** One upload to one key, through Hadoop's public interface. `abort` may come from another thread than `send`. */
+class MultipartUpload(target: Path, conf: Configuration) extends Logging {
+  private val fs = target.getFileSystem(conf)
+  // A base at the root of the store covers every key of it.
+  private lazy val uploader: MultipartUploader = fs.createMultipartUploader(new Path(fs.getUri.toString + "/")).build()
+  @volatile private var handle: UploadHandle = _
+
+  def id: String = new String(handle.toByteArray, UTF_8)
+
+  /** Sends the whole file, several parts at a time; their number is small enough for the store. */
+  def send(file: File): Seq[UploadedPart] = {
+    handle = waitFor(uploader.startUpload(target))
+    val length = file.length
+    val size = math.max(partSize, (length + MultipartUpload.MostParts - 1) / MultipartUpload.MostParts)
+    val count = math.max(((length + size - 1) / size).toInt, 1)
+    (0 until count).grouped(MultipartUpload.PartsAtOnce).flatMap { numbers =>
+      val sending = numbers.map { i =>
+        val part = new FilePart(file, i * size, math.min(size, length - i * size))
+        (i, part, uploader.putPart(handle, i + 1, i == count - 1, target, part, part.length))
+      }
+      try sending.map { case (i, part, future) => UploadedPart.read(bytes(waitFor(future)), id, i + 1, part.length) }
+      finally sending.foreach(_._2.close())
+    }.toSeq
+  }
+
+  private def partSize: Long = math.max(conf.getLongBytes("fs.s3a.multipart.size", 64L << 20), MultipartUpload.SmallestPart)
+
+  private def bytes(part: PartHandle): Array[Byte] = part.toByteArray
+
+  private def waitFor[T](future: CompletableFuture[T]): T = try future.get() catch {
+    case e: ExecutionException => throw e.getCause
+  }
+
+  def abort(): Unit = if (handle != null) {
+    try waitFor(uploader.abort(handle, target)) catch {
+      case NonFatal(e) => logWarning(s"The upload of $target was not aborted", e)
+    }
+  }
+}
+
+object MultipartUpload {
+  // What S3 takes of one upload, and the least that it takes of a part that is not the last.
+  private val MostParts = 10000
+  private val SmallestPart = 5L << 20
+  private val PartsAtOnce = 4
+}
+
+/** A range of a file as a stream that can be sent again from a mark. */
+class FilePart(file: File, offset: Long, val length: Long) extends InputStream {
+  private val source = new RandomAccessFile(file, "r")
+  private var position = 0L
+  private var marked = 0L
+  source.seek(offset)
+
+  override def read(): Int = if (position >= length) -1 else {
+    val byte = source.read()
+    if (byte >= 0) position += 1
+    byte
+  }
+
+  override def read(buffer: Array[Byte], at: Int, wanted: Int): Int =
+    if (wanted == 0) 0
+    else if (position >= length) -1
+    else {
+      val got = source.read(buffer, at, math.min(wanted.toLong, length - position).toInt)
+      if (got > 0) position += got
+      got
+    }
+
+  override def available(): Int = math.min(length - position, Int.MaxValue.toLong).toInt
+  override def markSupported(): Boolean = true
+  override def mark(limit: Int): Unit = marked = position
+  override def reset(): Unit = {
+    position = marked
+    source.seek(offset + position)
+  }
+  override def close(): Unit = source.close()
+}

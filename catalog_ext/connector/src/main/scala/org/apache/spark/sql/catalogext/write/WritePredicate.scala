@@ -1,0 +1,95 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.time.ZoneId
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.PredicateTranslator
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.connector.expressions.{Expression => V2Expression, Literal => V2Literal, NamedReference}
+import org.apache.spark.sql.connector.expressions.filter.{Predicate => V2Predicate}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{CharType, StringType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** The conditions of overwrites and deletes, as the contract's predicates: exactly, or not at all. */
+object WritePredicate {
+  /**
+   * The conjunction of `predicates`; None where a part of it is not wholly about partition columns, or cannot be
+   * said in the contract. The inner None is the predicate that holds for every partition.
+   */
+  def exact(table: TableMetadata, predicates: Seq[V2Predicate], zone: String): Option[Option[JsonNode]] = {
+    val keys = PartitionColumns.visible(table, SQLConf.get.resolver)
+    val columns = keys.fieldNames.map(name => name -> name).toMap
+    val translator = new PredicateTranslator(columns, ZoneId.of(zone))
+    val expressions = predicates.filterNot(_.name() == "ALWAYS_TRUE").map(expression(table, _))
+    if (expressions.contains(None)) None
+    else if (expressions.isEmpty) Some(None)
+    else translator.exactly(expressions.flatten.reduce(And(_, _))).map(Some(_))
+  }
+
+  private def expression(table: TableMetadata, e: V2Expression): Option[Expression] = e match {
+    case predicate: V2Predicate => predicate.name() match {
+      case "AND" => both(table, predicate).map { case (l, r) => And(l, r) }
+      case "OR" => both(table, predicate).map { case (l, r) => Or(l, r) }
+      case "NOT" => expression(table, predicate.children().head).map(Not(_))
+      case "ALWAYS_TRUE" => Some(Literal.TrueLiteral)
+      case "ALWAYS_FALSE" => Some(Literal.FalseLiteral)
+      case name => comparison(table, name, predicate.children().toSeq)
+    }
+    case reference: NamedReference if reference.fieldNames().length == 1 =>
+      key(table, reference.fieldNames().head)
+    case _ => None
+  }
+
+  private def both(table: TableMetadata, predicate: V2Predicate): Option[(Expression, Expression)] =
+    for {
+      left <- expression(table, predicate.children()(0))
+      right <- expression(table, predicate.children()(1))
+    } yield (left, right)
+
+  private def comparison(table: TableMetadata, name: String, children: Seq[V2Expression]): Option[Expression] =
+    children match {
+      case (reference: NamedReference) +: rest if reference.fieldNames().length == 1 =>
+        for {
+          column <- key(table, reference.fieldNames().head)
+          values = rest.collect { case literal: V2Literal[_] => value(table, column, literal) }
+          if values.length == rest.length
+          found <- operator(name, column, values)
+        } yield found
+      case _ => None
+    }
+
+  private def operator(name: String, column: Attribute, values: Seq[Literal]): Option[Expression] =
+    (name, values) match {
+      case ("=", Seq(v)) => Some(EqualTo(column, v))
+      case ("<=>", Seq(v)) => Some(EqualNullSafe(column, v))
+      case ("<>", Seq(v)) => Some(Not(EqualTo(column, v)))
+      case ("<", Seq(v)) => Some(LessThan(column, v))
+      case ("<=", Seq(v)) => Some(LessThanOrEqual(column, v))
+      case (">", Seq(v)) => Some(GreaterThan(column, v))
+      case (">=", Seq(v)) => Some(GreaterThanOrEqual(column, v))
+      case ("IN", several) => Some(In(column, several))
+      case ("IS_NULL", Seq()) => Some(IsNull(column))
+      case ("IS_NOT_NULL", Seq()) => Some(IsNotNull(column))
+      case ("STARTS_WITH", Seq(v)) => Some(StartsWith(column, v))
+      case ("ENDS_WITH", Seq(v)) => Some(EndsWith(column, v))
+      case ("CONTAINS", Seq(v)) => Some(Contains(column, v))
+      case _ => None
+    }
+
+  private def key(table: TableMetadata, name: String): Option[Attribute] =
+    PartitionColumns.visible(table, SQLConf.get.resolver)
+      .find(field => SQLConf.get.resolver(field.name, name))
+      .map(field => AttributeReference(field.name, PartitionColumns.plain(field.dataType))())
+
+  /** CHAR values come padded, and are unpadded in paths and in the index. */
+  private def value(table: TableMetadata, column: Attribute, literal: V2Literal[_]): Literal = {
+    val isChar = table.partitionColumns.exists(f => f.name == column.name && f.dataType.isInstanceOf[CharType])
+    (literal.value(), literal.dataType()) match {
+      case (text: UTF8String, _: StringType) if isChar => Literal(text.trimRight(), StringType)
+      case (other, dataType) => Literal(other, dataType)
+    }
+  }
+}

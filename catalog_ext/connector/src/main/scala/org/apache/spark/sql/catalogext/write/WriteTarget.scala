@@ -1,0 +1,49 @@
+package org.apache.spark.sql.catalogext.write
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.service.ServiceClient
+
+/**
+ * What a write is to do, apart from its rows.
+ *
+ * @param metadata the table at the version that the statement read; of a creation, what the definition says
+ * @param kind of the contract's `writes/begin`; overwrites change `append` to what they mean
+ * @param operation the word for the history; what the kind is called where nothing is given
+ * @param definition of a creation: the fields of `tables/create`
+ * @param staticKeys how many leading partition columns have one value for all rows
+ * @param keep the canonical name of the fully static partition that stays registered also without rows
+ */
+case class WriteTarget(
+    client: ServiceClient,
+    catalogName: String,
+    metadata: TableMetadata,
+    kind: WriteKind = WriteKind.Append,
+    operation: Option[String] = None,
+    predicate: Option[JsonNode] = None,
+    definition: Option[JsonNode] = None,
+    staticKeys: Int = 0,
+    keep: Option[String] = None) {
+
+  def tableName: String = s"$catalogName.${metadata.qualifiedName}"
+  def creates: Boolean = definition.isDefined
+
+  /** Whether all rows go to one directory, as far as is known before there are rows. */
+  def onePartition: Boolean = metadata.partitionColumns.length <= staticKeys
+}
+
+/** The kinds of `writes/begin`, with the word for the history. */
+sealed abstract class WriteKind(val name: String, val operation: String)
+
+object WriteKind {
+  case object Append extends WriteKind("append", "INSERT")
+  case object OverwritePartitions extends WriteKind("overwrite_partitions", "INSERT OVERWRITE")
+  case object Overwrite extends WriteKind("overwrite", "INSERT OVERWRITE")
+  case object Create extends WriteKind("create", "CTAS")
+  case object Replace extends WriteKind("replace", "RTAS")
+  case object CreateOrReplace extends WriteKind("create_or_replace", "RTAS")
+}
+
+/** A batch of an application: committed at most once. */
+case class ApplicationBatch(id: String, version: Long)

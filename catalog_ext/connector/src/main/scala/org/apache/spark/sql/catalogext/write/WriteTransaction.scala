@@ -1,0 +1,211 @@
+package org.apache.spark.sql.catalogext.write
+
+import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
+
+import scala.annotation.tailrec
+import scala.util.control.NonFatal
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+
+/** Where the tasks of a transaction put their files; `docs/spec/service.md`, Writes. */
+case class StagingPlaces(
+    transaction: String,
+    location: String,
+    base: String,
+    staging: String,
+    upload: Boolean,
+    partitionLocations: Map[String, String]) {
+
+  /** The directory in which the partition's files will lie. */
+  def directory(partition: String): String =
+    partitionLocations.getOrElse(partition, child(base, partition))
+
+  /** The path under which a task writes the file; of an upload, the one that it will have. */
+  def path(partition: String, name: String): String =
+    if (upload) child(directory(partition), name)
+    else partitionLocations.get(partition) match {
+      case Some(own) => s"${own.stripSuffix("/")}/$staging/$transaction/$name"
+      case None => child(child(s"${location.stripSuffix("/")}/$staging/$transaction", partition), name)
+    }
+
+  private def child(parent: String, name: String): String =
+    if (name.isEmpty) parent else s"${parent.stripSuffix("/")}/$name"
+}
+
+/** What `writes/commit` answered. */
+case class WriteOutcome(
+    version: Long,
+    partitions: Long,
+    files: Long,
+    filesRemoved: Long,
+    rows: Long,
+    bytes: Long,
+    waiting: Long,
+    duplicate: Boolean,
+    pendingDeliveries: Long,
+    commitMillis: Long)
+
+object WriteOutcome {
+  def fromJson(node: JsonNode): WriteOutcome = WriteOutcome(
+    version = node.field("version").asLong(),
+    partitions = Seq("partitions_added", "partitions_changed").map(node.field(_).asLong()).sum,
+    files = node.field("files_added").asLong(),
+    filesRemoved = node.field("files_removed").asLong(),
+    rows = node.field("rows").asLong(),
+    bytes = node.field("bytes").asLong(),
+    waiting = node.field("waiting").asLong(),
+    duplicate = node.field("duplicate").asBoolean(),
+    pendingDeliveries = node.field("pending_deliveries").asLong(),
+    commitMillis = node.field("commit_ms").asLong())
+}
+
+/**
+ * One transaction, on the driver. It is kept alive by heartbeats until it is committed or aborted.
+ *
+ * `commit` and `abort` end it; after `commit` was sent, `abort` does nothing, because the service finishes or undoes
+ * what it has begun.
+ */
+class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, leaseMillis: Long) extends Logging {
+  import WriteTransaction._
+
+  private val client = target.client
+  private val heartbeats: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { task =>
+    val thread = new Thread(task, s"catalog-ext-heartbeat-${places.transaction}")
+    thread.setDaemon(true)
+    thread
+  }
+  @volatile private var commitSent = false
+  @volatile private var ended = false
+
+  private val period = math.max(leaseMillis / 3, 1)
+  heartbeats.scheduleWithFixedDelay(() => beat(), period, period, TimeUnit.MILLISECONDS)
+
+  def id: String = places.transaction
+
+  private def beat(): Unit =
+    try client.call("writes/heartbeat", obj("transaction" -> text(id))) catch {
+      // The job goes on: an owner that was only slow may commit unless somebody moved its transaction.
+      case NonFatal(e) => logWarning(s"The heartbeat of transaction $id (table ${target.tableName}) failed", e)
+    }
+
+  /** Records staged files, as many requests as it takes. Every one is recorded before the commit is asked for. */
+  def stage(files: Iterator[JsonNode]): Unit = ServiceException.translating {
+    chunks(files).foreach(chunk => client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(chunk))))
+  }
+
+  /**
+   * Commits what is staged.
+   *
+   * An answer that is lost, or an outcome that the service does not know, is asked for again: the files are recorded
+   * already, so that asking twice commits once.
+   */
+  def commit(watermarkMillis: Option[Long] = None, last: Boolean = false): WriteOutcome = {
+    val request = obj(
+      "transaction" -> text(id), "files" -> arr(Nil), "keep" -> text(target.keep),
+      "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(last))
+    commitSent = true
+    try ServiceException.translating(WriteOutcome.fromJson(answer(request, Pauses))) finally end()
+  }
+
+  @tailrec private def answer(request: JsonNode, pauses: Seq[Long]): JsonNode = {
+    val attempt =
+      try Right(client.call("writes/commit", request, limited = false)) catch {
+        case e: ServiceException if e.is(StateUnknown) => Left(e)
+        case e: CatalogExtRuntimeException
+            if e.getCondition == ConnectorErrors.ServiceUnavailable || e.getCondition == ConnectorErrors.ServiceAnswer =>
+          Left(e)
+      }
+    (attempt, pauses) match {
+      case (Right(node), _) => node
+      case (Left(e: ServiceException), Seq()) => throw e
+      case (Left(e), Seq()) => throw ConnectorErrors.runtime(s"${ConnectorErrors.Prefix}_$StateUnknown",
+        s"Whether transaction $id committed to table ${target.tableName} is not known: ${e.getMessage} Nothing was " +
+          s"deleted. When the service answers, CALL ${target.catalogName}.system.recover(table => " +
+          s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
+        Map("transaction" -> id, "table" -> target.tableName), Some(e))
+      case (Left(e), pause +: later) =>
+        logWarning(s"The outcome of transaction $id (table ${target.tableName}) is not known; asking again", e)
+        Thread.sleep(pause)
+        answer(request, later)
+    }
+  }
+
+  /** Undoes the transaction; what cannot be undone now is left to `recover`, because its lease ends. */
+  def abort(reason: String): Unit = if (!commitSent && !ended) {
+    end()
+    try client.call("writes/abort", obj("transaction" -> text(id), "reason" -> text(reason)), limited = false) catch {
+      case NonFatal(e) => logWarning(s"Transaction $id (table ${target.tableName}) was not aborted; " +
+        "the next write of the table, or recover, does it once its lease is over", e)
+    }
+  }
+
+  private def end(): Unit = {
+    ended = true
+    heartbeats.shutdownNow()
+  }
+}
+
+object WriteTransaction {
+  private val StateUnknown = "COMMIT_STATE_UNKNOWN"
+  private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
+  private val MostFiles = 1000
+  // Statistics of wide tables are long; the service takes 64 MB in one request.
+  private val MostCharacters = 8 << 20
+
+  /** Begins a transaction; None where the batch is committed already, and nothing is to be written. */
+  def begin(
+      target: WriteTarget,
+      options: Map[String, String],
+      owner: String,
+      application: Option[ApplicationBatch]): Option[WriteTransaction] = {
+    val request = obj(
+      "table_id" -> (if (target.creates) Null else long(target.metadata.tableId)),
+      "version" -> (if (target.creates) Null else long(target.metadata.version)),
+      "kind" -> text(target.kind.name),
+      "operation" -> text(target.operation.getOrElse(target.kind.operation)),
+      "owner" -> text(owner),
+      "predicate" -> target.predicate.getOrElse(Null),
+      "keep_emptied" -> bool(false),
+      "app_id" -> text(application.map(_.id)),
+      "app_version" -> application.fold(Null)(batch => long(batch.version)),
+      "options" -> map(options),
+      "definition" -> target.definition.getOrElse(Null))
+    val answer = ServiceException.translating(target.client.call("writes/begin", request, limited = false))
+    if (answer.field("duplicate").asBoolean()) None
+    else Some(new WriteTransaction(target, placesOf(answer), answer.field("lease_ms").asLong()))
+  }
+
+  private def placesOf(answer: JsonNode): StagingPlaces = StagingPlaces(
+    transaction = answer.string("transaction"),
+    location = answer.string("location"),
+    base = answer.string("base"),
+    staging = answer.string("staging"),
+    upload = answer.string("promotion") match {
+      case "upload" => true
+      case "rename" => false
+      case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+        s"The service wants files promoted by '$other', which this connector does not know: they are of different releases.")
+    },
+    partitionLocations = answer.stringMap("partition_locations"))
+
+  private def chunks(files: Iterator[JsonNode]): Iterator[Seq[JsonNode]] = new Iterator[Seq[JsonNode]] {
+    private val source = files.buffered
+    override def hasNext: Boolean = source.hasNext
+    override def next(): Seq[JsonNode] = {
+      val chunk = Seq.newBuilder[JsonNode]
+      var count = 0
+      var characters = 0L
+      while (source.hasNext && count < MostFiles && characters < MostCharacters) {
+        val file = source.next()
+        chunk += file
+        count += 1
+        characters += file.toString.length
+      }
+      chunk.result()
+    }
+  }
+}

@@ -1,0 +1,239 @@
+"""The error tree of catalog-ext.
+
+Every error that a user can meet is one of these; each has a stable ``code`` and says whether the same call may be
+tried again (``retryable``). The service sends ``code``, ``message`` and ``parameters`` as they are, and the connector
+raises the matching Spark exception. A class's docstring says what the error means and what to do (``Remedy: …``): the
+reference in ``docs/errors.md`` is made of them.
+
+::
+
+    CatalogExtError
+    ├── InvalidInputError                 the caller's argument is wrong
+    │   ├── InvalidIdentifierError
+    │   ├── InvalidPartitionNameError
+    │   ├── InvalidPartitionSpecError     a PARTITION clause that does not fit its table
+    │   ├── InvalidPredicateError
+    │   ├── InvalidTypeError
+    │   ├── InvalidValueError             a value that does not fit its type
+    │   ├── InvalidConfigurationError
+    │   ├── InvalidPatternError           a path with wildcards that cannot be read
+    │   ├── InvalidAlterationError        a change of a table that its format or its kind does not allow
+    │   ├── PartitionColumnAlterationError  one of a column whose values are in the directories' names
+    │   ├── UnsupportedTypeChangeError    a type that the files which are there cannot be read as
+    │   ├── AcidTableError                a transactional table of Hive
+    │   ├── UnsupportedFormatError
+    │   └── ViewError                     a statement that no view can take
+    │       ├── ViewPartitionColumnNotFoundError
+    │       ├── ViewPartitionColumnsNotLastError
+    │       ├── ViewPartitionColumnOrderError
+    │       ├── ViewPartitionColumnDuplicateError
+    │       ├── ViewOnlyPartitionColumnsError
+    │       ├── ViewPartitionColumnsChangedError
+    │       ├── ViewNotPartitionedError
+    │       ├── ViewPartitionLocationError
+    │       ├── ViewPartitionSpecError
+    │       └── ViewPartitionsAutomaticError
+    ├── NotFoundError
+    │   ├── NamespaceNotFoundError
+    │   ├── TableNotFoundError
+    │   ├── ColumnNotFoundError
+    │   ├── ViewNotFoundError
+    │   ├── PartitionNotFoundError
+    │   ├── LocationNotFoundError
+    │   │   └── PathNotFoundError         an ad-hoc path with nothing under it
+    │   ├── TransactionNotFoundError
+    │   └── ProcedureNotFoundError
+    ├── AlreadyExistsError
+    │   ├── NamespaceAlreadyExistsError
+    │   ├── TableAlreadyExistsError
+    │   ├── ColumnAlreadyExistsError
+    │   ├── ViewAlreadyExistsError
+    │   └── PartitionAlreadyExistsError
+    ├── NamespaceNotEmptyError
+    ├── TableLayoutError                  the directories are not what was promised
+    │   └── PathLayoutError               files of one ad-hoc path with different keys
+    ├── SchemaConflictError               files whose columns cannot be reconciled
+    ├── SchemaMismatchError               two tables (or a view and its partitions) that must have equal columns
+    ├── ConflictError                     somebody else committed first          (retryable)
+    ├── TransactionStateError             the transaction is no longer what the step needs, as when it was aborted
+    ├── VersionExpiredError               vacuum has forgotten that version of the table
+    ├── CommitStateUnknownError           the write may be committed, and will be if it can: never repeat it blindly
+    ├── IndexDatabaseError
+    │   ├── IndexUnavailableError         database gone or locked                (retryable)
+    │   └── IndexNotAtHeadError           schema is not the one this release wants
+    ├── StorageError
+    │   ├── StorageAccessDeniedError
+    │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
+    │   ├── StagedFileMissingError        a written file is gone before it had its final name
+    │   └── IncompleteListingError
+    ├── MetastoreError
+    │   ├── MetastoreUnavailableError                                            (retryable)
+    │   └── MetastoreRefusedError         it answered, and said no
+    ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
+    ├── RepairRefusedError                ``strict`` and something would be skipped
+    ├── ServiceError
+    │   └── UnauthorizedError
+    └── EnvironmentSetupError             Java, PySpark or a jar is missing or does not fit
+"""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.commit import (
+    CommitStateUnknownError,
+    ConflictError,
+    PartitionPolicyError,
+    TransactionStateError,
+    VersionExpiredError,
+)
+from catalog_ext.metastore.errors.existing import (
+    AlreadyExistsError,
+    ColumnAlreadyExistsError,
+    NamespaceAlreadyExistsError,
+    NamespaceNotEmptyError,
+    PartitionAlreadyExistsError,
+    TableAlreadyExistsError,
+    ViewAlreadyExistsError,
+)
+from catalog_ext.metastore.errors.index import (
+    IndexDatabaseError,
+    IndexNotAtHeadError,
+    IndexUnavailableError,
+)
+from catalog_ext.metastore.errors.input import (
+    AcidTableError,
+    InvalidAlterationError,
+    InvalidConfigurationError,
+    InvalidIdentifierError,
+    InvalidInputError,
+    InvalidPartitionNameError,
+    InvalidPartitionSpecError,
+    InvalidPatternError,
+    InvalidPredicateError,
+    InvalidTypeError,
+    InvalidValueError,
+    PartitionColumnAlterationError,
+    UnsupportedFormatError,
+    UnsupportedTypeChangeError,
+)
+from catalog_ext.metastore.errors.layout import (
+    PathLayoutError,
+    RepairRefusedError,
+    SchemaConflictError,
+    SchemaMismatchError,
+    TableLayoutError,
+)
+from catalog_ext.metastore.errors.metastore import (
+    MetastoreError,
+    MetastoreRefusedError,
+    MetastoreUnavailableError,
+)
+from catalog_ext.metastore.errors.not_found import (
+    ColumnNotFoundError,
+    LocationNotFoundError,
+    NamespaceNotFoundError,
+    NotFoundError,
+    PartitionNotFoundError,
+    PathNotFoundError,
+    ProcedureNotFoundError,
+    TableNotFoundError,
+    TransactionNotFoundError,
+    ViewNotFoundError,
+)
+from catalog_ext.metastore.errors.root import (
+    CatalogExtError,
+)
+from catalog_ext.metastore.errors.service import (
+    EnvironmentSetupError,
+    ServiceError,
+    UnauthorizedError,
+)
+from catalog_ext.metastore.errors.storage import (
+    IncompleteListingError,
+    StagedFileMissingError,
+    StorageAccessDeniedError,
+    StorageError,
+    StorageUnavailableError,
+)
+from catalog_ext.metastore.errors.views import (
+    ViewError,
+    ViewNotPartitionedError,
+    ViewOnlyPartitionColumnsError,
+    ViewPartitionColumnDuplicateError,
+    ViewPartitionColumnNotFoundError,
+    ViewPartitionColumnOrderError,
+    ViewPartitionColumnsChangedError,
+    ViewPartitionColumnsNotLastError,
+    ViewPartitionLocationError,
+    ViewPartitionsAutomaticError,
+    ViewPartitionSpecError,
+)
+
+__all__ = [
+    "AcidTableError",
+    "AlreadyExistsError",
+    "CatalogExtError",
+    "ColumnAlreadyExistsError",
+    "ColumnNotFoundError",
+    "CommitStateUnknownError",
+    "ConflictError",
+    "EnvironmentSetupError",
+    "IncompleteListingError",
+    "IndexDatabaseError",
+    "IndexNotAtHeadError",
+    "IndexUnavailableError",
+    "InvalidAlterationError",
+    "InvalidConfigurationError",
+    "InvalidIdentifierError",
+    "InvalidInputError",
+    "InvalidPartitionNameError",
+    "InvalidPartitionSpecError",
+    "InvalidPatternError",
+    "InvalidPredicateError",
+    "InvalidTypeError",
+    "InvalidValueError",
+    "LocationNotFoundError",
+    "MetastoreError",
+    "MetastoreRefusedError",
+    "MetastoreUnavailableError",
+    "NamespaceAlreadyExistsError",
+    "NamespaceNotEmptyError",
+    "NamespaceNotFoundError",
+    "NotFoundError",
+    "PartitionAlreadyExistsError",
+    "PartitionColumnAlterationError",
+    "PartitionNotFoundError",
+    "PartitionPolicyError",
+    "PathLayoutError",
+    "PathNotFoundError",
+    "ProcedureNotFoundError",
+    "RepairRefusedError",
+    "SchemaConflictError",
+    "SchemaMismatchError",
+    "ServiceError",
+    "StagedFileMissingError",
+    "StorageAccessDeniedError",
+    "StorageError",
+    "StorageUnavailableError",
+    "TableAlreadyExistsError",
+    "TableLayoutError",
+    "TableNotFoundError",
+    "TransactionNotFoundError",
+    "TransactionStateError",
+    "UnauthorizedError",
+    "UnsupportedFormatError",
+    "UnsupportedTypeChangeError",
+    "VersionExpiredError",
+    "ViewAlreadyExistsError",
+    "ViewError",
+    "ViewNotFoundError",
+    "ViewNotPartitionedError",
+    "ViewOnlyPartitionColumnsError",
+    "ViewPartitionColumnDuplicateError",
+    "ViewPartitionColumnNotFoundError",
+    "ViewPartitionColumnOrderError",
+    "ViewPartitionColumnsChangedError",
+    "ViewPartitionColumnsNotLastError",
+    "ViewPartitionLocationError",
+    "ViewPartitionSpecError",
+    "ViewPartitionsAutomaticError",
+]

@@ -1,0 +1,51 @@
+"""Errors of writes that meet other writes, and of versions that are gone."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class ConflictError(CatalogExtError):
+    """Somebody else changed the same partitions first; this statement was undone and left nothing behind.
+
+    Remedy: Run it again: it then sees what the other did.
+    """
+
+    code = "CATALOG_EXT_CONFLICT"
+    retryable = True
+
+
+class TransactionStateError(CatalogExtError):
+    """A write was ended by somebody else: recovered after its lease, or aborted.
+
+    Remedy: Run the statement again; raise `transaction.lease` if its owner is slow.
+    """
+
+    code = "CATALOG_EXT_TRANSACTION_STATE"
+
+
+class VersionExpiredError(CatalogExtError):
+    """The version of the table that a reader wants is forgotten.
+
+    Remedy: Run the query again at the newest version; raise `vacuum.retention` for longer queries.
+    """
+
+    code = "CATALOG_EXT_VERSION_EXPIRED"
+
+
+class CommitStateUnknownError(CatalogExtError):
+    """The index did not say whether the write is committed; it is, or will be, if it can.
+
+    Remedy: Do not repeat it blindly: `CALL lake.system.recover` settles it, `t.history` shows it.
+    """
+
+    code = "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
+
+
+class PartitionPolicyError(CatalogExtError):
+    """A partition-commit policy failed after the data was committed.
+
+    Remedy: Mend the policy; the next commit of the partition runs it again.
+    """
+
+    code = "CATALOG_EXT_PARTITION_POLICY"

@@ -1,0 +1,33 @@
+"""Errors of the index database."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class IndexDatabaseError(CatalogExtError):
+    """The index database refused a statement.
+
+    Remedy: The message has the database's own words.
+    """
+
+    code = "CATALOG_EXT_INDEX_ERROR"
+
+
+class IndexUnavailableError(IndexDatabaseError):
+    """The index database does not answer, or stays locked.
+
+    Remedy: Start it, or look at its address; then run the statement again.
+    """
+
+    code = "CATALOG_EXT_INDEX_UNAVAILABLE"
+    retryable = True
+
+
+class IndexNotAtHeadError(IndexDatabaseError):
+    """The index database's schema is of another release.
+
+    Remedy: Run `catalog-ext migrate` with the newer release.
+    """
+
+    code = "CATALOG_EXT_INDEX_NOT_AT_HEAD"

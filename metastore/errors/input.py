@@ -1,0 +1,132 @@
+"""Errors of what the caller gave: names, values, types, settings, changes."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class InvalidInputError(CatalogExtError):
+    """An argument is wrong, or two of them contradict each other.
+
+    Remedy: Give what the message asks for.
+    """
+
+    code = "CATALOG_EXT_INVALID_INPUT"
+
+
+class InvalidIdentifierError(InvalidInputError):
+    """A text names no namespace or table.
+
+    Remedy: Write `namespace.table`, with the catalog's name in front where SQL wants it; a namespace has one level.
+    """
+
+    code = "CATALOG_EXT_INVALID_IDENTIFIER"
+
+
+class InvalidPartitionNameError(InvalidInputError):
+    """A directory's path is no partition name of the table.
+
+    Remedy: Name every key once, in the table's order: `ds=2025-01-01/region=eu`.
+    """
+
+    code = "CATALOG_EXT_INVALID_PARTITION_NAME"
+
+
+class InvalidPartitionSpecError(InvalidInputError):
+    """A PARTITION clause names a key that the table does not have, twice, without a value, or not all that it must.
+
+    Remedy: Name the table's keys, each once: DESCRIBE TABLE shows them.
+    """
+
+    code = "CATALOG_EXT_INVALID_PARTITION_SPEC"
+
+
+class InvalidPredicateError(InvalidInputError):
+    """A condition is none over the table's partition columns.
+
+    Remedy: Use comparisons, IN, LIKE, IS NULL, AND, OR and NOT over partition columns; the message says where it
+    goes wrong.
+    """
+
+    code = "CATALOG_EXT_INVALID_PREDICATE"
+
+
+class InvalidTypeError(InvalidInputError):
+    """A type is not known, or cannot be what it is asked to be.
+
+    Remedy: Write Spark's DDL name of a type; keys are of atomic types.
+    """
+
+    code = "CATALOG_EXT_INVALID_TYPE"
+
+
+class InvalidValueError(InvalidInputError):
+    """A value does not fit its column's type, or cannot stand in a path.
+
+    Remedy: Give a value that Spark casts to the type, without the characters that the message names.
+    """
+
+    code = "CATALOG_EXT_INVALID_VALUE"
+
+
+class InvalidConfigurationError(InvalidInputError):
+    """A setting has a value that it may not have.
+
+    Remedy: Set one of the values that the message lists; `docs/configuration.md` has every setting.
+    """
+
+    code = "CATALOG_EXT_INVALID_CONFIGURATION"
+
+
+class InvalidPatternError(InvalidInputError):
+    r"""An ad-hoc path is no pattern: a brace is not closed, or a range is none.
+
+    Remedy: Close every `{`, give ranges as `{1..9}`, and escape a wildcard that is meant literally with `\\`.
+    """
+
+    code = "CATALOG_EXT_INVALID_PATTERN"
+
+
+class InvalidAlterationError(InvalidInputError):
+    """The table's format or kind does not allow the change.
+
+    Remedy: Do what the message says, or write the table anew by CREATE TABLE ... AS.
+    """
+
+    code = "CATALOG_EXT_INVALID_ALTERATION"
+
+
+class PartitionColumnAlterationError(InvalidInputError):
+    """A change concerns a partition column, whose values are in the names of the directories.
+
+    Remedy: Use the procedure `set_partition_columns`, or another name for a new data column.
+    """
+
+    code = "CATALOG_EXT_PARTITION_COLUMN_ALTERATION"
+
+
+class UnsupportedTypeChangeError(InvalidInputError):
+    """Files that are there cannot be read as the new type.
+
+    Remedy: Choose a wider type, add a new column, or write the table anew by CREATE TABLE ... AS.
+    """
+
+    code = "CATALOG_EXT_UNSUPPORTED_TYPE_CHANGE"
+
+
+class AcidTableError(InvalidInputError):
+    """A table is to be one of Hive's transactional (ACID) tables.
+
+    Remedy: Leave the property `transactional` out, or set it to 'false'.
+    """
+
+    code = "CATALOG_EXT_ACID_TABLE"
+
+
+class UnsupportedFormatError(InvalidInputError):
+    """The file format is none that catalog-ext reads or writes.
+
+    Remedy: Use parquet, orc, csv, json or text.
+    """
+
+    code = "CATALOG_EXT_UNSUPPORTED_FORMAT"

@@ -1,0 +1,50 @@
+"""Errors of directories and files that do not fit together as a table."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class TableLayoutError(CatalogExtError):
+    """The directories are not what the partition columns promise, or disagree on the keys.
+
+    Remedy: Give the partition columns, or move the paths that the message lists.
+    """
+
+    code = "CATALOG_EXT_TABLE_LAYOUT"
+
+
+class PathLayoutError(TableLayoutError):
+    """The files of an ad-hoc path disagree on their keys.
+
+    Remedy: Narrow the path to files with equal keys; the message shows paths that differ.
+    """
+
+    code = "CATALOG_EXT_PATH_LAYOUT"
+
+
+class SchemaConflictError(CatalogExtError):
+    """Files of one table have columns of types that cannot be reconciled.
+
+    Remedy: Give the schema, or rewrite one of the files that the message names.
+    """
+
+    code = "CATALOG_EXT_SCHEMA_CONFLICT"
+
+
+class SchemaMismatchError(CatalogExtError):
+    """Two tables that must have equal columns and partition columns do not.
+
+    Remedy: Alter one of them; the message names the first difference.
+    """
+
+    code = "CATALOG_EXT_SCHEMA_MISMATCH"
+
+
+class RepairRefusedError(CatalogExtError):
+    """A strict repair found paths that it would have to skip; nothing was changed.
+
+    Remedy: Mend the paths that the report lists, or repair without strict.
+    """
+
+    code = "CATALOG_EXT_REPAIR_REFUSED"

@@ -1,0 +1,34 @@
+"""Errors of the Hive Metastore."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class MetastoreError(CatalogExtError):
+    """The Hive Metastore failed a call.
+
+    Remedy: The message has the metastore's own words; what is committed in the index stays so and is delivered
+    later.
+    """
+
+    code = "CATALOG_EXT_METASTORE_ERROR"
+
+
+class MetastoreUnavailableError(MetastoreError):
+    """The Hive Metastore does not answer.
+
+    Remedy: Start it, or look at its address; what is pending is delivered when it answers.
+    """
+
+    code = "CATALOG_EXT_METASTORE_UNAVAILABLE"
+    retryable = True
+
+
+class MetastoreRefusedError(MetastoreError):
+    """The Hive Metastore answered, and said no.
+
+    Remedy: Mend what the message names; `catalog-ext status` shows what is pending.
+    """
+
+    code = "CATALOG_EXT_METASTORE_REFUSED"

@@ -1,0 +1,95 @@
+"""Errors of names that name nothing."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class NotFoundError(CatalogExtError):
+    """Something of that name is not there.
+
+    Remedy: Look at the name; the message lists those there are.
+    """
+
+    code = "CATALOG_EXT_NOT_FOUND"
+
+
+class NamespaceNotFoundError(NotFoundError):
+    """The namespace (database) does not exist.
+
+    Remedy: Create it, or correct the name; SHOW NAMESPACES lists those there are.
+    """
+
+    code = "CATALOG_EXT_NAMESPACE_NOT_FOUND"
+
+
+class TableNotFoundError(NotFoundError):
+    """The table does not exist in the index.
+
+    Remedy: Register, import or create it, or correct the name; SHOW TABLES lists those there are.
+    """
+
+    code = "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+class ColumnNotFoundError(NotFoundError):
+    """The table has no column or field of that name.
+
+    Remedy: Correct the name; DESCRIBE lists those there are.
+    """
+
+    code = "CATALOG_EXT_COLUMN_NOT_FOUND"
+
+
+class ViewNotFoundError(NotFoundError):
+    """There is no view of that name; a table may have it.
+
+    Remedy: Look at the name: `SHOW VIEWS IN lake.namespace` lists the views there are.
+    """
+
+    code = "CATALOG_EXT_VIEW_NOT_FOUND"
+
+
+class PartitionNotFoundError(NotFoundError):
+    """No partition is what the specification says.
+
+    Remedy: SHOW PARTITIONS lists those there are; say IF EXISTS where nothing need be there.
+    """
+
+    code = "CATALOG_EXT_PARTITION_NOT_FOUND"
+
+
+class LocationNotFoundError(NotFoundError):
+    """Nothing is at the location, or a file is where a directory should be.
+
+    Remedy: Correct the path, or write the files first.
+    """
+
+    code = "CATALOG_EXT_LOCATION_NOT_FOUND"
+
+
+class PathNotFoundError(LocationNotFoundError):
+    """Nothing is at an ad-hoc path, or at some of the paths that its lists and ranges name.
+
+    Remedy: Correct the path; the message lists every one that is missing.
+    """
+
+    code = "CATALOG_EXT_PATH_NOT_FOUND"
+
+
+class TransactionNotFoundError(NotFoundError):
+    """The write that a request belongs to is not known.
+
+    Remedy: Begin it again: it was undone and forgotten, or belongs to another index.
+    """
+
+    code = "CATALOG_EXT_TRANSACTION_NOT_FOUND"
+
+
+class ProcedureNotFoundError(NotFoundError):
+    """The catalog has no procedure of that name.
+
+    Remedy: SHOW PROCEDURES IN the catalog lists them.
+    """
+
+    code = "CATALOG_EXT_PROCEDURE_NOT_FOUND"

@@ -1,0 +1,31 @@
+"""The root of the error tree."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, ClassVar, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class CatalogExtError(Exception):
+    """An error that nobody foresaw; the root of every error that catalog-ext raises on purpose.
+
+    Remedy: look into the service's log for its traceback, and report it.
+
+    Args:
+        message: The problem, the table and value it concerns, and the remedy, in one or two sentences.
+        parameters: Values named in the message, for programs.
+    """
+
+    code: ClassVar[str] = "CATALOG_EXT_ERROR"
+    retryable: ClassVar[bool] = False
+
+    def __init__(self, message: str, parameters: Mapping[str, str] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.parameters: dict[str, str] = dict(parameters or {})
+
+    def about(self, what: str, parameters: Mapping[str, str]) -> Self:
+        """The same error that says in front what it is about, with more parameters."""
+        return type(self)(f"{what}: {self.message}", {**parameters, **self.parameters})

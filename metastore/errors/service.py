@@ -1,0 +1,32 @@
+"""Errors of the service, and of the machine it is to run on."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class ServiceError(CatalogExtError):
+    """The service of the catalog failed.
+
+    Remedy: Look into its log.
+    """
+
+    code = "CATALOG_EXT_SERVICE_ERROR"
+
+
+class UnauthorizedError(ServiceError):
+    """The service does not know the token.
+
+    Remedy: Give the token of `catalog-ext serve` by `token`, `token-file` or CATALOG_EXT_TOKEN.
+    """
+
+    code = "CATALOG_EXT_UNAUTHORIZED"
+
+
+class EnvironmentSetupError(CatalogExtError):
+    """Java, PySpark or a jar is missing or does not fit.
+
+    Remedy: Install what the message names.
+    """
+
+    code = "CATALOG_EXT_ENVIRONMENT_SETUP"

@@ -1,0 +1,51 @@
+"""Errors of the store that holds the files."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.root import CatalogExtError
+
+
+class StorageError(CatalogExtError):
+    """The store failed an operation.
+
+    Remedy: The message has the store's own words.
+    """
+
+    code = "CATALOG_EXT_STORAGE_ERROR"
+
+
+class StorageAccessDeniedError(StorageError):
+    """The store refuses these credentials.
+
+    Remedy: Give credentials that may read (or write) the location.
+    """
+
+    code = "CATALOG_EXT_STORAGE_ACCESS_DENIED"
+
+
+class StorageUnavailableError(StorageError):
+    """The store is throttling, timing out, or not reachable.
+
+    Remedy: Run the statement again later; look at the endpoint.
+    """
+
+    code = "CATALOG_EXT_STORAGE_UNAVAILABLE"
+    retryable = True
+
+
+class StagedFileMissingError(StorageError):
+    """A written file is gone before it got its final name; the write was undone.
+
+    Remedy: Run it again; look for what deletes files of the staging directory.
+    """
+
+    code = "CATALOG_EXT_STAGED_FILE_MISSING"
+
+
+class IncompleteListingError(StorageError):
+    """A listing ended before its end; nothing was concluded from what it had shown.
+
+    Remedy: Run the command again.
+    """
+
+    code = "CATALOG_EXT_INCOMPLETE_LISTING"

@@ -1,0 +1,104 @@
+"""Errors of statements about partitioned views."""
+
+from __future__ import annotations
+
+from catalog_ext.metastore.errors.input import InvalidInputError
+
+
+class ViewError(InvalidInputError):
+    """A statement that the view cannot take.
+
+    Remedy: See the message: it says what the view is and what it takes.
+    """
+
+    code = "CATALOG_EXT_INVALID_VIEW"
+
+
+class ViewPartitionColumnNotFoundError(ViewError):
+    """PARTITIONED ON names a column that the view's query does not have.
+
+    Remedy: Name columns of the query; a virtual partition column must be named in the SELECT list.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_NOT_FOUND"
+
+
+class ViewPartitionColumnsNotLastError(ViewError):
+    """PARTITIONED ON names columns that are not the last ones of the view.
+
+    Remedy: Select the partition columns last.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_COLUMNS_NOT_LAST"
+
+
+class ViewPartitionColumnOrderError(ViewError):
+    """PARTITIONED ON names the last columns of the view in another order.
+
+    Remedy: Name them in the order in which they are selected.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_ORDER"
+
+
+class ViewPartitionColumnDuplicateError(ViewError):
+    """PARTITIONED ON names a column twice.
+
+    Remedy: Name each column once.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_DUPLICATE"
+
+
+class ViewOnlyPartitionColumnsError(ViewError):
+    """PARTITIONED ON names all columns of the view.
+
+    Remedy: Leave at least one column that is no partition column.
+    """
+
+    code = "CATALOG_EXT_VIEW_ONLY_PARTITION_COLUMNS"
+
+
+class ViewPartitionColumnsChangedError(ViewError):
+    """A view with partitions is to be replaced by one with other partition columns.
+
+    Remedy: Drop its partitions first, or keep names, types and order of its partition columns.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_COLUMNS_CHANGED"
+
+
+class ViewNotPartitionedError(ViewError):
+    """A partition command names a view that has no partition columns.
+
+    Remedy: Create the view with PARTITIONED ON.
+    """
+
+    code = "CATALOG_EXT_VIEW_NOT_PARTITIONED"
+
+
+class ViewPartitionLocationError(ViewError):
+    """A partition of a view is to have a location.
+
+    Remedy: Leave LOCATION out: a view has no files.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_LOCATION"
+
+
+class ViewPartitionSpecError(ViewError):
+    """A partition specification does not fit the view's partition columns.
+
+    Remedy: Name each partition column once with a value; DROP PARTITION may leave some out.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITION_SPEC"
+
+
+class ViewPartitionsAutomaticError(ViewError):
+    """A partition is to be added to or dropped from a view whose partitions come by themselves.
+
+    Remedy: Take the property `partition.auto` away first.
+    """
+
+    code = "CATALOG_EXT_VIEW_PARTITIONS_AUTOMATIC"
