@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import islice
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, covers
 from catalog_ext.metastore.commit.partition_commit import Decision, PartitionCommit
 from catalog_ext.metastore.commit.plan import Append, CheckedWrite, Create, Overwrite
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError, TableNotFoundError
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.model.tables import TableType
@@ -125,8 +125,7 @@ class Checker:
     def _staged_partitions(self, transaction: Transaction, places: Places) -> set[str]:
         """The partitions of the staged files, each of which is there with its size."""
         names: set[str] = set()
-        files = self._index.staged_files(transaction.transaction_id)
-        while batch := list(islice(files, _AT_ONCE)):
+        for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
             names.update(file.partition for file in batch)
             check_staged(self._storage, [places.place(file) for file in batch])
         return names
@@ -218,7 +217,7 @@ class Checker:
         if not keys:
             yield TRUE
             return
-        for start in range(0, len(names), _VALUES_AT_ONCE):
+        for some in batched(names, _VALUES_AT_ONCE):
             alternatives = tuple(
                 And(
                     tuple(
@@ -226,7 +225,7 @@ class Checker:
                         for key, value in parse_partition_name(name)
                     )
                 )
-                for name in names[start : start + _VALUES_AT_ONCE]
+                for name in some
             )
             yield bind(Or(alternatives), keys, str(table.identifier))
 

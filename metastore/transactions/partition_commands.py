@@ -20,7 +20,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError
-from catalog_ext.metastore.index.database.bulk import chunks
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import Predicate, bind
@@ -189,7 +189,7 @@ class CommandChecker:
         find the old partitions again.
         """
         taken: set[tuple[str, str]] = set()
-        for chunk in chunks(list(enumerate(partitions)), _PARTITIONS_AT_ONCE):
+        for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
             files = self._index.files_of_partitions([partition.partition_id for _, (partition, _) in chunk])
             places = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
             known: set[str] = set()
@@ -208,7 +208,7 @@ class CommandChecker:
                     yield StagedFile(targets[key], path, entry.size, source=str(entry.location))
 
     def _record(self, transaction: Transaction, files: Iterable[StagedFile]) -> None:
-        for chunk in chunks(list(files), _FILES_AT_ONCE):
+        for chunk in batched(list(files), _FILES_AT_ONCE):
             self._index.record_files(transaction.transaction_id, chunk)
 
 

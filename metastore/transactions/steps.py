@@ -6,8 +6,7 @@
 from __future__ import annotations
 
 import logging
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
@@ -28,6 +27,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import promote, restore, undo
@@ -43,8 +43,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.promotion import StagedPlace
     from catalog_ext.metastore.storage.store import Storage
-
-T = TypeVar("T")
 
 logger = logging.getLogger(__name__)
 
@@ -127,7 +125,7 @@ class Steps:
         if static is not None:
             self._storage.create_directory(places.directory(static))
         modified: dict[tuple[str, str], int] = {}
-        for batch in _batches(self._own_files(transaction, places), _AT_ONCE):
+        for batch in batched(self._own_files(transaction, places), _AT_ONCE):
             promote(self._storage, [place for _, place in batch], threads=self._threads)
             modified.update(self._modification_times(batch))
         if plan.write is not None and plan.write.due:
@@ -260,7 +258,7 @@ class Steps:
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
-        for batch in _batches(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+        for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
             placed = [places.place(file) for file in batch]
             undo(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
@@ -283,7 +281,7 @@ class Steps:
         directories = made_directories(plan, places)
         fault_point("undo.sources")
         if plan.moves:
-            for batch in _batches(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+            for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
                 placed = [places.place(file) for file in batch]
                 restore(self._storage, placed, threads=self._threads)
                 directories.update(place.target.parent for place in placed)
@@ -309,7 +307,7 @@ class Steps:
         places = Places(transaction.transaction_id, transaction.plan)
         removed = 0
         directories: set[Location] = set()
-        for batch in _batches(self._index.removals(transaction.transaction_id), _AT_ONCE):
+        for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
             # A directory that is to be removed, once it is empty, ends with a slash.
             files = [Location.parse(uri) for uri in batch if not uri.endswith("/")]
             self._storage.delete_files(files)
@@ -435,9 +433,3 @@ def made_directories(plan: WritePlan, places: Places) -> set[Location]:
         case _:
             made = set()
     return {place for place in made if places.location.contains(place)}
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch

@@ -25,6 +25,7 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
 )
 from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import name_hash
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
@@ -170,8 +171,8 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
     """Those of the names that are partitions of the table at its version."""
     found: set[str] = set()
     with database.reading() as connection:
-        for start in range(0, len(names), _NAMES_AT_ONCE):
-            hashes = {name_hash(name): name for name in names[start : start + _NAMES_AT_ONCE]}
+        for some in batched(names, _NAMES_AT_ONCE):
+            hashes = {name_hash(name): name for name in some}
             rows = connection.execute(
                 sa.select(partitions.c.name_hash)
                 .where(*_at_version(partitions, table))

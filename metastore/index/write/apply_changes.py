@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
@@ -32,6 +32,7 @@ from catalog_ext.metastore.index.write.outbox import (
     enqueue_partitions,
     statistics_parameters,
 )
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
@@ -167,7 +168,7 @@ class Applier:
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The rows of the living partitions of these names."""
         found: dict[str, Mapping[str, Any]] = {}
-        for chunk in chunks(names, _AT_ONCE):
+        for chunk in batched(names, _AT_ONCE):
             rows = self.connection.execute(
                 sa.select(partitions).where(
                     partitions.c.table_id == self.table.table_id,
@@ -202,7 +203,7 @@ class Applier:
 
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Ends living partitions, given by their rows, and their files."""
-        for chunk in chunks([row["partition_id"] for row in rows], _AT_ONCE):
+        for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
             self._end(partitions, chunk)
             self._end(files, chunk)
         self.partitions_removed += len(rows)
@@ -215,7 +216,7 @@ class Applier:
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Adds to living partitions, or replaces all that they hold, without reading it."""
         self.partitions_changed += len(changes)
-        for chunk in chunks(changes, _AT_ONCE):
+        for chunk in batched(changes, _AT_ONCE):
             self._end(partitions, [c.row["partition_id"] for c in chunk])
             cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
             if cleared:
@@ -320,7 +321,7 @@ class Applier:
 
     def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
         self.partitions_changed += len(changes)
-        for chunk in chunks(changes, _AT_ONCE):
+        for chunk in batched(changes, _AT_ONCE):
             contents = self._contents([row["partition_id"] for _, row in chunk])
             ended: list[tuple[int, int]] = []
             for change, row in chunk:

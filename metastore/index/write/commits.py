@@ -5,16 +5,13 @@ The changes are computed from what is alive now in the claimed partitions, under
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import bound_predicate, covers
 from catalog_ext.metastore.commit.json import outcome_to_dict
 from catalog_ext.metastore.commit.plan import (
-    Append,
     CheckedAdd,
     CheckedDrop,
     CheckedExchange,
@@ -23,12 +20,9 @@ from catalog_ext.metastore.commit.plan import (
     CheckedWrite,
     Create,
     CreateOrReplace,
-    Overwrite,
     Replace,
 )
-from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -38,24 +32,22 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transaction_files,
     transactions,
-    waiting_files,
 )
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier, Rewrite
+from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
-from catalog_ext.metastore.index.write.partition_rows import by_values, lock_tables, matching
-from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.index.write.partition_rows import lock_tables
+from catalog_ext.metastore.index.write.removals import Removals
+from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
-from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
-from catalog_ext.metastore.model.tables import DataFile, TableType
-from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
+from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Mapping
 
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -99,25 +91,16 @@ def commit(
     return done
 
 
-def _name(row: Row) -> str:
-    name: str = row["name"]
-    return name
-
-
 class _Committing:
     def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
         self._connection = connection
         self._row = rows.load_row(connection, transaction_id)
         self._transaction = rows.from_row(self._row)
         self._plan = self._transaction.plan
-        self._write = self._plan.write or CheckedWrite(Append())
         self._id = transaction_id
         self._modified = modified
         self._now = now_ms()
-        self._rows_written = 0
-        self._bytes_written = 0
-        self._removals: list[str] = []
-        self._waiting = 0
+        self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
 
     def run(self, *, deliver: bool, deliver_source: bool) -> Transaction:
@@ -142,7 +125,10 @@ class _Committing:
         else:
             outcome = replace(outcome, version=table.version - 1)
         self._end(outcome)
-        return rows.from_row(rows.load_row(self._connection, self._id))
+        return replace(
+            self._transaction, state=State.COMMITTED, table_id=outcome.table_id, version=outcome.version,
+            outcome=outcome, ended_at_ms=self._now,
+        )  # fmt: skip
 
     def _is_committed(self) -> bool:
         self._row = rows.load_row(self._connection, self._id, lock=True)
@@ -165,31 +151,21 @@ class _Committing:
     def _apply(self, applier: Applier, source: Row | None) -> WriteOutcome:
         match self._plan.change:
             case CheckedWrite() as write:
-                self._apply_write(applier, write)
+                written = RowWrite(
+                    self._connection, self._transaction, write, applier, self._removals, self._modified
+                ).run()
+                return self._outcome(applier, written)
             case CheckedAdd() | CheckedDrop() | CheckedRename() | CheckedRelocate() | CheckedExchange() as checked:
                 command = PartitionCommand(
-                    self._connection, self._transaction, applier, source, self._remove, self._with_metastore,
-                    self._modified,
-                )  # fmt: skip
+                    self._connection, self._transaction, applier, source, self._removals, self._modified
+                )
                 command.run(checked)
                 self._source = command.source
+                return self._outcome(applier, Written())
             case _:
                 raise rows.wrong_state(self._row, "be committed")
-        return self._outcome(applier)
 
-    def _apply_write(self, applier: Applier, write: CheckedWrite) -> None:
-        added = self._added_files(applier.table)
-        living = self._living(applier, added)
-        adds, rewrites, drops = self._classified(applier.table, added, living)
-        if not isinstance(write.asked, Append):
-            self._collect_removals(applier.table, [*(r.row for r in rewrites if r.clear), *drops])
-        with_metastore = list(self._with_metastore(applier.table, adds, drops))
-        applier.drop(drops)
-        applier.rewrite(rewrites)
-        for add in with_metastore:
-            applier.add(add)
-
-    def _outcome(self, applier: Applier) -> WriteOutcome:
+    def _outcome(self, applier: Applier, written: Written) -> WriteOutcome:
         return WriteOutcome(
             transaction_id=self._id,
             table_id=applier.table.table_id,
@@ -197,190 +173,14 @@ class _Committing:
             operation=self._transaction.operation,
             version=applier.version,
             **{name: getattr(applier, name) for name in COUNTS},
-            rows=self._rows_written,
-            bytes=self._bytes_written,
-            waiting=self._waiting,
+            rows=written.rows,
+            bytes=written.bytes,
+            waiting=written.waiting,
         )
 
     @staticmethod
     def _changes_something(applier: Applier) -> bool:
         return any(getattr(applier, name) for name in COUNTS)
-
-    def _added_files(self, table: Table) -> dict[str, list[DataFile]]:
-        added: dict[str, list[DataFile]] = {}
-        kept_back: dict[str, list[Any]] = {}
-        held = set(self._write.waiting)
-        for value in rows.staged_within(self._connection, self._id):
-            self._rows_written += value["rows"] or 0
-            self._bytes_written += value["size"]
-            if value["partition"] in held:
-                kept_back.setdefault(value["partition"], []).append(value)
-            else:
-                added.setdefault(value["partition"], []).append(self._data_file(value))
-        self._waiting = len(kept_back)
-        self._keep_back(table.table_id, kept_back)
-        for name in self._write.due:
-            for value in self._take_waiting(table.table_id, name):
-                added.setdefault(name, []).append(self._data_file(value))
-        return added
-
-    def _data_file(self, value: Row) -> DataFile:
-        modified = self._modified.get((value["partition"], value["name"]), self._now)
-        return DataFile(value["name"], value["size"], modified, value["rows"], value["statistics"] or None)
-
-    def _keep_back(self, table_id: int, kept_back: Mapping[str, Sequence[Any]]) -> None:
-        documents = [
-            {
-                "table_id": table_id,
-                "name_hash": name_hash(name),
-                "transaction_id": self._id,
-                "number": number,
-                "name": name,
-                "since_ms": self._now,
-                "n_files": len(chunk),
-                "payload": to_json(chunk),
-            }
-            for name, values in kept_back.items()
-            for number, chunk in enumerate(chunks(values, rows.FILES_PER_DOCUMENT))
-        ]
-        if documents:
-            self._connection.execute(sa.insert(waiting_files), documents)
-
-    def _take_waiting(self, table_id: int, name: str) -> list[Any]:
-        """Takes out the files of a partition that earlier batches of the same application left waiting."""
-        w, t = waiting_files.c, transactions.c
-        of_partition = (w.table_id == table_id, w.name_hash == name_hash(name))
-        statement = (
-            sa.select(w.transaction_id, w.payload)
-            .join(transactions, t.transaction_id == w.transaction_id)
-            .where(*of_partition, t.app_id == self._row["app_id"])
-            .order_by(w.since_ms, w.transaction_id, w.number)
-        )
-        found = self._connection.execute(statement).all()
-        taken = {row.transaction_id for row in found}
-        self._connection.execute(sa.delete(waiting_files).where(*of_partition, w.transaction_id.in_(sorted(taken))))
-        return [value for row in found for value in json.loads(row.payload)]
-
-    def _living(self, applier: Applier, added: Row) -> list[Row]:
-        """The rows of the partitions that the write touches, by name."""
-        if self._plan.definition is not None:
-            return []
-        named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
-        if isinstance(self._write.asked, Append):
-            return sorted(applier.alive(named).values(), key=_name)
-        table = applier.table
-        alive = partitions.c.end_version == ALIVE
-        found = {row["partition_id"]: row for row in by_values(self._connection, table, named, alive)}
-        predicate = bound_predicate(self._plan, table)
-        if predicate is not None:
-            found.update((row["partition_id"], row) for row in matching(self._connection, table, predicate))
-        return sorted(found.values(), key=_name)
-
-    def _classified(
-        self, table: Table, added: Mapping[str, list[DataFile]], living: Sequence[Row]
-    ) -> tuple[list[AddPartition], list[Rewrite], list[Row]]:
-        """What is to be added, rewritten (or appended to) and dropped."""
-        is_replaced = self._replacement(table)
-        stays_registered = self._stay_registered(table, added)
-        alive = {row["name"] for row in living}
-        rewrites: list[Rewrite] = []
-        drops: list[Row] = []
-        kept = False
-        for row in living:
-            name = row["name"]
-            coming = added.get(name, [])
-            overwrites = is_replaced(name)
-            if coming and not (overwrites and self._plan.relocate):
-                reservations.require_in_place(self._plan, table, row)
-            keep = overwrites and stays_registered(name)
-            kept = kept or keep
-            if not overwrites:
-                coming = [*coming, *self._found_for_living(row)]
-                if coming:
-                    rewrites.append(Rewrite(row, coming))
-            elif coming or keep:
-                if coming or row["n_files"] or self._plan.relocate:
-                    location = self._location(table, name) if self._plan.relocate else None
-                    rewrites.append(Rewrite(row, coming, clear=True, location=location))
-            else:
-                drops.append(row)
-        new = [name for name in added if name not in alive]
-        keep = self._write.static_partition
-        if keep is not None and keep not in added and keep not in alive and not kept:
-            new.append(keep)
-        adds = [
-            AddPartition(name, (*added.get(name, ()), *self._found(name)), self._location(table, name)) for name in new
-        ]
-        return adds, rewrites, drops
-
-    def _replacement(self, table: Table) -> Callable[[str], bool]:
-        """Says whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
-        if isinstance(self._write.asked, Append):
-            return lambda _: False
-        is_covered = covers(bound_predicate(self._plan, table), table)
-        return is_covered or (lambda _: True)
-
-    def _stay_registered(self, table: Table, added: Row) -> Any:  # noqa: ANN401 -- a function of a name
-        """Says whether a partition that gets no files by its name stays registered, empty."""
-        keys = table.definition.keys
-        if not keys or (isinstance(self._write.asked, Overwrite) and self._write.asked.keep_emptied):
-            return lambda _: True
-        keep = self._write.static_partition
-        if keep is None or keep in added:
-            return lambda _: False
-        digest = claim_hash(typed_values(keep, keys), keys)
-        return lambda name: claim_hash(typed_values(name, keys), keys) == digest
-
-    def _location(self, table: Table, name: str) -> str | None:
-        """Where the write's files of a partition are, when that is not below the table's own location."""
-        return own_location(table, name, self._plan.directory(name))
-
-    def _found(self, name: str) -> list[DataFile]:
-        if not isinstance(self._write.asked, Append):
-            return []
-        return list(self._write.found.get(name, ()))
-
-    def _found_for_living(self, row: Row) -> list[DataFile]:
-        """Visible files for a partition that was new at ``check`` and is there now, as by a repair that found them."""
-        found = self._found(row["name"])
-        if not found:
-            return []
-        f = files.c
-        statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
-        present = set(self._connection.execute(statement).scalars())
-        return [file for file in found if file.path not in present]
-
-    def _with_metastore(
-        self, table: Table, adds: Sequence[AddPartition], leaving: Sequence[Row]
-    ) -> Iterator[AddPartition]:
-        """The partitions, kept from the metastore where another one has the same values there in another spelling."""
-        gone = {row["name"] for row in leaving}
-        names = [add.name for add in adds if add.name]
-        alive = partitions.c.end_version == ALIVE
-        held = {
-            partition_values(row["name"])
-            for row in by_values(self._connection, table, names, alive)
-            if row["in_metastore"] and row["name"] not in gone
-        }
-        for add in adds:
-            values = partition_values(add.name)
-            yield replace(add, in_metastore=values not in held and not metastore_obstacle(add.name))
-
-    def _collect_removals(self, table: Table, ended: Sequence[Row]) -> None:
-        """The files that end where they are, and those that the index never knew; moved partitions keep theirs."""
-        if self._plan.relocate:
-            return
-        by_id = {row["partition_id"]: table.directory(row["name"], row["location"]) for row in ended}
-        f = files.c
-        for chunk in chunks(list(by_id), _AT_ONCE):
-            statement = sa.select(f.partition_id, f.path).where(f.partition_id.in_(chunk), f.end_version == ALIVE)
-            for partition_id, path in self._connection.execute(statement).all():
-                self._remove(f"{by_id[partition_id]}/{path}")
-        at = {row["name"]: by_id[row["partition_id"]] for row in ended}
-        for name, paths in self._write.unknown.items():
-            folder = at.get(name) or table.directory(name)
-            for path in paths:
-                self._remove(f"{folder}/{path}")
 
     def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
         """The files of a table that is replaced; those of an external one only where the new one takes its place."""
@@ -393,18 +193,7 @@ class _Committing:
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
-            self._remove(f"{old.directory(row['name'], row['location'])}/{row['path']}")
-
-    def _remove(self, uri: str) -> None:
-        self._removals.append(uri)
-        if len(self._removals) == _REMOVALS_AT_ONCE:
-            self._write_removals()
-
-    def _write_removals(self) -> None:
-        if self._removals:
-            documents = ((len(chunk), to_json(chunk)) for chunk in chunks(self._removals, rows.FILES_PER_DOCUMENT))
-            rows.add_documents(self._connection, self._id, documents, removal=True)
-            self._removals = []
+            self._removals.add(f"{old.directory(row['name'], row['location'])}/{row['path']}")
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
@@ -419,7 +208,7 @@ class _Committing:
     def _end(self, outcome: WriteOutcome) -> None:
         t = transaction_files.c
         self._connection.execute(sa.delete(transaction_files).where(t.transaction_id == self._id, t.removal == 0))
-        self._write_removals()
+        self._removals.flush()
         self._end_claims(outcome)
         self._note_application(outcome)
         self._connection.execute(

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
 from catalog_ext.metastore.index.write.outbox import (
@@ -21,6 +20,7 @@ from catalog_ext.metastore.index.write.outbox import (
     statistics_parameters,
 )
 from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
 
 if TYPE_CHECKING:
@@ -116,7 +116,7 @@ class _Putting:
             by_partition.setdefault(file.partition, []).append(file)
         counted = rows = 0
         changed: list[Row] = []
-        for chunk in chunks(sorted(by_partition), _AT_ONCE):
+        for chunk in batched(sorted(by_partition), _AT_ONCE):
             living = {row["name"]: row for row in self._living(chunk)}
             known = self._match({row["partition_id"]: by_partition[name] for name, row in living.items()})
             counted += len(known)

@@ -16,24 +16,24 @@ from catalog_ext.metastore.commit.plan import (
     CheckedRelocate,
     CheckedRename,
 )
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite
-from catalog_ext.metastore.index.write.partition_rows import by_values, matching, partition_of
+from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import table_from_row
 from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import CheckedCommand, MovingPartition
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.write.removals import Removals
     from catalog_ext.metastore.model.tables import Partition, Table
 
     Row = Mapping[str, Any]
-    WithMetastore = Callable[[Table, Sequence[AddPartition], Sequence[Row]], Iterator[AddPartition]]
 
 _AT_ONCE = 500
 
@@ -46,22 +46,20 @@ class PartitionCommand:
         transaction: The command.
         applier: Applies what is changed in the table.
         source_row: Of an exchange, the row of the table that partitions are taken from.
-        remove: Takes the URI of a file, or (with a slash at its end) of an empty directory, that is to be deleted.
-        with_metastore: Says of partitions that come which the metastore can have.
+        removals: Takes what is to be deleted.
         modified: Modification times of files that were moved, by partition and name.
     """
 
     def __init__(
         self, connection: sa.Connection, transaction: Transaction, applier: Applier, source_row: Row | None,
-        remove: Callable[[str], None], with_metastore: WithMetastore, modified: Mapping[tuple[str, str], int],
+        removals: Removals, modified: Mapping[tuple[str, str], int],
     ) -> None:  # fmt: skip
         self._connection = connection
         self._plan = transaction.plan
         self._id = transaction.transaction_id
         self._applier = applier
         self._table = applier.table
-        self._remove = remove
-        self._with_metastore = with_metastore
+        self._removals = removals
         self._modified = modified
         self._renames: dict[str, str] | None = None
         self.source: Applier | None = None
@@ -101,7 +99,7 @@ class PartitionCommand:
             )
             for partition in wanted
         ]
-        for add in self._with_metastore(self._table, adds, ()):
+        for add in mark_in_metastore(self._connection, self._table, adds, ()):
             self._applier.add(add)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
@@ -117,20 +115,13 @@ class PartitionCommand:
         living = list(matching(self._connection, self._table, predicate))
         places = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
         gone = [row for row in living if rules.deletes(command.asked, self._table, places[row["partition_id"]])]
-        self._remove_files({row["partition_id"]: places[row["partition_id"]] for row in gone})
+        self._removals.add_files({row["partition_id"]: places[row["partition_id"]] for row in gone})
         for row in gone:
             place = places[row["partition_id"]]
             for path in command.unknown.get(row["name"], ()):
-                self._remove(f"{place}/{path}")
-            self._remove(f"{place}/")
+                self._removals.add(f"{place}/{path}")
+            self._removals.add(f"{place}/")
         self._applier.drop(living)
-
-    def _remove_files(self, places: Mapping[int, str]) -> None:
-        f = files.c
-        for chunk in chunks(list(places), _AT_ONCE):
-            statement = sa.select(f.partition_id, f.path).where(f.partition_id.in_(chunk), f.end_version == ALIVE)
-            for partition_id, path in self._connection.execute(statement):
-                self._remove(f"{places[partition_id]}/{path}")
 
     def _relocate(self, command: CheckedRelocate) -> None:
         name = command.asked.name
@@ -152,7 +143,7 @@ class PartitionCommand:
             self._remove_sources(self._table, living)
             self._set_modified(first, target)
             added = [file for row in others for file in self._moved_files(self._table, row, target)]
-        (probe,) = self._with_metastore(self._table, [AddPartition(target, ())], living)
+        (probe,) = mark_in_metastore(self._connection, self._table, [AddPartition(target, ())], living)
         self._applier.drop(others)
         place = self._table.directory(first["name"], first["location"])
         own = None if command.moves else rules.own_location(self._table, target, place)
@@ -176,14 +167,14 @@ class PartitionCommand:
         ]
         taken_from.drop(living)
         taken_from.flush()
-        for add in self._with_metastore(self._table, adds, ()):
+        for add in mark_in_metastore(self._connection, self._table, adds, ()):
             self._applier.add(add)
 
     def _as_checked(self, table: Table, planned: Sequence[MovingPartition]) -> list[Row]:
         """The rows of the partitions that ``check`` has found, in its order, if they are what is there now."""
         p = partitions.c
         found: dict[int, Row] = {}
-        for chunk in chunks([moving.partition_id for moving in planned], _AT_ONCE):
+        for chunk in batched([moving.partition_id for moving in planned], _AT_ONCE):
             statement = sa.select(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)
             found.update((row["partition_id"], dict(row)) for row in self._connection.execute(statement).mappings())
         unchanged = rules.as_checked(table, planned, map(partition_of, found.values()))
@@ -192,9 +183,9 @@ class PartitionCommand:
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
         """Has what is left at the old places removed: on S3 the files, elsewhere side files and directories."""
         for value in rows.staged_within(self._connection, self._id):
-            self._remove(value["source"])
+            self._removals.add(value["source"])
         for row in moving:
-            self._remove(f"{table.directory(row['name'], row['location'])}/")
+            self._removals.add(f"{table.directory(row['name'], row['location'])}/")
 
     def _new_names(self) -> dict[str, str]:
         """The new names of moved files, by their old URIs."""

@@ -2,25 +2,28 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, Partition
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import AddPartition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Value
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -105,7 +108,7 @@ def by_values(
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
     # Sorted, so that names with the same first keys come together.
-    for chunk in chunks(sorted(names), _AT_ONCE):
+    for chunk in batched(sorted(names), _AT_ONCE):
         values = [typed_values(name, keys) for name in chunk]
         wanted = {claim_hash(v, keys) for v in values}
         for row in connection.execute(by_values_statement(table, values, clause)).mappings().all():
@@ -159,3 +162,27 @@ def matching(
     for row in connection.execute(statement).mappings().all():
         if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
             yield dict(row)
+
+
+def mark_in_metastore(
+    connection: sa.Connection, table: Table, adds: Sequence[AddPartition], leaving: Iterable[Mapping[str, Any]]
+) -> list[AddPartition]:
+    """Return the new partitions, kept from the metastore where another one has the same values there.
+
+    Args:
+        connection: In a transaction.
+        table: The table.
+        adds: Partitions that come.
+        leaving: The rows of those that go with the same commit.
+    """
+    gone = {row["name"] for row in leaving}
+    names = [add.name for add in adds if add.name]
+    held = {
+        partition_values(row["name"])
+        for row in by_values(connection, table, names, partitions.c.end_version == ALIVE)
+        if row["in_metastore"] and row["name"] not in gone
+    }
+    return [
+        replace(add, in_metastore=partition_values(add.name) not in held and not metastore_obstacle(add.name))
+        for add in adds
+    ]

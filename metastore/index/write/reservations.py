@@ -12,7 +12,6 @@ from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, 
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     namespaces,
@@ -24,6 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
 from catalog_ext.metastore.model.typed_values import checked_values, claim_hash
@@ -242,7 +242,7 @@ class _Reservation:
         if mine.covers is not None:
             found.extend(self._connection.execute(statement))
         elif mine.names:
-            for chunk in chunks([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
+            for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
                 found.extend(self._connection.execute(statement.where(c.claim_hash.in_(chunk))))
         others: dict[str, tuple[int | None, Claims]] = {}
         for row in found:

@@ -17,7 +17,6 @@ from catalog_ext.metastore.commit.json import (
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import (
     applications,
@@ -29,6 +28,7 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import name_hash, to_json
 
@@ -217,13 +217,13 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: It is not open any more.
     """
-    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in chunks(files, FILES_PER_DOCUMENT)]
+    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in batched(files, FILES_PER_DOCUMENT)]
 
     def work(connection: sa.Connection) -> None:
         row = load_row(connection, transaction_id, lock=True)
         if row["state"] != State.OPEN:
             raise wrong_state(row, "take more files")
-        counts = [len(chunk) for chunk in chunks(files, FILES_PER_DOCUMENT)]
+        counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
         add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
 
     database.write(work)
