@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDe
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore.transactions.staging_locations import Places
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ class Stand:
 
     def put(self, begun: BegunWrite, files: Mapping[str, str], *, task: int = 0) -> list[StagedFile]:
         """Writes files (one a partition: content by the partition's name) as a task would."""
-        places = Places(begun.transaction_id, begun.plan)
+        places = StagingLocations(begun.transaction_id, begun.plan)
         staged: list[StagedFile] = []
         for number, (partition, content) in enumerate(files.items()):
             name = f"part-{task:05d}-{begun.transaction_id}-c{number:03d}.csv"

@@ -16,7 +16,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged
-from catalog_ext.metastore.transactions.staging_locations import DATA, Places
+from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -96,7 +96,7 @@ class Checker:
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
         """
-        places = Places(transaction.transaction_id, transaction.plan)
+        places = StagingLocations(transaction.transaction_id, transaction.plan)
         names = self._staged_partitions(transaction, places)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
         visible = (names - {*decision.waiting}) | {*decision.due}
@@ -122,7 +122,7 @@ class Checker:
         )
         return replace(plan, change=checked)
 
-    def _staged_partitions(self, transaction: Transaction, places: Places) -> set[str]:
+    def _staged_partitions(self, transaction: Transaction, places: StagingLocations) -> set[str]:
         """The partitions of the staged files, each of which is there with its size."""
         names: set[str] = set()
         for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
@@ -164,7 +164,7 @@ class Checker:
             )
 
     def _found(
-        self, transaction: Transaction, places: Places, names: Collection[str]
+        self, transaction: Transaction, places: StagingLocations, names: Collection[str]
     ) -> Mapping[str, tuple[DataFile, ...]]:
         """Visible files in the directories of partitions that an append to an external table creates."""
         table_id = transaction.table_id or 0

@@ -35,8 +35,8 @@ def relocation_base(location: str, transaction_id: str) -> str:
     return f"{location}/{DATA}/{transaction_id}"
 
 
-class Places:
-    """The places of one transaction's files."""
+class StagingLocations:
+    """Where the files of one transaction are staged, and where they go."""
 
     def __init__(self, transaction_id: str, plan: WritePlan) -> None:
         self._id = transaction_id

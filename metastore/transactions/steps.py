@@ -11,12 +11,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
 from catalog_ext.metastore.commit.plan import (
-    AddPartitions,
-    CheckedAdd,
     CheckedExchange,
-    CheckedRelocate,
-    Promotion,
-    RelocatePartition,
 )
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
@@ -24,17 +19,16 @@ from catalog_ext.metastore.errors import (
     IndexDatabaseError,
     StagedFileMissingError,
     StorageError,
-    TableNotFoundError,
     TransactionStateError,
 )
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import promote, restore, undo
-from catalog_ext.metastore.transactions.staging_locations import Places, below
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.store_cleanup import made_directories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -43,13 +37,12 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.promotion import StagedPlace
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 5000
 """Files that are held in memory at a time."""
-
-_DELETE_ATTEMPTS = 5
 
 
 class WriteUndoneError(Exception):
@@ -70,17 +63,20 @@ class Steps:
     Args:
         index: The index.
         storage: The stores.
+        cleanup: Removes staging directories and empty ones.
         deliver: Says whether the metastore is to be told of a table.
         threads: Files that are promoted at the same time.
     """
 
     def __init__(
-        self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
-    ) -> None:
+        self, index: Index, storage: Storage, cleanup: StoreCleanup, deliver: Callable[[TableDefinition], bool],
+        threads: int,
+    ) -> None:  # fmt: skip
         self._index = index
         self._storage = storage
         self._deliver = deliver
         self._threads = threads
+        self._cleanup = cleanup
 
     def forward(self, transaction: Transaction) -> Transaction:
         """The transaction, committed now or before: promote, commit.
@@ -118,7 +114,7 @@ class Steps:
         """Gives the files their final names; their modification times, by partition and name."""
         fault_point("promote.before")
         plan = transaction.plan
-        places = Places(transaction.transaction_id, plan)
+        places = StagingLocations(transaction.transaction_id, plan)
         if plan.definition is not None:
             self._storage.create_directory(places.location)
         static = None if plan.write is None else plan.write.static_partition
@@ -133,7 +129,9 @@ class Steps:
         fault_point("promote.after")
         return modified
 
-    def _own_files(self, transaction: Transaction, places: Places) -> Iterator[tuple[StagedFile, StagedPlace]]:
+    def _own_files(
+        self, transaction: Transaction, places: StagingLocations
+    ) -> Iterator[tuple[StagedFile, StagedPlace]]:
         """The files that become visible with the transaction itself."""
         write = transaction.plan.write
         waiting = frozenset(() if write is None else write.waiting)
@@ -157,11 +155,11 @@ class Steps:
         self, table_id: int, app_id: str | None = None
     ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedPlace]]]]:
         """The waiting files of a table with their places, by partition and a document at a time."""
-        origins: dict[str, Places] = {}
+        origins: dict[str, StagingLocations] = {}
         for waiting in self._index.waiting_files(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in origins:
-                origins[origin] = Places(origin, self._index.load_transaction(origin).plan)
+                origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
             yield waiting.partition, [(file, origins[origin].place(file)) for file in waiting.files]
 
     def waiting_places(self, table: Table) -> list[StagedPlace]:
@@ -251,10 +249,10 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("undo.before")
-        places = Places(transaction.transaction_id, transaction.plan)
+        places = StagingLocations(transaction.transaction_id, transaction.plan)
         if transaction.plan.is_command:
             return self._undo_command(transaction, places)
-        self._remove_staging(transaction, places, frozenset())
+        self._cleanup.remove_staging(transaction, places, frozenset())
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
@@ -266,7 +264,7 @@ class Steps:
         write = transaction.plan.write
         if write is not None and write.static_partition is not None:
             directories.add(places.directory(write.static_partition))
-        self.remove_directories(transaction.table_id, directories, places.location)
+        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
             self._storage.remove_empty_directories([places.location], places.location.parent)
@@ -274,7 +272,7 @@ class Steps:
         fault_point("undo.after")
         return removed
 
-    def _undo_command(self, transaction: Transaction, places: Places) -> int:
+    def _undo_command(self, transaction: Transaction, places: StagingLocations) -> int:
         """Moves files back where they came from; before ``reserve`` nothing but empty directories was made."""
         plan = transaction.plan
         moved = 0
@@ -286,7 +284,7 @@ class Steps:
                 restore(self._storage, placed, threads=self._threads)
                 directories.update(place.target.parent for place in placed)
                 moved += len(placed)
-        self.remove_directories(transaction.table_id, directories, places.location)
+        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return moved
@@ -295,7 +293,7 @@ class Steps:
         """Removes what an exchange has emptied in the source table."""
         if isinstance(plan.change, CheckedExchange):
             root = Location.parse(plan.change.source_location)
-            self.remove_directories(plan.change.asked.source_id, directories, root)
+            self._cleanup.remove_directories(plan.change.asked.source_id, directories, root)
 
     def clean_up(self, transaction: Transaction) -> int:
         """Removes what a committed transaction has replaced or left, and finishes it; the number of removed files.
@@ -304,7 +302,7 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("clean.before")
-        places = Places(transaction.transaction_id, transaction.plan)
+        places = StagingLocations(transaction.transaction_id, transaction.plan)
         removed = 0
         directories: set[Location] = set()
         for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
@@ -315,18 +313,18 @@ class Steps:
             directories.update(Location.parse(uri) for uri in batch if uri.endswith("/"))
             removed += len(files)
         fault_point("clean.removed")
-        self.remove_directories(transaction.table_id, directories, places.location)
+        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
         if transaction.plan.is_command:
             self._remove_source_directories(transaction.plan, directories)
         else:
-            self._remove_staging(transaction, places, self._still_waiting(transaction, places))
+            self._cleanup.remove_staging(transaction, places, self._still_waiting(transaction, places))
         fault_point("clean.staging")
         self._run_policies(transaction, places)
         self._index.finish_transaction(transaction.transaction_id)
         fault_point("clean.after")
         return removed
 
-    def _still_waiting(self, transaction: Transaction, places: Places) -> frozenset[Location]:
+    def _still_waiting(self, transaction: Transaction, places: StagingLocations) -> frozenset[Location]:
         """Where the files of the transaction are that wait for their partition: staged files, or keys of uploads."""
         if transaction.plan.write is None or not transaction.plan.write.waiting:
             return frozenset()
@@ -338,7 +336,7 @@ class Steps:
         )
         return frozenset(place.source or place.target for place in mine)
 
-    def _run_policies(self, transaction: Transaction, places: Places) -> None:
+    def _run_policies(self, transaction: Transaction, places: StagingLocations) -> None:
         plan = transaction.plan
         if plan.write is not None and plan.write.published:
             keys = [column.name for column in self._definition(transaction).partition_columns]
@@ -348,68 +346,6 @@ class Steps:
                 self._storage.write_file,
             )
 
-    def _remove_staging(self, transaction: Transaction, places: Places, kept: frozenset[Location]) -> None:
-        """Removes staged files and uploads, also those of tasks that nobody has heard of."""
-        if transaction.plan.promotion is Promotion.UPLOAD:
-            for prefix in places.upload_prefixes():
-                for upload in self._storage.list_uploads(prefix):
-                    if transaction.transaction_id in upload.location.name and upload.location not in kept:
-                        self._storage.abort_upload(upload.location, upload.upload_id)
-            return
-        for directory in places.staging_directories():
-            if any(directory.contains(file) for file in kept):
-                self._delete_others(directory, kept)
-            else:
-                self._delete_tree(directory)
-                self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
-
-    def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
-        """Removes what lies in a staging directory besides files that are kept, empty directories too."""
-        others: list[Location] = []
-        folders: list[Location] = []
-        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
-            if isinstance(event, ListingFailure):
-                raise event.error
-            place = below(directory, event.directory)
-            if isinstance(event, ListedFile):
-                others.append(below(place, event.name))
-            else:
-                folders.append(place)
-        self._storage.delete_files([file for file in others if file not in kept])
-        self._storage.remove_empty_directories(folders, directory)
-
-    def _delete_tree(self, directory: Location) -> None:
-        """Removes a directory into which a late task may be writing, and which others may be removing."""
-        for attempt in range(_DELETE_ATTEMPTS):
-            try:
-                self._storage.delete_tree(directory)
-            except CatalogExtError:
-                if attempt + 1 == _DELETE_ATTEMPTS:
-                    raise
-            else:
-                return
-
-    def remove_directories(self, table_id: int | None, directories: Iterable[Location], upto: Location) -> None:
-        """Removes directories below ``upto`` that are empty now, unless they are of a registered partition."""
-        below = {d.relative_to(upto): d for d in directories if d != upto and upto.contains(d)}
-        if not below or not self._storage.store_has_directories(upto):
-            return
-        registered = self._registered(table_id, below)
-        self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
-
-    def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
-        """Those of the directories, relative to the table's, that a partition of the table has."""
-        if table_id is None:
-            return set()
-        try:
-            table = self._index.load_table_by_id(table_id)
-        except TableNotFoundError:
-            return set()
-        own = self._index.located_partitions(table)
-        there = {str(Location.parse(place)) for place in own.values()}
-        moved = {name for name in names if f"{table.definition.location}/{name}" in there}
-        return moved | self._index.partition_exists(table, [name for name in names if name not in own])
-
 
 def was_undone(transaction: Transaction) -> CatalogExtError:
     """The error for the owner of a transaction that somebody has undone."""
@@ -418,18 +354,3 @@ def was_undone(transaction: Transaction) -> CatalogExtError:
         f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
         {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
     )
-
-
-def made_directories(plan: WritePlan, places: Places) -> set[Location]:
-    """Return the directories inside the table's that a partition command may have made before its ``reserve``."""
-    match plan.change:
-        case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
-            made = {
-                places.directory(partition.name) if partition.location is None else Location.parse(partition.location)
-                for partition in partitions
-            }
-        case RelocatePartition(location=str(location)) | CheckedRelocate(location=str(location)):
-            made = {Location.parse(location)}
-        case _:
-            made = set()
-    return {place for place in made if places.location.contains(place)}
