@@ -74,7 +74,7 @@ class Writes:
         self._creation = creation
 
     @property
-    def engine(self) -> Transactions:
+    def transactions(self) -> Transactions:
         """The protocol, for the steps of a write that has begun."""
         return self._context.transactions
 
@@ -116,7 +116,7 @@ class Writes:
             app_version=batch.app_version,
             options=settings,
         )
-        return self.engine.begin(request), table
+        return self.transactions.begin(request), table
 
     def begin_creation(
         self, kind: WriteKind, definition: TableDefinition, location: str | None, batch: Batch
@@ -155,7 +155,7 @@ class Writes:
             app_version=batch.app_version,
             options=self._settings(batch.options, whole.properties),
         )
-        return self.engine.begin(request), whole
+        return self.transactions.begin(request), whole
 
     def release(self, table_id: int, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
@@ -171,7 +171,7 @@ class Writes:
             ConflictError: Somebody else is committing an epoch of the query.
         """
         table = self._context.index.load_table_by_id(table_id)
-        return self.engine.release(table, app_id, owner, self._settings(options, table.definition.properties))
+        return self.transactions.release(table, app_id, owner, self._settings(options, table.definition.properties))
 
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
@@ -183,7 +183,7 @@ class Writes:
         """
         table = self.table_at(table_id, version)
         bound_json(table, predicate)
-        return self.engine.delete(table, predicate, truncate)
+        return self.transactions.delete(table, predicate, truncate)
 
     def table_at(self, table_id: int, version: int) -> Table:
         """Return the table as it is now, at the version that a statement has read."""
