@@ -6,9 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
+<<<<<<< HEAD
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+=======
+from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.transaction import BeginWrite
+from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
+>>>>>>> main
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
@@ -178,10 +184,13 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        if truncate:
+            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
         bound_json(table, predicate)
         return self.transactions.delete(table, predicate, truncate)
 
@@ -205,3 +214,14 @@ class Writes:
                 setting.value_of(text)
                 found[setting.key] = text
         return found
+
+
+def _check_truncation(definition: TableDefinition, command: str) -> None:
+    """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
+    purge = write_keys.EXTERNAL_TABLE_PURGE
+    if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
+        raise OperationNotSupportedError(
+            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
+            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            {"table": str(definition.identifier)},
+        )
