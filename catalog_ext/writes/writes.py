@@ -6,15 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-<<<<<<< HEAD
-from catalog_ext.metastore.commit.plan import WriteKind, asked_write
-from catalog_ext.metastore.commit.transaction import BeginWrite
-from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
-=======
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
->>>>>>> main
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
