@@ -6,8 +6,15 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
+<<<<<<< HEAD
+from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.transaction import BeginWrite
+from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+=======
+from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
+>>>>>>> main
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
@@ -18,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.transactions.write_protocol import Transactions
     from catalog_ext.tables.creation import TableCreation
@@ -107,12 +114,10 @@ class Writes:
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, table.definition.properties)
         request = BeginWrite(
-            kind,
+            asked_write(kind, predicate=predicate, keep_emptied=keep_emptied),
             batch.operation,
             batch.owner,
             table=table,
-            predicate=predicate,
-            keep_emptied=keep_emptied,
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=settings,
@@ -148,11 +153,10 @@ class Writes:
         others = [o for o in context.index.overlapping_tables(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         request = BeginWrite(
-            kind,
+            asked_write(kind, definition=whole),
             batch.operation,
             batch.owner,
             table=there,
-            definition=whole,
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=self._settings(batch.options, whole.properties),

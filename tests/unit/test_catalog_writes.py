@@ -10,7 +10,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.metastore.commit.plan import State, WriteKind
+<<<<<<< HEAD
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+=======
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
@@ -18,6 +24,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+>>>>>>> main
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.procedures.registry import find_procedure
