@@ -6,8 +6,9 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
-from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.transaction import BeginWrite
+from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.transactions.write_protocol import Transactions
     from catalog_ext.tables.creation import TableCreation
@@ -107,12 +108,10 @@ class Writes:
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, table.definition.properties)
         request = BeginWrite(
-            kind,
+            asked_write(kind, predicate=predicate, keep_emptied=keep_emptied),
             batch.operation,
             batch.owner,
             table=table,
-            predicate=predicate,
-            keep_emptied=keep_emptied,
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=settings,
@@ -148,11 +147,10 @@ class Writes:
         others = [o for o in context.index.overlapping_tables(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         request = BeginWrite(
-            kind,
+            asked_write(kind, definition=whole),
             batch.operation,
             batch.owner,
             table=there,
-            definition=whole,
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=self._settings(batch.options, whole.properties),
@@ -180,10 +178,13 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        if truncate:
+            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
         bound_json(table, predicate)
         return self.transactions.delete(table, predicate, truncate)
 
@@ -207,3 +208,14 @@ class Writes:
                 setting.value_of(text)
                 found[setting.key] = text
         return found
+
+
+def _check_truncation(definition: TableDefinition, command: str) -> None:
+    """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
+    purge = write_keys.EXTERNAL_TABLE_PURGE
+    if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
+        raise OperationNotSupportedError(
+            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
+            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            {"table": str(definition.identifier)},
+        )

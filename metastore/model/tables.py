@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.types import DataType, parse_type
 from catalog_ext.metastore.model.values import Key
 
@@ -96,7 +97,7 @@ class TableDefinition:
     @property
     def partition_mode(self) -> PartitionMode:
         """Whether the partition columns are virtual (the default) or declared."""
-        return PartitionMode(self.properties.get(PARTITION_MODE_PROPERTY, PartitionMode.VIRTUAL))
+        return PartitionMode(property_value(self.properties, PARTITION_MODE_PROPERTY) or PartitionMode.VIRTUAL)
 
     @property
     def keys(self) -> tuple[Key, ...]:
@@ -129,6 +130,11 @@ class Table:
         """The table's name."""
         return self.definition.identifier
 
+    def directory(self, partition: str, location: str | None = None) -> str:
+        """Return the absolute URI of a partition's directory, given by its name and its location if it has one."""
+        root = self.definition.location
+        return location or (f"{root}/{partition}" if partition else root)
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -151,17 +157,23 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition at one version.
+    """A partition as the index has it since one version.
 
     Attributes:
         name: The directory string, relative to the table; ``''`` for an unpartitioned table.
         location: Absolute URI where it differs from ``<table location>/<name>``, else None.
+        begin_version: The version that has made it what it is.
+        in_metastore: Whether the metastore has it, if it has the table.
+        files: How many it has.
+        bytes: Their sum.
+        rows: Their sum; None unless every file's row count is known.
     """
 
     partition_id: int
     name: str
     location: str | None
+    begin_version: int
+    in_metastore: bool
     files: int
     bytes: int
     rows: int | None
-    created_at_ms: int
