@@ -1,27 +1,19 @@
-"""Plans and staged files as JSON values; a staged file has the form that ``docs/spec/service.md`` gives it."""
+"""Staged files and outcomes as JSON values; a staged file has the form that ``docs/spec/service.md`` gives it."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.plan import (
-    ColumnStatistics,
-    Promotion,
-    StagedFile,
-    Upload,
-    UploadedPart,
-    WriteKind,
-    WriteOutcome,
-    WritePlan,
-)
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
+from catalog_ext.metastore.commit.transaction import WriteOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
 def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
-    """The file as JSON values."""
+    """Return the file as JSON values."""
     return {
         "partition": file.partition,
         "name": file.name,
@@ -34,7 +26,7 @@ def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
 
 
 def staged_file_from_dict(value: Mapping[str, Any]) -> StagedFile:
-    """The file that ``staged_file_to_dict`` wrote."""
+    """Return the file that ``staged_file_to_dict`` wrote."""
     upload = value["upload"]
     return StagedFile(
         partition=value["partition"],
@@ -53,7 +45,7 @@ def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> dict[str, 
 
 
 def statistics_from_dict(value: Mapping[str, Any]) -> dict[str, ColumnStatistics]:
-    """The statistics that ``statistics_to_dict`` wrote."""
+    """Return the statistics that ``statistics_to_dict`` wrote."""
     return {name: ColumnStatistics(s["min"], s["max"], s["nulls"]) for name, s in value.items()}
 
 
@@ -66,26 +58,11 @@ def _upload_from_dict(value: Mapping[str, Any]) -> Upload:
     return Upload(value["id"], tuple(UploadedPart(p["number"], p["etag"], p["checksums"]) for p in value["parts"]))
 
 
-def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
-    """The plan as JSON values."""
-    return {f.name: getattr(plan, f.name) for f in fields(plan)}
-
-
-def plan_from_dict(value: Mapping[str, Any]) -> WritePlan:
-    """The plan that ``plan_to_dict`` wrote, after a passage through JSON."""
-    read: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items()}
-    read["kind"] = WriteKind(value["kind"])
-    read["promotion"] = Promotion(value["promotion"])
-    read["takes_in"] = {name: tuple((p, n, at) for p, n, at in found) for name, found in value["takes_in"].items()}
-    read["removes"] = {name: tuple(paths) for name, paths in value["removes"].items()}
-    return WritePlan(**read)
-
-
 def outcome_to_dict(outcome: WriteOutcome) -> dict[str, Any]:
-    """The outcome as JSON values."""
+    """Return the outcome as JSON values."""
     return {f.name: getattr(outcome, f.name) for f in fields(outcome)}
 
 
 def outcome_from_dict(value: Mapping[str, Any]) -> WriteOutcome:
-    """The outcome that ``outcome_to_dict`` wrote."""
+    """Return the outcome that ``outcome_to_dict`` wrote."""
     return WriteOutcome(**value)
