@@ -1,4 +1,4 @@
-"""What `make lint` checks in the documentation: links, Python examples, generated pages, the connector's files."""
+"""What `make lint` checks in the documentation: links, Python, generated pages, settings, the connector's files."""
 
 from __future__ import annotations
 
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 PROJECT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(PROJECT))
+
+from tests.settings_check import missing_keys  # noqa: E402 -- this file runs as a script, from which the above is found
+
 _FENCE = re.compile(
     r"^(?P<indent> *)```(?P<language>[\w+-]*)[^\n]*\n(?P<body>.*?)^(?P=indent)```", re.MULTILINE | re.DOTALL
 )
@@ -97,7 +101,12 @@ def misplaced_sources(page: Path, sources: Path) -> Iterator[str]:
 
 def main() -> int:
     """0 when the documentation is in order; otherwise 1, with what is not on standard error."""
-    problems = [*stale_pages(), *misplaced_sources(_CONNECTOR / "README.md", _CONNECTOR / "src")]
+    settings = (PROJECT / "docs" / "configuration.md").read_text(encoding="utf-8")
+    problems = [
+        *stale_pages(),
+        *misplaced_sources(_CONNECTOR / "README.md", _CONNECTOR / "src"),
+        *missing_keys(PROJECT, settings),
+    ]
     for page in pages(PROJECT):
         problems += [*broken_links(page), *broken_examples(page)]
     sys.stderr.write("".join(f"{problem}\n" for problem in problems))

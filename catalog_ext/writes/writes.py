@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
-from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
@@ -180,10 +180,13 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        if truncate:
+            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
         bound_json(table, predicate)
         return self.transactions.delete(table, predicate, truncate)
 
@@ -207,3 +210,14 @@ class Writes:
                 setting.value_of(text)
                 found[setting.key] = text
         return found
+
+
+def _check_truncation(definition: TableDefinition, command: str) -> None:
+    """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
+    purge = write_keys.EXTERNAL_TABLE_PURGE
+    if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
+        raise OperationNotSupportedError(
+            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
+            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            {"table": str(definition.identifier)},
+        )

@@ -11,7 +11,13 @@ import pytest
 
 from catalog_ext.cli.main import main
 from catalog_ext.metastore.commit.plan import State, WriteKind
-from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    OperationNotSupportedError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.procedures.registry import find_procedure
@@ -313,3 +319,24 @@ def test_a_table_that_is_dropped_leaves_nothing_of_its_writes(catalog: Catalog, 
     assert not (root / "_catalog_ext_staging").exists()
     assert not (root / US).exists()
     assert catalog.status() == []
+
+
+def test_truncate_is_for_tables_that_own_their_files(catalog: Catalog) -> None:
+    table = catalog.load_table("s.t")
+    is_eu = {"op": "=", "column": "region", "value": "eu"}
+    before = indexed(catalog)
+    for predicate in (None, is_eu):
+        with pytest.raises(OperationNotSupportedError, match=r"not for external tables(.*)DELETE FROM"):
+            catalog.writes.delete(table.table_id, table.version, predicate, truncate=True)
+    assert indexed(catalog) == before
+    purged = catalog.alterations.alter("s.t", set_={"external.table.purge": "true"})
+    assert catalog.writes.delete(purged.table_id, purged.version, is_eu, truncate=True).files_removed == 1
+    assert indexed(catalog) == {EU: {}}
+
+
+def test_properties_are_found_without_regard_to_case(catalog: Catalog) -> None:
+    catalog.alterations.alter("s.t", set_={"Staging-Dir": "_Mine", "Transaction.Lease": "5 minutes"})
+    begun = begin(catalog)
+    assert (begun.plan.staging, begun.lease_ms) == ("_Mine", 300_000)
+    with pytest.raises(InvalidConfigurationError, match=r"write\.max-file-size"):
+        catalog.alterations.alter("s.t", set_={"Write.Max-File-Size": "1 x"})
