@@ -1,3 +1,29 @@
 from __future__ import annotations
 
-pytest_plugins = ["tests.servers.fixtures"]
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from tests.integration.spark_driver import Driver
+
+pytest_plugins = ["tests.servers.fixtures", "tests.jvms"]
+
+
+@pytest.fixture(scope="session")
+def driver() -> Iterator[Driver]:
+    """The JVM that the tests of Spark share; they come last, so that no other test meets a running one."""
+    # Here, so that tests without Spark need not load it.
+    from tests.integration.spark_driver import Driver
+
+    shared = Driver()
+    yield shared
+    shared.stop()
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    # Stable: whatever order a plugin has chosen is kept on either side.
+    items.sort(key=lambda item: "driver" in getattr(item, "fixturenames", ()))

@@ -9,20 +9,22 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 
 from catalog_ext.connector.build import connector_jar
-from tests.integration.connector_session import connector_session
+from tests.integration.spark_driver import connected_to, own_jvm, small_builder
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integration.fake_service import FakeService
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.slow
-def test_executors_in_other_processes_read(fake_service: FakeService, tmp_path: Path) -> None:
-    with connector_session(
-        fake_service.uri, fake_service.token, master="local-cluster[2,1,1024]", conf={"spark.executor.memory": "1g"}
+def test_executors_in_other_processes_read(driver: Driver, fake_service: FakeService, tmp_path: Path) -> None:
+    with driver.connected(
+        fake_service.uri, fake_service.token, {"spark.executor.memory": "1g"}, master="local-cluster[2,1,1024]"
     ) as spark:
         spark.range(20).selectExpr("id", "id % 4 AS k").write.partitionBy("k").parquet(str(tmp_path / "t"))
         fake_service.add_table("spread", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
@@ -44,9 +46,10 @@ def test_a_jar_for_another_spark_is_refused(fake_service: FakeService, tmp_path:
         for entry in source.infolist():
             content = b"4.2.9" if entry.filename == "META-INF/catalog-ext/spark-version" else source.read(entry)
             target.writestr(entry, content)
-    with connector_session(
-        fake_service.uri, fake_service.token, master="local[1]", conf={"spark.jars": str(foreign)}
-    ) as spark:
+    builder = small_builder("local[1]").config("spark.jars", str(foreign))
+    for key, value in connected_to(fake_service.uri, fake_service.token).items():
+        builder = builder.config(key, value)
+    with own_jvm(builder) as spark:
         with pytest.raises(SparkRuntimeException, match=r"compiled for Spark 4\.2\.9") as caught:
             spark.sql("SHOW TABLES IN lake.sales")
         assert caught.value.getCondition() == "CATALOG_EXT_ENVIRONMENT_SETUP"
