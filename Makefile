@@ -47,6 +47,7 @@ lint: $(STAMP)  ## Style, types, import direction, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/import_cycles.py
 	$(BIN)/python tests/docs_check.py
 
 format: $(STAMP)  ## Rewrite what ruff can

@@ -12,7 +12,7 @@ from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from catalog_ext.catalog import Where
+    from catalog_ext.metastore.predicates.conditions import Where
 
 F = TypeVar("F", bound="Callable[..., Any]")
 

@@ -20,7 +20,7 @@ LONGEST_PAUSE_S = 60.0
 IDLE_PAUSE_S = 30.0
 
 
-class Redelivery:
+class DeliveryRetry:
     """Delivers again, at growing intervals, until nothing is pending.
 
     Nothing runs while nothing is pending, unless it was told to look all the time. What is still pending when the

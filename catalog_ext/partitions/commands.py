@@ -10,18 +10,17 @@ from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.partitions.specs import partition_name, require_partitioned, spec_condition
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from catalog_ext.catalog import Catalog
+    from catalog_ext.context import Context
     from catalog_ext.metastore.commit.plan import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
 
@@ -34,8 +33,8 @@ class PartitionCommands:
     Each method takes the table by its name, or as it was read, whose version then is the one to compare with.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def add(
         self, table: str | Table, partitions: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False
@@ -170,15 +169,15 @@ class PartitionCommands:
     def _run(
         self, table: Table, kind: WriteKind, operation: str, command: Mapping[str, Any], predicate: object = None
     ) -> WriteOutcome:
-        return self._catalog.writes.engine.command(table, kind, operation, command, predicate)
+        return self._context.transactions.command(table, kind, operation, command, predicate)
 
     def _table(self, table: str | Table) -> Table:
-        return self._catalog.load_table(table) if isinstance(table, str) else table
+        return self._context.load_table(table) if isinstance(table, str) else table
 
     def _require_match(self, table: Table, predicate: object, *, needed: bool) -> None:
-        bound = bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+        bound = bound_json(table, predicate)
         if needed:
-            with self._catalog.index.list_partitions(table, bound) as found:
+            with self._context.index.list_partitions(table, bound) as found:
                 if not any(batch.num_rows for batch in found):
                     raise not_found(table, _words(predicate))
 
@@ -209,7 +208,7 @@ class PartitionCommands:
 
     def _located(self, table: Table) -> dict[str, Location]:
         """The places of the partitions that are not at their default ones."""
-        return {name: Location.parse(at) for name, at in self._catalog.index.located_partitions(table).items()}
+        return {name: Location.parse(at) for name, at in self._context.index.located_partitions(table).items()}
 
     def _look_for_others(
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
@@ -225,7 +224,7 @@ class PartitionCommands:
             comes: Partitions that come to their default places by the same statement.
             chosen: Whether the statement says the place; otherwise it is the default one.
         """
-        index, root = self._catalog.index, Location.parse(table.definition.location)
+        index, root = self._context.index, Location.parse(table.definition.location)
         others = [f"partition {n}" for n, at in own.items() if n != name and place.overlaps(at)]
         if chosen:
             others += [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]

@@ -11,6 +11,7 @@ import pyarrow as pa
 from catalog_ext.conf.keys import SAMPLE_FILES
 from catalog_ext.metastore.errors import CatalogExtError, PathLayoutError, UnsupportedFormatError
 from catalog_ext.metastore.index import PLAN_SCHEMA
+from catalog_ext.metastore.model.definition_checks import check_columns, check_format
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.tree import bind
@@ -20,7 +21,6 @@ from catalog_ext.paths.keys import CastKey, Pruner, keys_of, partition_name, pru
 from catalog_ext.paths.sampling import Sampler
 from catalog_ext.paths.states import FoundFile, expression
 from catalog_ext.paths.walk import Matches, Walk
-from catalog_ext.tables.registration import check_columns, check_format
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:

@@ -21,26 +21,26 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.scan.scratch import Scratch
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
 _MOVING = "a RENAME or EXCHANGE is moving it"
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
-class UnfinishedWrites:
+class InFlightWrites:
     """What the writes to one table have under way while it is repaired.
 
     Args:
         index: Knows the transactions.
         table: The table, at the version that the repair compares with.
-        spool: What the repair compares.
+        scratch: What the repair compares.
     """
 
-    def __init__(self, index: Index, table: Table, spool: Spool) -> None:
+    def __init__(self, index: Index, table: Table, scratch: Scratch) -> None:
         self._index = index
         self._table = table
-        self._spool = spool
+        self._scratch = scratch
 
     def note_removals(self) -> None:
         """Note what committed writes are about to delete; to be called before the store is listed.
@@ -57,7 +57,7 @@ class UnfinishedWrites:
                 # The version that is compared with still has these files.
                 continue
             for uri in self._index.removals(transaction.transaction_id):
-                self._spool.insert("leaving", [(uri,)], columns=1, ignore=True)
+                self._scratch.insert("leaving", [(uri,)], columns=1, ignore=True)
                 if uri.startswith(root):
                     self._unsettle(uri[len(root) :].rpartition("/")[0])
 
@@ -80,7 +80,7 @@ class UnfinishedWrites:
         self._leave_out_unsettled()
 
     def _leave_out_unsettled(self) -> None:
-        self._spool.execute(
+        self._scratch.execute(
             "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unsettled)"
             " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
         )
@@ -90,14 +90,14 @@ class UnfinishedWrites:
 
         They are reported: vacuum has yet to remove them.
         """
-        spool = self._spool
-        if not spool.value(
+        scratch = self._scratch
+        if not scratch.value(
             "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
-        spool.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
-        if not spool.value("SELECT count(*) FROM replaced"):
+        scratch.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
+        if not scratch.value("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a place of its own is where its files are looked for.
         there = (
@@ -112,19 +112,19 @@ class UnfinishedWrites:
         )
         in_differing = f"side = 1 AND rowid IN ({there.format('differing_files')})"
         for table, which in (("listed_files", in_listed), ("differing_files", in_differing)):
-            spool.execute(
+            scratch.execute(
                 "INSERT OR IGNORE INTO skipped SELECT iif(name = '', path, name || '/' || path), name, 1, size, ?"
                 f" FROM {table} WHERE {which}",
                 (_REPLACED, *root),
             )
-            spool.execute(f"INSERT OR IGNORE INTO unsettled SELECT name FROM {table} WHERE {which}", root)
-            spool.execute(f"DELETE FROM {table} WHERE {which}", root)
+            scratch.execute(f"INSERT OR IGNORE INTO unsettled SELECT name FROM {table} WHERE {which}", root)
+            scratch.execute(f"DELETE FROM {table} WHERE {which}", root)
         self._leave_out_unsettled()
 
     def _leave_out_leaving(self) -> None:
-        if not self._spool.value("SELECT count(*) FROM leaving"):
+        if not self._scratch.value("SELECT count(*) FROM leaving"):
             return
-        self._spool.execute(
+        self._scratch.execute(
             "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
             " JOIN leaving l"
@@ -149,40 +149,40 @@ class UnfinishedWrites:
                     moving.add(file.source[len(root) :].rpartition("/")[0])
         if not moving:
             return
-        self._spool.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
-        self._spool.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
+        self._scratch.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
+        self._scratch.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
         for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
-            self._spool.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+            self._scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 
     def _leave_out_files(self, states: dict[str, State]) -> None:
         def carried(path: str) -> str | None:
             found = transaction_id_in(path)
             return found if found in states else None
 
-        spool = self._spool
-        spool.create_function("carried", carried)
+        scratch = self._scratch
+        scratch.create_function("carried", carried)
         # An epoch of a stream may have committed some of its files and hold back others: the index knows the former.
-        spool.execute(
+        scratch.execute(
             "INSERT INTO under_way SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
             " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
             " (SELECT 1 FROM indexed_files i WHERE i.name = f.name AND i.path = f.path)"
         )
-        spool.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM under_way)")
-        spool.execute("INSERT OR IGNORE INTO unsettled SELECT DISTINCT name FROM under_way")
-        for name, path, size, transaction in spool.rows(
+        scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM under_way)")
+        scratch.execute("INSERT OR IGNORE INTO unsettled SELECT DISTINCT name FROM under_way")
+        for name, path, size, transaction in scratch.rows(
             "SELECT name, path, size, id FROM under_way ORDER BY name, path"
         ):
             if states[transaction] is State.ABORTED:
                 reason = f"left by write {transaction}, which was aborted; vacuum removes it"
                 row = (f"{name}/{path}" if name else path, name, 1, size, reason)
-                spool.insert("skipped", [row], columns=5, ignore=True)
+                scratch.insert("skipped", [row], columns=5, ignore=True)
 
     def _note_made_directories(self, states: dict[str, State]) -> None:
         empty = (
             "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
             " AND name NOT IN (SELECT name FROM listed_files))"
         )
-        if not self._spool.value(empty):
+        if not self._scratch.value(empty):
             return
         for transaction_id, state in states.items():
             if state in _MAKES_DIRECTORIES:
@@ -190,4 +190,4 @@ class UnfinishedWrites:
                     self._unsettle(file.partition)
 
     def _unsettle(self, name: str) -> None:
-        self._spool.insert("unsettled", [(name,)], columns=1, ignore=True)
+        self._scratch.insert("unsettled", [(name,)], columns=1, ignore=True)

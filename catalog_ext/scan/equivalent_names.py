@@ -24,7 +24,7 @@ _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
 )
 
 
-class Spellings:
+class EquivalentNames:
     """Finds partitions whose values another one has already, under another spelling (``a b`` and ``a%20b``).
 
     Args:

@@ -52,7 +52,7 @@ def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-class Spool:
+class Scratch:
     """A scratch database that goes with its owner, or with the process, however that ends; threads may share it."""
 
     def __init__(self) -> None:

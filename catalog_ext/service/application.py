@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 import time
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,11 +36,18 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.service.handlers.operations import Operations
+from catalog_ext.service.handlers.namespaces import NamespaceOperations
+from catalog_ext.service.handlers.partitions import PartitionOperations
+from catalog_ext.service.handlers.paths import PathOperations
+from catalog_ext.service.handlers.procedures import ProcedureOperations
+from catalog_ext.service.handlers.statistics import StatisticsOperations
+from catalog_ext.service.handlers.tables import TableOperations
+from catalog_ext.service.handlers.views import ViewOperations
+from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Callable, Generator, Mapping
     from typing import Any
 
     from starlette.requests import Request as HttpRequest
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+CONTRACT = 1
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
@@ -130,9 +139,29 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
     yield sink.take()
 
 
+def operations_of(catalog: Catalog) -> Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]:
+    """Return what answers each operation on a catalog, by the contract's names."""
+    return {
+        "ping": _ping,
+        **NamespaceOperations(catalog).handlers,
+        **TableOperations(catalog).handlers,
+        **PartitionOperations(catalog).handlers,
+        **StatisticsOperations(catalog).handlers,
+        **WriteOperations(catalog).handlers,
+        **ViewOperations(catalog).handlers,
+        **PathOperations(catalog).handlers,
+        **ProcedureOperations(catalog).handlers,
+    }
+
+
+def _ping(request: Request) -> dict[str, Any]:
+    request.finish()
+    return {"service": "catalog-ext", "contract": CONTRACT, "version": version("catalog-ext")}
+
+
 def build_application(catalog: Catalog, token: str) -> ASGIApp:
     """The application that serves a catalog to whoever has the token."""
-    operations = Operations(catalog)
+    operations = operations_of(catalog)
 
     async def handle(http: HttpRequest) -> Response:
         name = http.path_params["operation"]
@@ -177,8 +206,10 @@ async def _body(http: HttpRequest) -> bytes:
     return b"".join(parts)
 
 
-def _answer(operations: Operations, name: str, body: bytes) -> Response:
-    handler = operations.handlers.get(name)
+def _answer(
+    operations: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]], name: str, body: bytes
+) -> Response:
+    handler = operations.get(name)
     if handler is None:
         raise NotFoundError(f"There is no operation {name[:80]!r}. See docs/spec/service.md.")
     try:

@@ -32,9 +32,19 @@ FILENAME = "filename"
 HIVE, AUTO = "hive", "auto"
 
 KEY_TYPES = (
-    "tinyint", "smallint", "int", "bigint", "string", "char", "varchar", "date", "time", "timestamp", "timestamp_ntz",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "string",
+    "char",
+    "varchar",
+    "date",
+    "time",
+    "timestamp",
+    "timestamp_ntz",
     "boolean",
-)  # fmt: skip
+)
 """Types that a key may have under the strategy ``hive``: Spark's counterparts of ClickHouse's table."""
 
 _REFUSED = re.compile(r"[{}\\\"'*?\x00-\x1f\x7f]")

@@ -74,9 +74,13 @@ def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:
             kept = list(documents)
             files = sum(len(d.files) for d in kept)
             yield StatusEntry(
-                "waiting", str(each.identifier), partition, "waiting", min(d.since_ms for d in kept),
+                "waiting",
+                str(each.identifier),
+                partition,
+                "waiting",
+                min(d.since_ms for d in kept),
                 f"{files:,} {'file' if files == 1 else 'files'} of a stream, until the watermark passes its time",
-            )  # fmt: skip
+            )
 
 
 def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
@@ -90,6 +94,10 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
             times = "once" if message.attempts == 1 else f"{message.attempts} times"
             tried = f"; tried {times}: {message.last_error}" if message.attempts else ""
             yield StatusEntry(
-                "delivery", name, str(message.outbox_id), "failed" if message.last_error else "pending",
-                message.created_at_ms, f"{message.operation} for the metastore{tried}",
-            )  # fmt: skip
+                "delivery",
+                name,
+                str(message.outbox_id),
+                "failed" if message.last_error else "pending",
+                message.created_at_ms,
+                f"{message.operation} for the metastore{tried}",
+            )

@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
-    from catalog_ext.metastore.index.write.outbox import Delivery
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+    from catalog_ext.metastore.messages import Delivery
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate

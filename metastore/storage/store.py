@@ -20,7 +20,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.storage.failures import is_throttled, location_not_found, translate
-from catalog_ext.metastore.storage.hdfs import Hdfs, HdfsHandler
+from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
 from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.options import S3Options, StorageOptions

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import State
-from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
@@ -15,6 +15,7 @@ from catalog_ext.metastore.transactions.steps import Undone
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Transaction
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.steps import Steps
 
@@ -137,3 +138,17 @@ class Recovery:
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,
         )  # fmt: skip
+
+
+def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
+    """Return the table, or its name where only writes that were to create it (or outlived it) are there.
+
+    Raises:
+        TableNotFoundError: There is neither.
+    """
+    try:
+        return index.load_table(identifier)
+    except TableNotFoundError:
+        if any(t.table == str(identifier) for t in index.list_transactions(states=UNFINISHED)):
+            return str(identifier)
+        raise

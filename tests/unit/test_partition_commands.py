@@ -10,7 +10,7 @@ import pytest
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, register, write
 from tests.writes import begin, insert, stage
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.procedures.registry import Procedure
+    from catalog_ext.procedures.procedure import Procedure
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
@@ -206,7 +206,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 
 def test_every_operation_of_the_contract_is_there_and_no_other(module_catalog: Catalog) -> None:
-    assert set(application.Operations(module_catalog).handlers) == OPERATIONS
+    assert set(application.operations_of(module_catalog)) == OPERATIONS
     assert set(FIELDS) | {"ping", "namespaces/list", "procedures/list"} == OPERATIONS
 
 

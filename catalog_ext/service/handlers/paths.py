@@ -30,9 +30,12 @@ class PathOperations:
 
     def _load(self, request: Request) -> dict[str, Any]:
         asked = PathRequest(
-            request.text("path"), request.optional_text("format"), request.optional_text("schema"),
-            request.text_map("options"), request.flag("partitioning", default=True),
-        )  # fmt: skip
+            request.text("path"),
+            request.optional_text("format"),
+            request.optional_text("schema"),
+            request.text_map("options"),
+            request.flag("partitioning", default=True),
+        )
         request.finish()
         return _table_json(load_path(self._catalog.storage, asked))
 
@@ -42,9 +45,12 @@ class PathOperations:
         casts = [_cast(item) for item in request.objects("casts")]
         condition = request.any("predicate")
         plan = PathPlan(
-            request.text("path"), keys if partitioning else None, casts,
-            None if condition is None else predicate_from_json(condition), request.optional_count("limit"),
-        )  # fmt: skip
+            request.text("path"),
+            keys if partitioning else None,
+            casts,
+            None if condition is None else predicate_from_json(condition),
+            request.optional_count("limit"),
+        )
         request.finish()
         return ArrowStream(SCHEMA, plan.run(self._catalog.storage))
 

@@ -21,8 +21,9 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.write import reservations
-from catalog_ext.metastore.index.write.outbox import enqueue_for_table
-from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.messages import AlterTable
+from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +43,7 @@ def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, d
         database: The index.
         table: The table.
         types: Canonical types by the columns' names, in the table's spelling.
-        deliver: Whether the metastore is to be told.
+        deliver: Whether to enqueue a message for the metastore.
 
     Raises:
         TableNotFoundError: The table is gone.
@@ -83,8 +84,7 @@ class _Retyping:
         }  # fmt: skip
         self._connection.execute(sa.insert(table_versions), row)
         if deliver:
-            payload = {**definition_to_dict(self._definition), "removed": [], "rebuild": False, "retype": True}
-            enqueue_for_table(self._connection, table_id, self._before.identifier, "alter_table", payload)
+            enqueue(self._connection, AlterTable(self._definition, retype=True), table_id)
         return replace(self._before, definition=self._definition, version=version)
 
     def _require_quiet(self) -> None:

@@ -25,13 +25,8 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
 )
-from catalog_ext.metastore.index.write.outbox import (
-    PartitionChanges,
-    ToldPartition,
-    enqueue_for_table,
-    enqueue_partitions,
-    statistics_parameters,
-)
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
@@ -124,7 +119,7 @@ class Applier:
     files_added: int = 0
     files_removed: int = 0
     long_keys: bool = False
-    told: PartitionChanges = field(default_factory=PartitionChanges)
+    published: PartitionChanges = field(default_factory=PartitionChanges)
     _next_partition: int = 0
     _next_file: int = 0
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -209,7 +204,7 @@ class Applier:
             self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
             self.files_removed += row["n_files"]
             if row["in_metastore"]:
-                self.told.dropped.append(row["name"])
+                self.published.dropped.append(row["name"])
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Adds to living partitions, or replaces all that they hold, without reading it."""
@@ -232,7 +227,7 @@ class Applier:
         }  # fmt: skip
         if change.moved and change.location is None:
             moved = {"location": None}
-        self._begin({**row, **moved}, held.plus(change.added), self.told.altered)
+        self._begin({**row, **moved}, held.plus(change.added), self.published.altered)
         self._add_files(row["partition_id"], change.added)
 
     def rename(
@@ -246,14 +241,14 @@ class Applier:
         self._end(partitions, [row["partition_id"]])
         self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if row["in_metastore"]:
-            self.told.dropped.append(row["name"])
+            self.published.dropped.append(row["name"])
         renamed = {
             **row,
             **self._named(name),
             "location": None if location is None else storable(location, "location's"),
             "in_metastore": int(in_metastore),
         }
-        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.told.added)
+        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
         self._add_files(row["partition_id"], added)
         self.partitions_changed += 1
 
@@ -291,10 +286,10 @@ class Applier:
             "in_metastore": int(change.in_metastore),
             "created_at_ms": self.now,
         }
-        self._begin(row, _Size().plus(change.files), self.told.added)
+        self._begin(row, _Size().plus(change.files), self.published.added)
         self._add_files(partition_id, change.files)
 
-    def _begin(self, row: Mapping[str, Any], size: _Size, told: list[ToldPartition]) -> None:
+    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[PublishedPartition]) -> None:
         begun = {
             **row, "begin_version": self.version, "end_version": ALIVE,
             "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
@@ -303,7 +298,7 @@ class Applier:
         self.sums.add(size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
             parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
-            told.append(ToldPartition(row["name"], directory(self.table, row), parameters))
+            published.append(PublishedPartition(row["name"], directory(self.table, row), parameters))
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
@@ -351,7 +346,7 @@ class Applier:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
         moved = {} if change.location is None else {"location": storable(change.location, "location's")}
-        self._begin({**row, **moved}, _Size().plus([*kept, *change.added]), self.told.altered)
+        self._begin({**row, **moved}, _Size().plus([*kept, *change.added]), self.published.altered)
         self._add_files(row["partition_id"], change.added)
         self.files_removed += len(ended)
         return ended
@@ -406,16 +401,7 @@ class Applier:
             "first_file_id": self.row["next_file_id"],
         }
         self.connection.execute(sa.insert(table_versions), row)
-        if not deliver:
-            return 0
-        table = self.table
-        if table.definition.partition_columns:
-            return enqueue_partitions(self.connection, table.table_id, table.identifier, self.told)
-        whole = [*self.told.added, *self.told.altered]
-        for partition in whole:
-            payload = {"parameters": partition.parameters}
-            enqueue_for_table(self.connection, table.table_id, table.identifier, "alter_table_statistics", payload)
-        return len(whole)
+        return enqueue_changes(self.connection, self.table, self.published) if deliver else 0
 
 
 def commit(

@@ -15,13 +15,8 @@ from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write.apply_changes import directory
-from catalog_ext.metastore.index.write.outbox import (
-    PartitionChanges,
-    ToldPartition,
-    enqueue_for_table,
-    enqueue_partitions,
-    statistics_parameters,
-)
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
 
 if TYPE_CHECKING:
@@ -32,7 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 500
-_TOLD_AT_ONCE = 10_000
+_PUBLISHED_AT_ONCE = 10_000
 Row = dict[str, Any]
 
 
@@ -97,7 +92,7 @@ def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
     statement = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE)
     after = -1
     while True:
-        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_TOLD_AT_ONCE)
+        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_PUBLISHED_AT_ONCE)
         page = [dict(row) for row in connection.execute(ordered).mappings()]
         if not page:
             return
@@ -211,10 +206,10 @@ class _Putting:
 
 
 def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row]) -> int:
-    """Adds the messages that tell the metastore what is known of partitions; how many they are."""
+    """Enqueue what is known of partitions for the metastore, and return how many messages that takes."""
     now = now_ms()
-    told = [
-        ToldPartition(
+    published = [
+        PublishedPartition(
             row["name"],
             directory(table, row),
             statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
@@ -222,9 +217,4 @@ def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row]) -> in
         for row in rows
         if row["in_metastore"]
     ]
-    if table.definition.partition_columns:
-        return enqueue_partitions(connection, table.table_id, table.identifier, PartitionChanges(altered=told))
-    for partition in told:
-        payload = {"parameters": partition.parameters}
-        enqueue_for_table(connection, table.table_id, table.identifier, "alter_table_statistics", payload)
-    return len(told)
+    return enqueue_changes(connection, table, PartitionChanges(altered=published))

@@ -10,8 +10,8 @@ import pytest
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.tables import location_scan as survey_module
-from catalog_ext.tables.location_scan import Surveyor
+from catalog_ext.tables import location_scan
+from catalog_ext.tables.location_scan import LocationScan
 from tests.repair_cases import write
 
 if TYPE_CHECKING:
@@ -36,23 +36,23 @@ def count_listings(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     return listed
 
 
-def test_without_a_sample_the_survey_ends_at_the_first_file_that_fits(
+def test_without_a_sample_the_scan_ends_at_the_first_file_that_fits(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     listed = count_listings(monkeypatch)
-    found = Surveyor(Storage(), 100).with_keys(definition(root, k="int"), sample=False)
+    found = LocationScan(Storage(), 100).with_keys(definition(root, k="int"), sample=False)
     assert found.files == 1
     assert len(listed) == 2
 
 
 def test_with_a_sample_it_ends_after_so_many_files(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(survey_module, "MAX_SURVEYED_FILES", 50)
-    found = Surveyor(Storage(), 10).with_keys(definition(root, k="int"), sample=True)
+    monkeypatch.setattr(location_scan, "MAX_SCANNED_FILES", 50)
+    found = LocationScan(Storage(), 10).with_keys(definition(root, k="int"), sample=True)
     assert (found.files, len(found.sample)) == (50, 10)
 
 
 def test_a_sample_is_spread_and_the_same_each_time(root: Path) -> None:
-    first, second = (Surveyor(Storage(), 20).find_keys(str(root), "s.t") for _ in range(2))
+    first, second = (LocationScan(Storage(), 20).find_keys(str(root), "s.t") for _ in range(2))
     assert first.sample == second.sample
     assert first.files == 400
     assert len({location for location, _ in first.sample}) == 20
@@ -61,12 +61,12 @@ def test_a_sample_is_spread_and_the_same_each_time(root: Path) -> None:
 
 
 def test_a_sample_of_all_is_all(root: Path) -> None:
-    assert len(Surveyor(Storage(), None).find_keys(str(root), "s.t").sample) == 400
+    assert len(LocationScan(Storage(), None).find_keys(str(root), "s.t").sample) == 400
 
 
 def test_only_files_that_fit_are_in_the_sample(tmp_path: Path) -> None:
     write(tmp_path / "t", "k=1/1.csv", "k=x/1.csv", "stray.csv", "plain/1.csv", "k=1/_hidden", "_tmp/k=1/1.csv")
-    found = Surveyor(Storage(), None).with_keys(definition(tmp_path / "t", k="int"), sample=True)
+    found = LocationScan(Storage(), None).with_keys(definition(tmp_path / "t", k="int"), sample=True)
     assert [location.key.removeprefix(f"{str(tmp_path)[1:]}/t/") for location, _ in found.sample] == ["k=1/1.csv"]
     assert found.files == 4
 
@@ -74,5 +74,5 @@ def test_only_files_that_fit_are_in_the_sample(tmp_path: Path) -> None:
 def test_hidden_directories_are_not_looked_into(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     write(tmp_path / "t", "k=1/1.csv", "_tmp/a/b/1.csv", ".staging/1.csv")
     listed = count_listings(monkeypatch)
-    Surveyor(Storage(), None).find_keys(str(tmp_path / "t"), "s.t")
+    LocationScan(Storage(), None).find_keys(str(tmp_path / "t"), "s.t")
     assert len(listed) == 2

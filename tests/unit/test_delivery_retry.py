@@ -1,4 +1,4 @@
-"""Redelivery: what is pending is tried again until it is taken, and nothing runs while nothing is pending."""
+"""Delivery retry: what is pending is tried again until it is taken, and nothing runs while nothing is pending."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.hive.outbox.delivery import DeliveryReport
 from catalog_ext.metastore_sync import delivery_retry as redelivery
-from catalog_ext.metastore_sync.delivery_retry import Redelivery
+from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
 
 
 class Metastore:
@@ -40,7 +40,7 @@ def _short_pauses(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("fails_first", [False, True])
 def test_it_is_tried_until_it_is_taken_and_then_no_more(*, fails_first: bool) -> None:
     metastore = Metastore(4, fails_first=fails_first)
-    again = Redelivery(metastore.deliver)
+    again = DeliveryRetry(metastore.deliver)
     again.schedule(0.001)
     again.schedule(0.001)
     assert metastore.taken.wait(10)
@@ -50,7 +50,7 @@ def test_it_is_tried_until_it_is_taken_and_then_no_more(*, fails_first: bool) ->
 
 def test_a_closed_one_arranges_nothing() -> None:
     metastore = Metastore(1)
-    again = Redelivery(metastore.deliver)
+    again = DeliveryRetry(metastore.deliver)
     again.schedule(60)
     again.close()
     again.schedule(0.001)
@@ -59,7 +59,7 @@ def test_a_closed_one_arranges_nothing() -> None:
 
 def test_it_can_look_all_the_time() -> None:
     metastore = Metastore(1)
-    again = Redelivery(metastore.deliver)
+    again = DeliveryRetry(metastore.deliver)
     again.look_always()
     for _ in range(3):
         assert metastore.taken.wait(10)

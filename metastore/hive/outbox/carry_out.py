@@ -1,4 +1,4 @@
-"""Carries out the outbox's messages on the metastore: each so that doing it again comes to the same."""
+"""Carrying out messages on the metastore: a message that is carried out twice comes to the same."""
 
 from __future__ import annotations
 
@@ -29,71 +29,81 @@ from catalog_ext.metastore.hive.mapping.model import (
 )
 from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics, without_sparks_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import alter_table, make_database, rename_table
-from catalog_ext.metastore.hive.outbox.payloads import (
-    ALTER_NAMESPACE,
-    ALTER_TABLE,
-    ALTER_TABLE_STATISTICS,
-    CREATE_NAMESPACE,
-    CREATE_TABLE,
-    DROP_NAMESPACE,
-    DROP_TABLE,
-    DROP_VIEW,
-    PUT_VIEW,
-    RENAME_TABLE,
-    SYNC_PARTITIONS,
-    Message,
-    PartitionState,
-    read_definition,
-    read_namespace,
-    read_parameters,
-    read_partitions,
-    unreadable,
-)
 from catalog_ext.metastore.hive.outbox.views import drop_view, put_view, sync_view_partitions
 from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
+from catalog_ext.metastore.messages import (
+    AlterNamespace,
+    AlterTable,
+    AlterTableStatistics,
+    CreateNamespace,
+    CreateTable,
+    DropNamespace,
+    DropTable,
+    DropView,
+    Message,
+    PublishedPartition,
+    PutView,
+    RenameTable,
+    SyncPartitions,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 Item = TypeVar("Item")
 
 _log = logging.getLogger(__name__)
 
 
-def follow(metastore: HiveMetastore, message: Message) -> None:
+def carry_out(metastore: HiveMetastore, message: Message) -> None:
     """Carry out the message; what it asks for may be so already.
 
     Raises:
-        MetastoreError: The metastore cannot be used, or does not take it.
+        MetastoreError: The metastore cannot be used, or does not accept it.
         NotFoundError: What it is about is not in the metastore.
     """
-    action = _ACTIONS.get(message.operation)
-    if action is None:
-        raise unreadable(message, LookupError(f"unknown operation {message.operation!r}"))
-    action(metastore, message)
+    match message:
+        case CreateNamespace(namespace):
+            make_database(metastore, to_hive_database(namespace))
+        case AlterNamespace(namespace):
+            _alter_namespace(metastore, to_hive_database(namespace))
+        case DropNamespace(name):
+            _drop_namespace(metastore, name)
+        case CreateTable(definition):
+            _create_table(metastore, to_hive(definition))
+        case AlterTable():
+            alter_table(metastore, message)
+        case RenameTable():
+            rename_table(metastore, message)
+        case DropTable(definition):
+            _drop_table(metastore, definition)
+        case SyncPartitions():
+            _sync_partitions(metastore, message)
+        case AlterTableStatistics():
+            _alter_table_statistics(metastore, message)
+        case PutView():
+            put_view(metastore, message)
+        case DropView():
+            drop_view(metastore, message)
 
 
-def _create_namespace(metastore: HiveMetastore, message: Message) -> None:
-    make_database(metastore, to_hive_database(read_namespace(message)))
-
-
-def _alter_namespace(metastore: HiveMetastore, message: Message) -> None:
-    database = to_hive_database(read_namespace(message))
+def _alter_namespace(metastore: HiveMetastore, database: HiveDatabase) -> None:
     try:
         metastore.alter_database(database)
     except NamespaceNotFoundError:
         make_database(metastore, database)
 
 
-def _drop_namespace(metastore: HiveMetastore, message: Message) -> None:
+def _drop_namespace(metastore: HiveMetastore, name: str) -> None:
     try:
-        metastore.drop_database(message.namespace)
+        metastore.drop_database(name)
     except NamespaceNotFoundError:
-        _log.debug("the namespace %s is not in the metastore", message.namespace)
+        _log.debug("the namespace %s is not in the metastore", name)
 
 
-def _create_table(metastore: HiveMetastore, message: Message) -> None:
-    table = to_hive(read_definition(message))
+def _create_table(metastore: HiveMetastore, table: HiveTable) -> None:
     try:
         _create_in_database(metastore, table)
     except TableAlreadyExistsError as error:
@@ -115,8 +125,7 @@ def _create_in_database(metastore: HiveMetastore, table: HiveTable) -> None:
         metastore.create_table(table)
 
 
-def _drop_table(metastore: HiveMetastore, message: Message) -> None:
-    definition = read_definition(message)
+def _drop_table(metastore: HiveMetastore, definition: TableDefinition) -> None:
     database, name = definition.identifier.namespace, definition.identifier.name
     try:
         found = metastore.get_table(database, name)
@@ -131,20 +140,19 @@ def _drop_table(metastore: HiveMetastore, message: Message) -> None:
         _log.debug("the table %s.%s is not in the metastore", database, name)
 
 
-def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
-    wanted, dropped = read_partitions(message)
-    table = metastore.get_table(message.namespace, message.table or "")
+def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
+    table = metastore.get_table(message.table.namespace, message.table.name)
     if not table.partition_columns:
         return
     if table.table_type == VIRTUAL_VIEW:
         sync_view_partitions(metastore, table, message)
         return
     # First out, then in: a directory may have been replaced by another spelling of the same values.
-    names = _convertible(table, dropped, lambda name: hive_partition_name(table, name))
+    names = _convertible(table, message.dropped, lambda name: hive_partition_name(table, name))
     for batch in _batches(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
-    states = {state.name: state for state in wanted}
-    partitions = _convertible(table, list(states), lambda name: _partition(table, states[name]))
+    wanted = {partition.name: partition for partition in (*message.added, *message.altered)}
+    partitions = _convertible(table, list(wanted), lambda name: _partition(table, wanted[name]))
     by_values: dict[tuple[str, ...], HivePartition] = {}
     for partition in partitions:
         by_values.setdefault(partition.values, partition)
@@ -155,12 +163,12 @@ def _sync_partitions(metastore: HiveMetastore, message: Message) -> None:
         metastore.alter_table(replace(table, parameters=parameters))
 
 
-def _partition(table: HiveTable, state: PartitionState) -> HivePartition:
-    return replace(to_hive_partition(table, state.name, state.location), parameters=state.parameters)
+def _partition(table: HiveTable, wanted: PublishedPartition) -> HivePartition:
+    return replace(to_hive_partition(table, wanted.name, wanted.location), parameters=wanted.parameters)
 
 
 def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence[HivePartition]) -> None:
-    """The partitions are there, at their places and with their statistics: one call each to look, add and alter."""
+    """Add and alter partitions with their locations and statistics: one call each to look, add and alter."""
     keys = [c.name for c in table.partition_columns]
     names = [metastore_name(keys, partition.values) for partition in wanted]
     found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
@@ -178,7 +186,7 @@ def _put_partitions(metastore: HiveMetastore, table: HiveTable, wanted: Sequence
 
 
 def _alter_partitions(metastore: HiveMetastore, table: HiveTable, changed: Sequence[HivePartition]) -> None:
-    """In one call, so that Hive engines see one switch, unless the metastore cannot take so many."""
+    """Alter them in one call, so that Hive engines see one switch, unless that is too much for the metastore."""
     try:
         metastore.alter_partitions(table.database, table.name, changed)
     except MetastoreRefusedError as error:
@@ -194,16 +202,15 @@ def _is_the_same(left: HivePartition, right: HivePartition) -> bool:
     return same_location(left.location, right.location) and left.parameters == right.parameters
 
 
-def _alter_table_statistics(metastore: HiveMetastore, message: Message) -> None:
-    statistics = read_parameters(message)
-    table = metastore.get_table(message.namespace, message.table or "")
-    parameters = with_statistics(table.parameters, statistics)
+def _alter_table_statistics(metastore: HiveMetastore, message: AlterTableStatistics) -> None:
+    table = metastore.get_table(message.table.namespace, message.table.name)
+    parameters = with_statistics(table.parameters, message.parameters)
     if parameters != table.parameters:
         metastore.alter_table(replace(table, parameters=parameters))
 
 
 def _convertible(table: HiveTable, names: Sequence[str], convert: Callable[[str], Item]) -> list[Item]:
-    """What ``convert`` makes of the names; those that the metastore can never hold are left out and logged."""
+    """Convert the names; those that the metastore can never hold are left out and logged."""
     converted: list[Item] = []
     for name in names:
         try:
@@ -216,18 +223,3 @@ def _convertible(table: HiveTable, names: Sequence[str], convert: Callable[[str]
 def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
     for start in range(0, len(items), size):
         yield items[start : start + size]
-
-
-_ACTIONS: dict[str, Callable[[HiveMetastore, Message], None]] = {
-    CREATE_NAMESPACE: _create_namespace,
-    ALTER_NAMESPACE: _alter_namespace,
-    DROP_NAMESPACE: _drop_namespace,
-    CREATE_TABLE: _create_table,
-    ALTER_TABLE: alter_table,
-    RENAME_TABLE: rename_table,
-    DROP_TABLE: _drop_table,
-    SYNC_PARTITIONS: _sync_partitions,
-    ALTER_TABLE_STATISTICS: _alter_table_statistics,
-    PUT_VIEW: put_view,
-    DROP_VIEW: drop_view,
-}
