@@ -191,6 +191,9 @@ class Driver:
         if self._root is not None:
             self._root.stop()
             self._root = None
+            # Hadoop keeps file systems by their addresses: the next context's settings are to count.
+            jvm: Any = SparkContext._jvm
+            jvm.org.apache.hadoop.fs.FileSystem.closeAll()
 
     def _leave(self, session: SparkSession) -> None:
         """Undo what of a session others of its context would see."""
