@@ -1,4 +1,4 @@
-"""The catalog: everything that the command line, the service and Python programs do, without Spark."""
+"""Composes the parts of a catalog, and forwards to them what the command line, the service and programs call."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def connect(
     storage: Mapping[str, Any] | None = None,
     name: str = "lake",
 ) -> Catalog:
-    """The catalog over this index, metastore and warehouse; every argument has a default.
+    """Return the catalog over this index, metastore and warehouse; every argument has a default.
 
     Args:
         index: SQLAlchemy URL of the index database, or a path of a SQLite file; by default a SQLite file in
@@ -219,5 +219,5 @@ class Catalog:
     keep_delivering = _Of(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:
-        """Whether the metastore has everything: ``none``, ``in step``, what is pending and why, or why it has not."""
+        """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""
         return self._context.sync.state(table.definition if table is not None else None)

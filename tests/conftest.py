@@ -4,6 +4,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+# Registers the profiles, before pytest chooses one of them.
+import tests.examples  # noqa: F401
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 

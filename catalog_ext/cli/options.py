@@ -51,7 +51,7 @@ def limit_option(command: F) -> F:
 
 
 def where_of(where: str | None, spec: tuple[str, ...]) -> Where:
-    """The limit that the options state.
+    """Return the limit that the options state.
 
     Raises:
         click.UsageError: Both are given, or a spec is not KEY=VALUE.

@@ -58,7 +58,7 @@ class MetastoreConnection:
         return self.enabled and unrepresentable_reason(definition) is None
 
     def started_client(self) -> HiveMetastore:
-        """The client, without waiting for the embedded server.
+        """Return the client, without waiting for the embedded server.
 
         Raises:
             MetastoreUnavailableError: The embedded one is still starting, or does not start.
@@ -69,7 +69,7 @@ class MetastoreConnection:
         return self.client()
 
     def uri(self, timeout_s: float = 120.0) -> str:
-        """The URIs of the metastore, waiting for the embedded one.
+        """Return the URIs of the metastore, waiting for the embedded one.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
@@ -84,7 +84,7 @@ class MetastoreConnection:
         return self._uris
 
     def client(self, timeout_s: float = 120.0) -> HiveMetastore:
-        """The client, waiting at most ``timeout_s`` seconds for the embedded server.
+        """Return the client, waiting at most ``timeout_s`` seconds for the embedded server.
 
         Raises:
             InvalidConfigurationError: There is no metastore.

@@ -69,7 +69,7 @@ class MetastoreSync:
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""
         if self._metastore.enabled:
-            self._retry.look_always()
+            self._retry.keep_delivering()
 
     def publish(self) -> DeliveryReport | None:
         """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""

@@ -1,4 +1,4 @@
-"""Partition commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE, each one transaction of the engine."""
+"""Adds, drops, renames, relocates and exchanges partitions, each command by one transaction."""
 
 from __future__ import annotations
 
@@ -182,7 +182,7 @@ class PartitionCommands:
                     raise not_found(table, _words(predicate))
 
     def _place(self, table: Table, name: str, location: str) -> Location:
-        """The place of a partition with a LOCATION of its own.
+        """Return the place of a partition with a LOCATION of its own.
 
         Raises:
             InvalidInputError: No partition of the table can lie there.
@@ -207,7 +207,7 @@ class PartitionCommands:
         return place
 
     def _located(self, table: Table) -> dict[str, Location]:
-        """The places of the partitions that are not at their default ones."""
+        """Return the places of the partitions that are not at their default ones."""
         return {name: Location.parse(at) for name, at in self._context.index.located_partitions(table).items()}
 
     def _look_for_others(
@@ -262,7 +262,7 @@ def _described(columns: Sequence[Column]) -> list[str]:
 
 
 def _words(predicate: object) -> str:
-    """A JSON predicate as people write it, if it is one of a partition spec."""
+    """Return a JSON predicate as people write it, if it is one of a partition spec."""
     if isinstance(predicate, dict):
         match predicate:
             case {"op": "and", "args": list(args)}:

@@ -57,7 +57,7 @@ class Procedure:
     body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
 
     def describe(self) -> dict[str, Any]:
-        """The procedure as the service's contract has it."""
+        """Return the procedure as the service's contract has it."""
         return {
             "name": self.name,
             "description": self.description,

@@ -1,4 +1,4 @@
-"""The difference between the store and the index, as a stream of changes."""
+"""Computes the difference between the store and the index, as a stream of changes."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ class Difference:
             )
 
     def count(self, *, adds: bool) -> int:
-        """How many partitions differ, as far as it was compared: gone, new (where ``adds``), and with other files."""
+        """Count the partitions that differ as far as was compared: gone, new (where ``adds``), with other files."""
         total: int = self._scratch.value("SELECT count(DISTINCT name) FROM differing_files")
         if self._drops:
             total += self._scratch.value(f"SELECT count(*) FROM indexed_partitions i WHERE {self._is_gone}")

@@ -29,7 +29,7 @@ _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
 class InFlightWrites:
-    """What the writes to one table have under way while it is repaired.
+    """Leaves out of a repair what writes to the table have in flight.
 
     Args:
         index: Knows the transactions.
@@ -57,16 +57,16 @@ class InFlightWrites:
                 # The version that is compared with still has these files.
                 continue
             for uri in self._index.removals(transaction.transaction_id):
-                self._scratch.insert("leaving", [(uri,)], columns=1, ignore=True)
+                self._scratch.insert("pending_removals", [(uri,)], columns=1, ignore=True)
                 if uri.startswith(root):
-                    self._unsettle(uri[len(root) :].rpartition("/")[0])
+                    self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
     def leave_out(self) -> None:
-        """Take what is under way out of what was listed; to be called when both sides were observed.
+        """Take what is in flight out of what was listed; to be called when both sides were observed.
 
         What aborted writes have left is reported.
         """
-        self._leave_out_leaving()
+        self._leave_out_pending_removals()
         unfinished = self._index.list_transactions(states=UNFINISHED)
         self._leave_out_moving(unfinished)
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
@@ -77,11 +77,11 @@ class InFlightWrites:
         if states:
             self._leave_out_files(states)
             self._note_made_directories(states)
-        self._leave_out_unsettled()
+        self._leave_out_in_flight_partitions()
 
-    def _leave_out_unsettled(self) -> None:
+    def _leave_out_in_flight_partitions(self) -> None:
         self._scratch.execute(
-            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unsettled)"
+            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM in_flight_partitions)"
             " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
         )
 
@@ -117,17 +117,17 @@ class InFlightWrites:
                 f" FROM {table} WHERE {which}",
                 (_REPLACED, *root),
             )
-            scratch.execute(f"INSERT OR IGNORE INTO unsettled SELECT name FROM {table} WHERE {which}", root)
+            scratch.execute(f"INSERT OR IGNORE INTO in_flight_partitions SELECT name FROM {table} WHERE {which}", root)
             scratch.execute(f"DELETE FROM {table} WHERE {which}", root)
-        self._leave_out_unsettled()
+        self._leave_out_in_flight_partitions()
 
-    def _leave_out_leaving(self) -> None:
-        if not self._scratch.value("SELECT count(*) FROM leaving"):
+    def _leave_out_pending_removals(self) -> None:
+        if not self._scratch.value("SELECT count(*) FROM pending_removals"):
             return
         self._scratch.execute(
             "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
-            " JOIN leaving l"
+            " JOIN pending_removals l"
             " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path)",
             (self._table.definition.location,),
         )
@@ -163,14 +163,14 @@ class InFlightWrites:
         scratch.create_function("carried", carried)
         # An epoch of a stream may have committed some of its files and hold back others: the index knows the former.
         scratch.execute(
-            "INSERT INTO under_way SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
+            "INSERT INTO in_flight_files SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
             " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
             " (SELECT 1 FROM indexed_files i WHERE i.name = f.name AND i.path = f.path)"
         )
-        scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM under_way)")
-        scratch.execute("INSERT OR IGNORE INTO unsettled SELECT DISTINCT name FROM under_way")
+        scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM in_flight_files)")
+        scratch.execute("INSERT OR IGNORE INTO in_flight_partitions SELECT DISTINCT name FROM in_flight_files")
         for name, path, size, transaction in scratch.rows(
-            "SELECT name, path, size, id FROM under_way ORDER BY name, path"
+            "SELECT name, path, size, id FROM in_flight_files ORDER BY name, path"
         ):
             if states[transaction] is State.ABORTED:
                 reason = f"left by write {transaction}, which was aborted; vacuum removes it"
@@ -187,7 +187,7 @@ class InFlightWrites:
         for transaction_id, state in states.items():
             if state in _MAKES_DIRECTORIES:
                 for file in self._index.staged_files(transaction_id):
-                    self._unsettle(file.partition)
+                    self._note_in_flight(file.partition)
 
-    def _unsettle(self, name: str) -> None:
-        self._scratch.insert("unsettled", [(name,)], columns=1, ignore=True)
+    def _note_in_flight(self, name: str) -> None:
+        self._scratch.insert("in_flight_partitions", [(name,)], columns=1, ignore=True)

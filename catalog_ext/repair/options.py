@@ -1,4 +1,4 @@
-"""Says what a repair is to do."""
+"""Defines the modes and options of a repair."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class RepairMode(StrEnum):
 
     @classmethod
     def parse(cls, text: str) -> RepairMode:
-        """The mode of this name, in any case.
+        """Return the mode of this name, in any case.
 
         Raises:
             InvalidInputError: There is no such mode.

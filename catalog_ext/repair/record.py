@@ -1,4 +1,4 @@
-"""Keeps what a repair did among the table's ``repairs``, however it ended."""
+"""Records what a repair did among the table's ``repairs``, however it ended."""
 
 from __future__ import annotations
 

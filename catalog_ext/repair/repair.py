@@ -1,4 +1,4 @@
-"""Repair: list the store, compare it with the index as sets, apply the difference in atomic batches.
+"""Repairs a table: lists the store, compares it with the index as sets, applies the difference in atomic batches.
 
 ``docs/design/1-how-it-works.md`` says what is promised when something fails on the way.
 """

@@ -54,7 +54,7 @@ def no_progress(_: RepairProgress) -> None:
 
 
 def storable(text: str) -> bool:
-    """Whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
+    """Return whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
     if text.isascii():
         return "\x00" not in text
     try:
@@ -65,7 +65,7 @@ def storable(text: str) -> bool:
 
 
 def printable(path: str) -> str:
-    r"""The path with bytes that are not UTF-8 shown as ``\\udcXX``."""
+    r"""Return the path with bytes that are not UTF-8 shown as ``\\udcXX``."""
     return path if storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
 
 

@@ -78,9 +78,12 @@ class _Json(JSONResponse):
 
 
 def error_response(error: CatalogExtError) -> JSONResponse:
-    """The answer that tells an error, by the contract."""
+    """Return the answer that tells an error, by the contract."""
     status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
-    body = {"code": error.code, "message": error.message, "retryable": error.retryable, "parameters": error.parameters}
+    body = {
+        "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
+        "sqlstate": error.sqlstate, "parameters": error.parameters,
+    }  # fmt: skip
     return _Json({"error": body}, status)
 
 
@@ -125,7 +128,7 @@ class _Sink:
 
 
 def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
-    """The Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
+    """Yield the Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
     sink = _Sink()
     writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), stream.schema)
     try:
@@ -160,7 +163,7 @@ def _ping(request: Request) -> dict[str, Any]:
 
 
 def build_application(catalog: Catalog, token: str) -> ASGIApp:
-    """The application that serves a catalog to whoever has the token."""
+    """Return the application that serves a catalog to whoever has the token."""
     operations = operations_of(catalog)
 
     async def handle(http: HttpRequest) -> Response:
@@ -186,7 +189,7 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:
-    """The answer to what is no POST of a known path, in the form of every other error."""
+    """Return the answer to what is no POST of a known path, in the form of every other error."""
     asked = f"{http.method} {http.url.path}"
     return error_response(
         NotFoundError(f"There is no operation {asked[:80]!r}. Every operation is POST /v1/<operation>, see service.md.")
@@ -194,7 +197,7 @@ async def _no_route(http: HttpRequest, _: Exception) -> Response:
 
 
 async def _body(http: HttpRequest) -> bytes:
-    """The request's body; what is longer than the limit is not kept."""
+    """Return the request's body; what is longer than the limit is not kept."""
     parts: list[bytes] = []
     size = 0
     async for part in http.stream():

@@ -93,7 +93,7 @@ class TableCreation:
         return self._create(whole)
 
     def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
-        """The checked definition of a table that is to be created, with its location and its defaults.
+        """Return the checked definition of a table that is to be created, with its location and its defaults.
 
         Args:
             definition: The table; its own ``location`` is not looked at.
@@ -177,7 +177,7 @@ class TableCreation:
             self._context.storage.create_directory(definition.location)
 
     def _contents(self, definition: TableDefinition) -> list[str]:
-        """What lies in a table's location, but for what a write that would have created the table has staged there."""
+        """List a table's location, but for what a write that would have created the table has staged there."""
         staging = write_keys.STAGING_DIR.read(definition.properties, self._context.settings.conf)
         names = (entry.location.name for entry in self._context.storage.list_directory(definition.location))
         return [name for name in names if name != staging]

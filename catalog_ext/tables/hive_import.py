@@ -135,7 +135,7 @@ def _check_complete(table: Table, scratch: Scratch) -> None:
 
 
 def _partitions(client: HiveMetastore, table: Table, hive_table: HiveTable) -> Iterator[tuple[str, str | None]]:
-    """The name and the location (None: the default one) of every partition that the metastore has."""
+    """Yield the name and the location (None: the default one) of every partition that the metastore has."""
     if not table.definition.partition_columns:
         yield "", None
         return

@@ -155,7 +155,7 @@ def _remember(paths: list[str], path: str) -> None:
 
 
 def _keys(directory: str, table: str) -> tuple[str | None, ...]:
-    """The keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
+    """Return the keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
     keys: list[str | None] = []
     for component in directory.split("/") if directory else []:
         split = split_component(component)

@@ -33,11 +33,11 @@ class Namespaces:
         self._removal = removal
 
     def list_namespaces(self) -> list[str]:
-        """The names of all namespaces, sorted."""
+        """Return the names of all namespaces, sorted."""
         return self._context.index.list_namespaces()
 
     def load_namespace(self, name: str) -> Namespace:
-        """The namespace.
+        """Return the namespace.
 
         Raises:
             NamespaceNotFoundError: There is none of that name.
@@ -107,7 +107,7 @@ class Namespaces:
         self._context.sync.publish()
 
     def list_tables(self, namespace: str) -> list[str]:
-        """The names of a namespace's tables, sorted.
+        """Return the names of a namespace's tables, sorted.
 
         Raises:
             NamespaceNotFoundError: There is none of that name.

@@ -7,6 +7,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import Where, bound_json, bound_where
 
@@ -87,14 +88,17 @@ class TableReads:
         table = self._at(table_id, version)
         return self._context.index.list_partitions(table, bound_json(table, condition))
 
-    def changes(self, table_id: int, after: int, upto: int) -> pa.RecordBatchReader:
-        """Return the files that commits after one version and up to another have added and removed.
+    def changes(
+        self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
+    ) -> pa.RecordBatchReader:
+        """Return the files that commits after one version and up to another have added.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             VersionExpiredError: A version is forgotten.
+            StreamChangedError: One removed files, which ``removals`` refuses.
         """
-        return self._context.index.changes(table_id, after, upto)
+        return self._context.index.changes(table_id, after, upto, removals)
 
     def _at(self, table_id: int, version: int) -> Table:
         with self._lock:

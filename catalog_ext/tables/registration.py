@@ -36,7 +36,7 @@ class Registration:
     comment: str | None = None
 
     def define(self, storage: Storage, sample_files: int | None) -> TableDefinition:
-        """The definition, after a look at the location.
+        """Return the definition, after a look at the location.
 
         Args:
             storage: Where the location is.
@@ -62,7 +62,7 @@ class Registration:
         return replace(bare, columns=columns, partition_columns=contents.partition_columns)
 
     def _bare(self) -> TableDefinition:
-        """The definition by the user's words alone."""
+        """Return the definition by the user's words alone."""
         return TableDefinition(
             self.identifier,
             TableType.EXTERNAL,

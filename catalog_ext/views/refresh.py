@@ -67,13 +67,13 @@ class ViewRefresh:
             logger.warning("The partitions of the view %s are not in step: %s", identifier, error.message)
 
     def _refreshed(self, view: View) -> bool:
-        """Whether the view, or one of its tables, changed meanwhile, so that it must be looked at again."""
+        """Return whether the view, or one of its tables, changed meanwhile, so that it must be looked at again."""
         wanted, sources = self._wanted(view)
         commit = self._index.views.refresh(view, wanted, sources, deliver=self._metastore.accepts(view.definition))
         return commit is None or view.identifier in self._index.views.stale()
 
     def _wanted(self, view: View) -> tuple[dict[str, tuple[Dependency, ...]], list[Source]]:
-        """The partitions that the view has now, and what this was found from."""
+        """Return the partitions that the view has now, and what this was found from."""
         tables = self.tables(view.query)
         if len(tables) < len(view.query.tables):
             # One is gone, and nothing can be read through the view before it is there again.

@@ -62,7 +62,7 @@ class Views:
         self._refresh = refresh
 
     def list_names(self, namespace: str) -> list[str]:
-        """The names of a namespace's views, sorted.
+        """Return the names of a namespace's views, sorted.
 
         Raises:
             NamespaceNotFoundError: There is no such namespace.
@@ -70,7 +70,7 @@ class Views:
         return self._index.list_names(namespace.lower())
 
     def load(self, view: str) -> View:
-        """The view.
+        """Return the view.
 
         Raises:
             ViewNotFoundError: There is none of that name.
@@ -78,7 +78,7 @@ class Views:
         return self._index.load(self._context.identify(view))
 
     def load_relation(self, name: str) -> Table | View:
-        """The table or view of a name.
+        """Return the table or view of a name.
 
         Raises:
             TableNotFoundError: There is neither.
@@ -151,7 +151,7 @@ class Views:
     # Partitions
 
     def partitions(self, view: str) -> list[str]:
-        """The names of a view's partitions, by their typed values; automatic ones are brought in step first.
+        """Return the names of a view's partitions, by their typed values; automatic ones are brought in step first.
 
         Raises:
             ViewNotFoundError: There is no such view.
@@ -214,7 +214,7 @@ class Views:
         return commit
 
     def dependencies(self, view: str, partition: Mapping[str, str | None] | None = None) -> list[PartitionDependency]:
-        """What the view's partitions were made of when they were added.
+        """Return what the view's partitions were made of when they were added.
 
         Args:
             view: Its name.

@@ -35,13 +35,13 @@ class ColumnStatistics:
         columns: Mapping[str, Mapping[str, str]] | None,
         predicate: object = None,
     ) -> WriteOutcome:
-        """Record what was found; with neither files nor columns the metastore is told what is known already.
+        """Record what was found; with neither files nor columns, publish what is known already.
 
         Args:
             table: At the version that the statement read.
             files: What was counted; files that have changed since are left as they are.
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
-            predicate: Limits the partitions that the metastore is told of; the contract's JSON, None for all.
+            predicate: Limits the partitions that are published; the contract's JSON, None for all.
 
         Raises:
             TableNotFoundError: The table is gone.

@@ -23,7 +23,7 @@ class WriteMaintenance:
         self._context = context
 
     def history(self, table: str) -> list[TableVersion]:
-        """The table's commits, newest first.
+        """Return the table's commits, newest first.
 
         Raises:
             TableNotFoundError: There is none of that name.
@@ -31,7 +31,7 @@ class WriteMaintenance:
         return self._context.index.history(self._context.identify(table))
 
     def list_transactions(self, table: str) -> list[Transaction]:
-        """The table's transactions that `vacuum` has not forgotten, newest first.
+        """Return the table's transactions that `vacuum` has not forgotten, newest first.
 
         Raises:
             TableNotFoundError: There is none of that name.
@@ -77,7 +77,7 @@ class WriteMaintenance:
         return self._context.transactions.vacuum(there, age, dry_run=dry_run)
 
     def status(self, table: str | None = None) -> list[StatusEntry]:
-        """What is under way: unfinished writes, partitions that wait, and changes for the metastore.
+        """Return what is under way: unfinished writes, partitions that wait, and changes for the metastore.
 
         Args:
             table: Its name; None for all tables.

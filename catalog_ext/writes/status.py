@@ -1,4 +1,4 @@
-"""What is under way: unfinished transactions, partitions that wait, messages that the metastore has not taken."""
+"""Lists what is in flight: unfinished transactions, waiting partitions, messages pending for the metastore."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class StatusEntry(NamedTuple):
 
 
 def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    """Everything that is under way, of one table or (``table`` is None) of all."""
+    """Yield everything that is under way, of one table or (``table`` is None) of all."""
     table_id = None if table is None else table.table_id
     now = now_ms()
     for transaction in index.list_transactions(table_id, states=UNFINISHED):

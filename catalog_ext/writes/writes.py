@@ -188,7 +188,7 @@ class Writes:
         return self.engine.delete(table, predicate, truncate)
 
     def table_at(self, table_id: int, version: int) -> Table:
-        """The table as it is now, at the version that a statement has read."""
+        """Return the table as it is now, at the version that a statement has read."""
         # Loaded anew: what is written goes by the table's properties of today.
         table = self._context.index.load_table_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:

@@ -406,14 +406,17 @@ class Index:
         """The numbers of the tables that ``waiting_files`` has something for."""
         return transactions.waiting_tables(self._database)
 
-    def changes(self, table_id: int, after: int, upto: int) -> pa.RecordBatchReader:
+    def changes(
+        self, table_id: int, after: int, upto: int, removals: versions.Removals = versions.Removals.IGNORE
+    ) -> pa.RecordBatchReader:
         """The files that the versions above ``after`` up to ``upto`` added, in order (``versions.CHANGES_SCHEMA``).
 
         Raises:
             TableNotFoundError: The table is gone.
             VersionExpiredError: Vacuum has forgotten one of the versions.
+            StreamChangedError: A version removed files, which ``removals`` refuses.
         """
-        return versions.changes(self._database, table_id, after, upto)
+        return versions.changes(self._database, table_id, after, upto, removals)
 
     def history_rows(self, table: Table) -> pa.RecordBatchReader:
         """The metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""

@@ -13,8 +13,8 @@ from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from tests.faults.writer import Order, Server, stand
+from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
-from tests.repair_cases import empty_index
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:

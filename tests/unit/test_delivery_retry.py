@@ -60,7 +60,7 @@ def test_a_closed_one_arranges_nothing() -> None:
 def test_it_can_look_all_the_time() -> None:
     metastore = Metastore(1)
     again = DeliveryRetry(metastore.deliver)
-    again.look_always()
+    again.keep_delivering()
     for _ in range(3):
         assert metastore.taken.wait(10)
         metastore.taken.clear()

@@ -15,12 +15,12 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
 from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.messages import Delivery, read_message
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from tests.fakes_metastore import FakeMetastore
+from tests.index_cases import local_index
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -649,7 +649,7 @@ def test_a_killed_carriers_message_is_taken_up_again(
 
 def test_a_dropped_tables_messages_are_forgotten(metastore: FakeMetastore, tmp_path: Path) -> None:
     """With the index itself: what was refused for good does not outlive its table."""
-    index = Index.open(f"sqlite:///{tmp_path}/index.db")
+    index = local_index(tmp_path)
     deliverer = Deliverer(index, lambda: metastore)
     metastore.create_database(HiveDatabase("sales"))
     metastore.create_table(to_hive(definition(location="file:///other")))

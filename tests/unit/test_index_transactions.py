@@ -19,12 +19,11 @@ from catalog_ext.metastore.errors import (
     TransactionNotFoundError,
     TransactionStateError,
 )
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.write import claims, commits
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.json import name_hash
 from catalog_ext.metastore.model.tables import DataFile
-from tests.index_cases import create, data_files, definition
+from tests.index_cases import create, data_files, definition, local_index
 from tests.transaction_cases import (
     begin,
     creation,
@@ -40,12 +39,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    with Index.open(str(tmp_path / "index.db")) as opened:
+    with local_index(tmp_path) as opened:
         yield opened
 
 

@@ -9,20 +9,20 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.plan import State, WriteKind
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.keys import typed_values
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import TRUE, bind
-from tests.index_cases import create
+from tests.index_cases import create, local_index
 from tests.transaction_cases import begin, finish, plan, staged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 # k=1 and k=01 are one partition to an overwrite, and two to an append.
@@ -118,7 +118,7 @@ def kept(write: WritePlan, name: str, arrivals: _State) -> bool:
 @pytest.mark.parametrize("seed", range(6))
 def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
         metastore = Metastore()
         states: dict[int, tuple[Table, _State]] = {0: (table, {})}

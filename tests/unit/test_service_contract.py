@@ -305,8 +305,11 @@ def test_every_error_has_its_status_and_the_form_of_the_contract(
     assert answer.status == next((s for base, s in STATUSES.items() if issubclass(kind, base)), 500)
     assert answer.error == {
         "code": kind.code, "message": "problem \ud800 and remedy", "retryable": kind.retryable,
-        "parameters": {"table": "s.t"},
+        "kind": kind.kind, "sqlstate": kind.sqlstate, "parameters": {"table": "s.t"},
     }  # fmt: skip
+    assert re.fullmatch(r"[0-9A-Z]{5}", kind.sqlstate)
+    # Whoever asks for what is not there, or not so, is told at analysis; what failed on the way, while it runs.
+    assert kind.kind is (errors.ErrorKind.ANALYSIS if answer.status in (400, 404, 409) else errors.ErrorKind.RUNTIME)
 
 
 def test_an_unexpected_exception_is_500_and_logged(

@@ -21,13 +21,13 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import Places
-from tests.repair_cases import empty_index, write
+from tests.index_cases import local_index
+from tests.repair_cases import write
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -45,8 +45,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Stand]:
     """A stand without a table."""
-    (tmp_path / "index.db").write_bytes(empty_index())
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         yield Stand(index)
 
 

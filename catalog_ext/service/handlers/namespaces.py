@@ -1,4 +1,4 @@
-"""The operations of namespaces."""
+"""Answers the operations of namespaces."""
 
 from __future__ import annotations
 

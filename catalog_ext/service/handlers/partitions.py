@@ -1,4 +1,4 @@
-"""The operations of partition commands."""
+"""Answers the operations of partition commands."""
 
 from __future__ import annotations
 
@@ -71,12 +71,12 @@ def _table(request: Request) -> tuple[int, int]:
 
 
 def spec_of(request: Request, name: str) -> dict[str, str | None]:
-    """A partition spec: an object of texts or nulls."""
+    """Return a partition spec: an object of texts or nulls."""
     return checked_spec(request.mapping(name), name)
 
 
 def checked_spec(value: object, name: str) -> dict[str, str | None]:
-    """The value, if it is a partition spec.
+    """Return the value, if it is a partition spec.
 
     Raises:
         InvalidInputError: It is none.

@@ -1,4 +1,4 @@
-"""The operations of ad-hoc paths, by the contract's names."""
+"""Answers the operations of ad-hoc paths."""
 
 from __future__ import annotations
 

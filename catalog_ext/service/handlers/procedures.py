@@ -1,4 +1,4 @@
-"""The operations of procedures."""
+"""Answers the operations of procedures."""
 
 from __future__ import annotations
 

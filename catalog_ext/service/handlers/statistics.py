@@ -1,4 +1,4 @@
-"""The operation of statistics."""
+"""Answers the operation of statistics."""
 
 from __future__ import annotations
 

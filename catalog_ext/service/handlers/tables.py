@@ -1,4 +1,4 @@
-"""The operations of tables: their definitions, what queries read of them, and what has become of them."""
+"""Answers the operations of tables: their definitions, what queries read of them, and their metadata tables."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from catalog_ext.metastore.model.views import View
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, table_json
-from catalog_ext.service.messages.tables import column_changes
+from catalog_ext.service.messages.tables import column_changes, removals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -76,8 +76,9 @@ class TableOperations:
 
     def _changes(self, request: Request) -> ArrowStream:
         table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")
+        removals = removals_of(request)
         request.finish()
-        return ArrowStream.of(self._catalog.reads.changes(table_id, after, upto))
+        return ArrowStream.of(self._catalog.reads.changes(table_id, after, upto, removals))
 
     def _metadata(self, request: Request) -> ArrowStream:
         table_id, name, condition = request.integer("table_id"), request.text("name"), request.any("predicate")

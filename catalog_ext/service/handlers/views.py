@@ -1,4 +1,4 @@
-"""The operations of views."""
+"""Answers the operations of views."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _values(item: Request) -> dict[str, str | None]:
 
 
 def view_json(view: View) -> dict[str, Any]:
-    """A view as the contract has it: a table's fields, and ``view``."""
+    """Return a view as the contract has it: a table's fields, and ``view``."""
     query = view.query
     return {
         **table_json(view.table),

@@ -1,4 +1,4 @@
-"""The operations of writes."""
+"""Answers the operations of writes."""
 
 from __future__ import annotations
 

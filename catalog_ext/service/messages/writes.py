@@ -27,7 +27,7 @@ _CREATIONS = (WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE)
 
 
 def transaction_of(request: Request) -> str:
-    """The id in the field ``transaction``."""
+    """Return the id in the field ``transaction``."""
     text = request.text("transaction")
     if not _TRANSACTION_ID.fullmatch(text):
         raise InvalidInputError(
@@ -37,7 +37,7 @@ def transaction_of(request: Request) -> str:
 
 
 def kind_of(request: Request) -> WriteKind:
-    """What a write does, in the field ``kind``."""
+    """Return what a write does, in the field ``kind``."""
     text = request.text("kind")
     kinds = [kind for kind in WriteKind if kind not in COMMANDS]
     if text not in kinds:
@@ -48,12 +48,12 @@ def kind_of(request: Request) -> WriteKind:
 
 
 def creates(kind: WriteKind) -> bool:
-    """Whether a write of this kind comes with a definition rather than a table."""
+    """Return whether a write of this kind comes with a definition rather than a table."""
     return kind in _CREATIONS
 
 
 def files_of(request: Request) -> tuple[StagedFile, ...]:
-    """The staged files in the field ``files``."""
+    """Return the staged files in the field ``files``."""
     items = request.objects("files")
     if len(items) > MAX_FILES:
         raise InvalidInputError(
@@ -63,7 +63,7 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
 
 
 def known_files_of(request: Request) -> tuple[KnownFile, ...]:
-    """The files whose rows were counted, in the field ``files``."""
+    """Return the files whose rows were counted, in the field ``files``."""
     items = request.objects("files")
     if len(items) > MAX_FILES:
         raise InvalidInputError(f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send several.")
@@ -94,7 +94,7 @@ def _file(file: Request) -> StagedFile:
 
 
 def _partition(name: str) -> str:
-    """The partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
+    """Return the partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
     for value in partition_values(storable(name, "partition")):
         if value is not None and len(value) > MAX_VALUE_LENGTH:
             raise InvalidPartitionNameError(
@@ -129,7 +129,7 @@ def _part(part: Request) -> UploadedPart:
 
 
 def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, Any]:
-    """The answer to ``writes/begin``."""
+    """Return the answer to ``writes/begin``."""
     plan = begun.plan
     return {
         "transaction": None if begun.duplicate else begun.transaction_id,
@@ -152,5 +152,5 @@ def _table(table: Table | TableDefinition) -> dict[str, Any]:
 
 
 def outcome_json(outcome: WriteOutcome) -> dict[str, Any]:
-    """An outcome as the contract has it."""
+    """Return an outcome as the contract has it."""
     return {"transaction" if name == "transaction_id" else name: value for name, value in asdict(outcome).items()}

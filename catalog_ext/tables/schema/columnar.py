@@ -1,4 +1,4 @@
-"""The schemas of Parquet and ORC files, from their footers, with the types that Spark's readers give them."""
+"""Reads the schemas of Parquet and ORC files from their footers, with the types that Spark's readers give them."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 
 
 def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """The fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
+    """Return the fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
 
     Raises:
         InvalidInputError: It is not a Parquet file, or damaged.
@@ -61,7 +61,7 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
 
 
 def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """The fields of an ORC file.
+    """Return the fields of an ORC file.
 
     Raises:
         InvalidInputError: It is not an ORC file, or damaged.

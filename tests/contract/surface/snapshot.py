@@ -153,6 +153,8 @@ def error_classes() -> dict[str, dict[str, Any]]:
         kind.__name__: {
             "code": kind.code,
             "retryable": kind.retryable,
+            "kind": str(kind.kind),
+            "sqlstate": kind.sqlstate,
             "parent": None if kind is catalog_ext.CatalogExtError else kind.__mro__[1].__name__,
             "status": error_response(kind("x")).status_code,
         }
