@@ -72,6 +72,6 @@ def _kind(command: str) -> str:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Count from here."""
-    if Path("/proc/self/stat").exists():
+    """Count from here; a worker of xdist is counted for by the process that starts it."""
+    if Path("/proc/self/stat").exists() and not hasattr(config, "workerinput"):
         config.pluginmanager.register(JvmCounter(), "jvm-counter")

@@ -194,6 +194,9 @@ class Driver:
             # Hadoop keeps file systems by their addresses: the next context's settings are to count.
             jvm: Any = SparkContext._jvm
             jvm.org.apache.hadoop.fs.FileSystem.closeAll()
+        elif SparkContext._active_spark_context is not None:
+            # The session of this context failed to start.
+            SparkContext._active_spark_context.stop()
 
     def _leave(self, session: SparkSession) -> None:
         """Undo what of a session others of its context would see."""
