@@ -75,8 +75,8 @@ def connect(
     return Catalog(settings, settings.open_storage)
 
 
-class _Of(Generic[_Part, _Parameters, _Result]):
-    """Makes a method of one of the catalog's parts a method of the catalog, with its parameters and its docstring.
+class _Forwarded(Generic[_Part, _Parameters, _Result]):
+    """Forwards to a method of one of the parts; it has the parameters and the docstring of that method.
 
     Args:
         part: Gets the part from a catalog.
@@ -185,38 +185,38 @@ class Catalog:
         finally:
             self.index.close()
 
-    list_namespaces = _Of(lambda c: c._namespaces, Namespaces.list_namespaces)
-    load_namespace = _Of(lambda c: c._namespaces, Namespaces.load_namespace)
-    create_namespace = _Of(lambda c: c._namespaces, Namespaces.create_namespace)
-    alter_namespace = _Of(lambda c: c._namespaces, Namespaces.alter_namespace)
-    drop_namespace = _Of(lambda c: c._namespaces, Namespaces.drop_namespace)
+    list_namespaces = _Forwarded(lambda c: c._namespaces, Namespaces.list_namespaces)
+    load_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.load_namespace)
+    create_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.create_namespace)
+    alter_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.alter_namespace)
+    drop_namespace = _Forwarded(lambda c: c._namespaces, Namespaces.drop_namespace)
 
-    identify = _Of(lambda c: c._context, Context.identify)
-    list_tables = _Of(lambda c: c._namespaces, Namespaces.list_tables)
-    load_table = _Of(lambda c: c._context, Context.load_table)
-    find_table = _Of(lambda c: c._context, Context.find_table)
-    check_free = _Of(lambda c: c._creation, TableCreation.check_free)
-    register_table = _Of(lambda c: c._creation, TableCreation.register_table)
-    create_table = _Of(lambda c: c._creation, TableCreation.create_table)
-    complete_definition = _Of(lambda c: c._creation, TableCreation.complete_definition)
-    alter_table_properties = _Of(lambda c: c.alterations, TableAlterations.alter_table_properties)
-    import_table = _Of(lambda c: c._hive_import, HiveImport.import_table)
-    unregister_table = _Of(lambda c: c._removal, TableRemoval.unregister_table)
-    drop_table = _Of(lambda c: c._removal, TableRemoval.drop_table)
+    identify = _Forwarded(lambda c: c._context, Context.identify)
+    list_tables = _Forwarded(lambda c: c._namespaces, Namespaces.list_tables)
+    load_table = _Forwarded(lambda c: c._context, Context.load_table)
+    find_table = _Forwarded(lambda c: c._context, Context.find_table)
+    check_free = _Forwarded(lambda c: c._creation, TableCreation.check_free)
+    register_table = _Forwarded(lambda c: c._creation, TableCreation.register_table)
+    create_table = _Forwarded(lambda c: c._creation, TableCreation.create_table)
+    complete_definition = _Forwarded(lambda c: c._creation, TableCreation.complete_definition)
+    alter_table_properties = _Forwarded(lambda c: c.alterations, TableAlterations.alter_table_properties)
+    import_table = _Forwarded(lambda c: c._hive_import, HiveImport.import_table)
+    unregister_table = _Forwarded(lambda c: c._removal, TableRemoval.unregister_table)
+    drop_table = _Forwarded(lambda c: c._removal, TableRemoval.drop_table)
 
-    repair_partitions = _Of(lambda c: c._repair, TableRepair.repair_partitions)
-    predicate = _Of(lambda c: c.reads, TableReads.predicate)
-    partitions = _Of(lambda c: c.reads, TableReads.partitions)
-    files = _Of(lambda c: c.reads, TableReads.files)
+    repair_partitions = _Forwarded(lambda c: c._repair, TableRepair.repair_partitions)
+    predicate = _Forwarded(lambda c: c.reads, TableReads.predicate)
+    partitions = _Forwarded(lambda c: c.reads, TableReads.partitions)
+    files = _Forwarded(lambda c: c.reads, TableReads.files)
 
-    history = _Of(lambda c: c._write_maintenance, WriteMaintenance.history)
-    list_transactions = _Of(lambda c: c._write_maintenance, WriteMaintenance.list_transactions)
-    recover = _Of(lambda c: c._write_maintenance, WriteMaintenance.recover)
-    vacuum = _Of(lambda c: c._write_maintenance, WriteMaintenance.vacuum)
-    status = _Of(lambda c: c._write_maintenance, WriteMaintenance.status)
+    history = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.history)
+    list_transactions = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.list_transactions)
+    recover = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.recover)
+    vacuum = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.vacuum)
+    status = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.status)
 
-    deliver = _Of(lambda c: c._context.sync, MetastoreSync.deliver)
-    keep_delivering = _Of(lambda c: c._context.sync, MetastoreSync.keep_delivering)
+    deliver = _Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
+    keep_delivering = _Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:
         """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""

@@ -61,4 +61,5 @@ def insert(
 ) -> WriteOutcome:  # fmt: skip
     """A whole write of a file to each of the partitions."""
     begun = begin(catalog, kind, table=table, predicate=predicate, **options)
-    return catalog.writes.engine.commit(begun.transaction_id, [stage(begun, partition) for partition in partitions])
+    staged = [stage(begun, partition) for partition in partitions]
+    return catalog.writes.transactions.commit(begun.transaction_id, staged)

@@ -1,16 +1,20 @@
 """Every setting of catalog-ext: its key, default, meaning, and how it is read.
 
-Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > table
-property > environment > default. ``docs/configuration.md`` is made from this module (``python -m
-docs.tools.reference``); the settings of writes are in ``catalog_ext.conf.write_keys``.
+Where a setting can be given in several places, the nearest wins: option of the read or write > session conf > Spark's
+own conf > table property > environment > default. Keys are found without regard to case. ``docs/configuration.md`` is
+made from this module (``python -m docs.tools.reference``); the settings of writes are in ``write_keys``, those of
+streams and of strict mode in ``read_keys``, those that only tables have in ``table_keys``.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.read_keys import READ_SETTINGS
 from catalog_ext.conf.setting import NUMBER, TIME, Scope, Setting, count, count_or_all, flag, seconds, text_value, word
+from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
 
 if TYPE_CHECKING:
@@ -50,6 +54,7 @@ MISSING_FILES: Setting[str] = Setting(
     "`error` or `skip`",
     word("error", "skip"),
     (Scope.READ, Scope.SESSION, Scope.TABLE),
+    spark="spark.sql.files.ignoreMissingFiles",
 )
 LISTING_THREADS: Setting[int] = Setting(
     "listing.threads", "16", "Prefixes that one listing asks the store for at the same time.", NUMBER, count, _PROCESS
@@ -199,7 +204,9 @@ SETTINGS: tuple[Setting[Any], ...] = (
     METASTORE_TIMEOUT,
     METASTORE_CONNECT_TIMEOUT,
     METASTORE_CALL_TIMEOUT,
+    *READ_SETTINGS,
     *WRITE_SETTINGS,
+    *TABLE_SETTINGS,
 )
 """All of them, in the order of the reference page."""
 
@@ -234,5 +241,6 @@ def check_properties(properties: Mapping[str, str]) -> None:
         if Scope.TABLE not in setting.scopes:
             continue
         for name in setting.names:
-            if name in properties:
-                setting.value_of(properties[name])
+            text = property_value(properties, name)
+            if text is not None:
+                setting.value_of(text)

@@ -69,7 +69,7 @@ def check_partition_commit(
     Raises:
         InvalidConfigurationError: They do not fit.
     """
-    if set_ is not None and {*set_, *remove}.isdisjoint(OPTIONS):
+    if set_ is not None and {key.lower() for key in (*set_, *remove)}.isdisjoint(OPTIONS):
         return
     kept = {key: text for key, text in definition.properties.items() if key not in remove}
     PartitionCommit.of({**kept, **(set_ or {})}, [column.name for column in definition.partition_columns])

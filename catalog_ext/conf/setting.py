@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Generic, TypeVar
 
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.model.properties import property_value
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,14 +17,16 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 ENVIRONMENT_PREFIX = "CATALOG_EXT_"
-_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SIZE = re.compile(r"(\d{1,15}) ?([kmgt]?)i?b?", re.ASCII)
+_BYTES = {"": 1, "k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40, "p": 2**50}
+_SIZE = re.compile(r"(\d{1,19}) ?([kmgtp]?)(?:i?b)?", re.ASCII)
+_MOST = 2**63 - 1
 
 
 class Scope(StrEnum):
     """A place where a setting can be given, in the order in which they are looked at."""
 
     READ = "option of a read"
+    STREAM = "option of a stream"
     WRITE = "option of a write"
     SESSION = "Spark conf `spark.sql.catalog.<catalog>.<key>`"
     SQL = "`SET` in the session"
@@ -43,6 +46,7 @@ class Setting(Generic[T]):
         parse: Makes the value of a text; raises ``ValueError``, with what is expected as its message.
         scopes: Where it can be given.
         alias: Another system's name of it, which means the same wherever the key does.
+        spark: Spark's own conf of the same meaning, which goes after the session's and before the table's property.
     """
 
     key: str
@@ -52,6 +56,7 @@ class Setting(Generic[T]):
     parse: Callable[[str], T]
     scopes: tuple[Scope, ...]
     alias: str | None = None
+    spark: str | None = None
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -83,8 +88,9 @@ class Setting(Generic[T]):
         return None if text is None else self.value_of(text)
 
     def text(self, *sources: Mapping[str, str]) -> str | None:
-        """The text from the first of the sources that has the key or its alias, else the default, unchecked."""
-        return next((source[name] for source in sources for name in self.names if name in source), self.default)
+        """The text from the first source that has the key or its alias in any case, else the default, unchecked."""
+        found = (property_value(source, name) for source in sources for name in self.names)
+        return next((text for text in found if text is not None), self.default)
 
     def value_of(self, text: str) -> T:
         """The value that a text stands for.
@@ -164,11 +170,12 @@ def seconds(text: str) -> float:
 
 
 def size(text: str) -> int:
-    """A size above zero, in bytes."""
+    """Read a size above zero, in bytes: what Spark's ``JavaUtils.byteStringAs`` takes, and ``1 g`` and ``1gib`` too."""
     match = _SIZE.fullmatch(text.lower())
-    if match is None or int(match.group(1)) == 0:
+    value = 0 if match is None else int(match.group(1)) * _BYTES[match.group(2)]
+    if not 0 < value <= _MOST:
         raise ValueError("give a size above zero such as 1048576, 512m or 1g")
-    return int(match.group(1)) * _BYTES[match.group(2)]
+    return value
 
 
 def hidden_name(text: str) -> str:
@@ -185,6 +192,23 @@ def flag(text: str) -> bool:
     return text.lower() in ("1", "true")
 
 
+def truth(text: str) -> bool:
+    """Return whether the text is ``true``, in any case; like Hive, this takes every other text for false."""
+    return text.lower() == "true"
+
+
+def boolean(text: str) -> bool:
+    """Read ``true`` or ``false``, in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ValueError("give true or false")
+    return text.lower() == "true"
+
+
+def unchecked(text: str) -> str:
+    """Return the text as it is: what it may be is checked where it is used, with the table at hand."""
+    return text
+
+
 def word(*words: str) -> Callable[[str], str]:
     """A parser that takes one of these words, in any case."""
 
@@ -198,4 +222,5 @@ def word(*words: str) -> Callable[[str], str]:
 
 NUMBER = "a whole number from 1"
 TIME = "a duration: `500ms`, `30s`, `2m`; a bare number is seconds"
-SIZE = "a size: `512m`, `1g`; a bare number is bytes"
+SIZE = "a size: `512m`, `1g`, `1 gb`, `1gib`; a bare number is bytes"
+FLAG = "`1`, `0`, `true` or `false`"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.setting import (
+    FLAG,
     NUMBER,
     SIZE,
     TIME,
@@ -18,6 +19,8 @@ from catalog_ext.conf.setting import (
     seconds,
     size,
     text_value,
+    truth,
+    unchecked,
     word,
 )
 from catalog_ext.metastore.commit.partition_commit import (
@@ -35,7 +38,6 @@ from catalog_ext.metastore.commit.partition_expiry import RETENTION
 if TYPE_CHECKING:
     from datetime import tzinfo
 
-_FLAG = "`1`, `0`, `true` or `false`"
 _WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
 _HIVE = (Scope.WRITE, Scope.SQL, Scope.TABLE)
 _OF_WRITE_ALONE = (Scope.WRITE,)
@@ -103,7 +105,7 @@ HIVE_COMPATIBLE: Setting[bool] = Setting(
     "hive-compatible",
     "true",
     "Whether tables that the metastore knows are written in the form that Hive 2.3 to 4 can read.",
-    _FLAG,
+    FLAG,
     flag,
     _WRITE,
 )
@@ -125,6 +127,7 @@ WRITE_MAX_OPEN_WRITERS: Setting[int] = Setting(
     "a whole number from 0",
     long_integer,
     _WRITE,
+    spark="spark.sql.maxConcurrentOutputFileWriters",
 )
 WRITE_MAX_FILE_SIZE: Setting[int] = Setting(
     "write.max-file-size",
@@ -139,7 +142,7 @@ DYNAMIC_PARTITION: Setting[bool] = Setting(
     "hive.exec.dynamic.partition",
     "true",
     "Whether an INSERT may leave partition columns to its rows.",
-    _FLAG,
+    FLAG,
     flag,
     _HIVE,
 )
@@ -239,6 +242,42 @@ PARTITION_TIME_PATTERN: Setting[str] = Setting(
     text_value,
     _WRITE_OR_TABLE,
 )
+PARTITION_OVERWRITE_MODE: Setting[str] = Setting(
+    "partitionOverwriteMode",
+    "dynamic",
+    "Whether an overwrite with dynamic keys replaces the partitions that receive rows, or all of the table's (of the "
+    "session catalog: Spark's own default, `static`).",
+    "`dynamic` or `static`",
+    unchecked,
+    _OF_WRITE_ALONE,
+    spark="spark.sql.sources.partitionOverwriteMode",
+)
+MAX_RECORDS_PER_FILE: Setting[int] = Setting(
+    "maxRecordsPerFile",
+    "0",
+    "Rows after which a task goes on in a new file; 0 is no limit.",
+    "a whole number from 0",
+    long_integer,
+    _OF_WRITE_ALONE,
+    spark="spark.sql.files.maxRecordsPerFile",
+)
+TIME_ZONE: Setting[str] = Setting(
+    "timeZone",
+    None,
+    "Zone in which a write takes the local time of TIMESTAMP keys.",
+    "a zone such as `UTC` or `Asia/Shanghai`",
+    unchecked,
+    _OF_WRITE_ALONE,
+    spark="spark.sql.session.timeZone",
+)
+EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
+    "external.table.purge",
+    "false",
+    "Whether TRUNCATE may empty the partitions of an external table, whose files are somebody else's.",
+    "`true`; any other text is false",
+    truth,
+    (Scope.TABLE,),
+)
 
 WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     TRANSACTION_LEASE,
@@ -265,5 +304,9 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     PARTITION_COMMIT_CLASS,
     PARTITION_COMMIT_SUCCESS_FILE,
     PARTITION_TIME_PATTERN,
+    PARTITION_OVERWRITE_MODE,
+    MAX_RECORDS_PER_FILE,
+    TIME_ZONE,
+    EXTERNAL_TABLE_PURGE,
 )
 """All of them, in the order of the reference page."""

@@ -10,6 +10,7 @@ from catalog_ext.conf import keys, write_keys
 from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
 from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, ViewNotFoundError
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format, check_keys, check_storable
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import warn_of_overlap
@@ -109,7 +110,9 @@ class TableCreation:
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self._context.storage, definition, place)
-        properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **checked_properties(definition.properties)}
+        properties = checked_properties(definition.properties)
+        if property_value(properties, PARTITION_MODE_PROPERTY) is None:
+            properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)
         check_not_transactional(str(identifier), whole.properties)
         check_storable(whole)

@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf import table_keys
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
@@ -25,10 +26,10 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.storage.store import Storage
 
-STRATEGY = "partition_strategy"
-IN_DATA_FILE = "partition_columns_in_data_file"
-PATH = "path"
-FILENAME = "filename"
+STRATEGY = table_keys.PARTITION_STRATEGY.key
+IN_DATA_FILE = table_keys.IN_DATA_FILE.key
+PATH = table_keys.PATH.key
+FILENAME = table_keys.FILENAME.key
 HIVE, AUTO = "hive", "auto"
 
 KEY_TYPES = (

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
 from catalog_ext.metastore.model.partition_names import format_partition_name, partition_values
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.values import Value, cast_text, value_text
 from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY, Dependency
 
@@ -70,7 +71,7 @@ def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str)
         InvalidConfigurationError: A property is not of its form, or the tables do not have all partition columns.
         InvalidValueError: A required value does not fit its key's type.
     """
-    requirements = parse_requirements(definition.properties.get(REQUIRES_PROPERTY, ""))
+    requirements = parse_requirements(property_value(definition.properties, REQUIRES_PROPERTY) or "")
     names = {c.name.lower(): i for i, c in enumerate(definition.partition_columns)}
     known = list(tables)
     _check_keys_properties(definition, known, catalog)

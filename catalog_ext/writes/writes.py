@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
-from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
@@ -73,7 +73,7 @@ class Writes:
         self._creation = creation
 
     @property
-    def engine(self) -> Transactions:
+    def transactions(self) -> Transactions:
         """The protocol, for the steps of a write that has begun."""
         return self._context.transactions
 
@@ -117,7 +117,7 @@ class Writes:
             app_version=batch.app_version,
             options=settings,
         )
-        return self.engine.begin(request), table
+        return self.transactions.begin(request), table
 
     def begin_creation(
         self, kind: WriteKind, definition: TableDefinition, location: str | None, batch: Batch
@@ -157,7 +157,7 @@ class Writes:
             app_version=batch.app_version,
             options=self._settings(batch.options, whole.properties),
         )
-        return self.engine.begin(request), whole
+        return self.transactions.begin(request), whole
 
     def release(self, table_id: int, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
@@ -173,19 +173,22 @@ class Writes:
             ConflictError: Somebody else is committing an epoch of the query.
         """
         table = self._context.index.load_table_by_id(table_id)
-        return self.engine.release(table, app_id, owner, self._settings(options, table.definition.properties))
+        return self.transactions.release(table, app_id, owner, self._settings(options, table.definition.properties))
 
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
         Raises:
             TableNotFoundError: The table is gone.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        if truncate:
+            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
         bound_json(table, predicate)
-        return self.engine.delete(table, predicate, truncate)
+        return self.transactions.delete(table, predicate, truncate)
 
     def table_at(self, table_id: int, version: int) -> Table:
         """Return the table as it is now, at the version that a statement has read."""
@@ -207,3 +210,14 @@ class Writes:
                 setting.value_of(text)
                 found[setting.key] = text
         return found
+
+
+def _check_truncation(definition: TableDefinition, command: str) -> None:
+    """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
+    purge = write_keys.EXTERNAL_TABLE_PURGE
+    if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
+        raise OperationNotSupportedError(
+            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
+            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            {"table": str(definition.identifier)},
+        )

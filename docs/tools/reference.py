@@ -20,6 +20,30 @@ if TYPE_CHECKING:
 _WIDTH = 100
 _NOTICE = "<!-- Made by `python -m docs.tools.reference`; do not edit. -->"
 
+_PRECEDENCE = """\
+Where a setting can be given in several places, the nearest wins: option of the read or write, then the Spark
+session's conf, then Spark's own conf of the same meaning, then the table's property, then the environment, then the
+default. Arguments of `catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the
+environment. Keys are found without regard to case.
+"""
+_GRAMMAR = """\
+Sizes and durations have one grammar, whoever reads them, without regard to case: a number, at most one blank, and a
+unit. A size is a whole number above zero with the unit `b`, `k`, `m`, `g`, `t` or `p` (powers of 1024), behind which
+`b` or `ib` may stand (`512m`, `1 g`, `1gib`); a bare number is bytes. Units of a duration are `us`, `ms`, `s` (`sec`,
+`second`), `m` (`min`, `minute`), `h` (`hour`) and `d` (`day`), behind which an `s` may stand; its number may have a
+fraction (`1.5h`), and a bare one is seconds.
+"""
+_OF_FORMATS = """
+How S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.
+
+Options of Spark's readers and writers are kept with a table and overridden per read or write, as Spark documents
+them. Of those of text, `header`, `sep` (or `delimiter`), `quote`, `escape`, `nullValue`, `lineSep`, `encoding` (or
+`charset`), `comment` and `compression` also decide what Hive is told of the table. Of Hive's ROW FORMAT,
+`field.delim`, `serialization.format`, `serialization.null.format`, `line.delim`, `escape.delim`, `separatorChar`,
+`quoteChar` and `escapeChar` are read; a property `comment` is the table's comment. A read of a path takes the options
+`format` and `schema`, and those of Spark's reader. `parquet.statistics.truncate.length` holds for files written here.
+"""
+
 
 def cli_page() -> str:
     """The text of docs/cli.md."""
@@ -48,23 +72,21 @@ def _help(context: click.Context) -> str:
 def _configuration_lines() -> Iterator[str]:
     yield "# Configuration"
     yield f"\n{_NOTICE}\n"
-    yield (
-        "Where a setting can be given in several places, the nearest wins: option of the read or "
-        "write, then the Spark\n"
-        "session's conf, then the table's property, then the environment, then the default. Arguments of\n"
-        "`catalog_ext.configure` and `catalog_ext.connect`, and options of `catalog-ext`, win over the environment.\n"
-    )
+    yield _PRECEDENCE
+    yield _GRAMMAR
     yield "| setting | default | values | meaning |"
     yield "|---|---|---|---|"
     for setting in keys.SETTINGS:
         link = f"[`{setting.key}`](#{_anchor(setting.key)})"
         yield f"| {link} | {_default(setting)} | {setting.values} | {setting.doc} |"
-    yield "\nHow S3 is reached is said in Hadoop's own keys (`spark.hadoop.fs.s3a.*`); Python uses them too.\n"
+    yield _OF_FORMATS
     for setting in keys.SETTINGS:
         yield f"## `{setting.key}`\n"
         alias = f" `{setting.alias}` means the same." if setting.alias else ""
         yield f"{setting.doc} Values: {setting.values}. Default: {_default(setting)}.{alias} Given as:\n"
         yield from (f"- {_place(setting, scope)}" for scope in setting.scopes)
+        if setting.spark:
+            yield f"- Spark's own conf: `{setting.spark}`"
         yield ""
 
 
@@ -79,6 +101,7 @@ def _anchor(key: str) -> str:
 def _place(setting: Setting[object], scope: Scope) -> str:
     texts = {
         Scope.READ: f"option of a read: `{setting.key}`",
+        Scope.STREAM: f"option of a streaming read: `{setting.key}`",
         Scope.WRITE: f"option of a write: `{setting.key}`",
         Scope.SESSION: f"Spark conf: `spark.sql.catalog.<catalog>.{setting.key}`",
         Scope.SQL: f"in the session: `SET {setting.key} = …`",

@@ -26,6 +26,7 @@ from zoneinfo import ZoneInfo
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError, PartitionPolicyError
 from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.model.partition_names import is_hidden, parse_partition_name
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.types import DataType
 from catalog_ext.metastore.model.values import cast_text
 
@@ -232,8 +233,8 @@ class PartitionCommit:
 
 def chosen_options(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
     """The partition-commit options of a write: its own go before the table's properties."""
-    merged = {**properties, **options}
-    return {option: merged[option] for option in OPTIONS if option in merged}
+    texts = {o: [property_value(options, o), property_value(properties, o)] for o in OPTIONS}
+    return {option: text for option, found in texts.items() for text in found[::-1] if text is not None}
 
 
 def run_policies(
@@ -274,9 +275,10 @@ def run_policies(
 
 
 def _read(options: Mapping[str, str], option: str, parse: Callable[[str], T], default: T) -> T:
-    if option not in options:
+    given = property_value(options, option)
+    if given is None:
         return default
-    text = options[option].strip()
+    text = given.strip()
     try:
         return parse(text)
     except ValueError as error:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.partition_commit import TIME_PATTERN, TIME_ZONE, PartitionCommit
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, InvalidValueError
 from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.model.properties import property_value
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -44,7 +45,7 @@ class Expiry:
             InvalidConfigurationError: The retention is no duration.
             InvalidInputError: No partition column is a time, and no pattern makes one of them.
         """
-        words = retention if retention is not None else definition.properties.get(RETENTION)
+        words = retention if retention is not None else property_value(definition.properties, RETENTION)
         if words is None:
             return None
         seconds = duration_s(words.strip())
@@ -54,7 +55,7 @@ class Expiry:
                 {"key": RETENTION, "value": words[:60]},
             )
         names = [column.name for column in definition.partition_columns]
-        pattern = definition.properties.get(TIME_PATTERN)
+        pattern = property_value(definition.properties, TIME_PATTERN)
         if pattern is None:
             times = [c.name for c in definition.partition_columns if c.data_type.name in _TIMES]
             if not times:
@@ -66,8 +67,9 @@ class Expiry:
                 )
             pattern = f"${{{times[0]}}}"
         options = {TIME_PATTERN: pattern}
-        if TIME_ZONE in definition.properties:
-            options[TIME_ZONE] = definition.properties[TIME_ZONE]
+        zone = property_value(definition.properties, TIME_ZONE)
+        if zone is not None:
+            options[TIME_ZONE] = zone
         commit = PartitionCommit.of(options, names)
         return cls(commit, _referenced(commit, names), seconds, words.strip())
 

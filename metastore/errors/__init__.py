@@ -17,6 +17,7 @@ reference in ``docs/errors.md`` is made of them.
     │   ├── InvalidTypeError
     │   ├── InvalidValueError             a value that does not fit its type
     │   ├── InvalidConfigurationError
+    │   ├── OperationNotSupportedError    a statement of Spark that its table does not have
     │   ├── InvalidPatternError           a path with wildcards that cannot be read
     │   ├── InvalidAlterationError        a change of a table that its format or its kind does not allow
     │   ├── PartitionColumnAlterationError  one of a column whose values are in the directories' names
@@ -114,6 +115,7 @@ from catalog_ext.metastore.errors.input import (
     InvalidPredicateError,
     InvalidTypeError,
     InvalidValueError,
+    OperationNotSupportedError,
     PartitionColumnAlterationError,
     UnsupportedFormatError,
     UnsupportedTypeChangeError,
@@ -204,6 +206,7 @@ __all__ = [
     "NamespaceNotEmptyError",
     "NamespaceNotFoundError",
     "NotFoundError",
+    "OperationNotSupportedError",
     "PartitionAlreadyExistsError",
     "PartitionColumnAlterationError",
     "PartitionNotFoundError",

@@ -80,6 +80,16 @@ class InvalidConfigurationError(InvalidInputError):
     code = "CATALOG_EXT_INVALID_CONFIGURATION"
 
 
+class OperationNotSupportedError(InvalidInputError):
+    """Spark has the statement, and tables of catalog-ext do not.
+
+    Remedy: The message says what to do instead.
+    """
+
+    code = "CATALOG_EXT_NOT_SUPPORTED"
+    sqlstate = "0A000"
+
+
 class InvalidPatternError(InvalidInputError):
     r"""An ad-hoc path is no pattern: a brace is not closed, or a range is none.
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.types import DataType, parse_type
 from catalog_ext.metastore.model.values import Key
 
@@ -96,7 +97,7 @@ class TableDefinition:
     @property
     def partition_mode(self) -> PartitionMode:
         """Whether the partition columns are virtual (the default) or declared."""
-        return PartitionMode(self.properties.get(PARTITION_MODE_PROPERTY, PartitionMode.VIRTUAL))
+        return PartitionMode(property_value(self.properties, PARTITION_MODE_PROPERTY) or PartitionMode.VIRTUAL)
 
     @property
     def keys(self) -> tuple[Key, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ViewNotPartitionedError
+from catalog_ext.metastore.model.properties import property_value
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -85,7 +86,7 @@ class View:
 
 def is_automatic(definition: TableDefinition) -> bool:
     """Whether the view's partitions follow those of the tables that it reads."""
-    return definition.properties.get(AUTOMATIC_PROPERTY, "false").strip().lower() == "true"
+    return (property_value(definition.properties, AUTOMATIC_PROPERTY) or "false").strip().lower() == "true"
 
 
 @dataclass(frozen=True, slots=True)

@@ -140,7 +140,7 @@ def test_a_repair_after_a_writer_died_registers_nothing_of_it(
     def overwrite() -> None:
         begun = begin(catalog, WriteKind.OVERWRITE_PARTITIONS, overwrite_mode=mode)
         staged = [bucket.stage(begun, partition, b"new\n") for partition in (A, B)]
-        catalog.writes.engine.commit(begun.transaction_id, staged)
+        catalog.writes.transactions.commit(begun.transaction_id, staged)
 
     crash_at(point, overwrite)
     assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from catalog_ext.catalog import connect
-from catalog_ext.conf import keys, write_keys
+from catalog_ext.conf import keys, read_keys, write_keys
 from catalog_ext.conf.keys import SETTINGS, check_properties, process_settings
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.conf.setting import Scope, Setting
@@ -47,6 +47,8 @@ def test_the_nearest_source_wins() -> None:
         (write_keys.STAGING_DIR, ".staging", ".staging"),
         (write_keys.OVERWRITE_MODE, "RELOCATE", "relocate"),
         (write_keys.WRITE_MAX_FILE_SIZE, "1 GiB", 2**30),
+        (write_keys.WRITE_MAX_FILE_SIZE, "1p", 2**50),
+        (read_keys.MAX_BYTES_PER_TRIGGER, "2 mb", 2**21),
         (write_keys.WRITE_MAX_FILE_SIZE, "1048576", 2**20),
         (write_keys.WRITE_MAX_OPEN_WRITERS, "0", 0),
         (write_keys.TXN_VERSION, "9223372036854775807", 2**63 - 1),
@@ -111,6 +113,16 @@ def test_an_alias_means_the_same_and_the_key_goes_first() -> None:
         check_properties({"hive_staging_dir": "visible"})
 
 
+def test_keys_are_found_without_regard_to_case() -> None:
+    setting = write_keys.STAGING_DIR
+    assert setting.read({}, {"Staging-Dir": "_a"}) == "_a"
+    assert setting.read({"STAGING-DIR": "_a", "staging-dir": "_b"}) == "_b", "the very key goes first"
+    assert setting.read({"Hive_Staging_Dir": "_a"}) == "_a"
+    with pytest.raises(InvalidConfigurationError, match="staging-dir"):
+        check_properties({"Staging-Dir": "visible"})
+    assert write_keys.WRITE_MAX_FILE_SIZE.read({"WRITE.MAX-FILE-SIZE": "1 g"}) == 2**30
+
+
 def test_a_setting_without_default_may_be_left_out() -> None:
     assert write_keys.TXN_APP_ID.read_optional({}) is None
     assert write_keys.TXN_VERSION.read_optional({"txn-version": "3"}) == 3
@@ -168,7 +180,8 @@ def test_every_environment_variable_is_a_setting() -> None:
     folders = ("catalog_ext", "metastore")
     sources = [p for folder in folders for kind in ("py", "scala") for p in (PROJECT / folder).rglob(f"*.{kind}")]
     found = {name for path in sources for name in re.findall(r'"(CATALOG_EXT_[A-Z_]+)"', path.read_text())}
-    codes = {kind.code for kind in vars(errors).values() if isinstance(kind, type)}
+    kinds = (kind for kind in vars(errors).values() if isinstance(kind, type))
+    codes = {kind.code for kind in kinds if issubclass(kind, errors.CatalogExtError)}
     variables = found - codes
     assert {"CATALOG_EXT_INDEX", "CATALOG_EXT_TOKEN"} <= variables
     assert variables - {"CATALOG_EXT_", faults.ENVIRONMENT} <= {s.variable for s in SETTINGS}

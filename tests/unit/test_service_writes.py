@@ -166,6 +166,16 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
             predicate=predicate,
         )  # fmt: skip
 
+    is_eu = {"op": "=", "column": "region", "value": "eu"}
+    for predicate, command in ((None, "TRUNCATE TABLE is"), (is_eu, "TRUNCATE TABLE ... PARTITION is")):
+        refused = delete("truncate", predicate)
+        assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
+        assert refused.json["error"]["message"] == (
+            f"{command} not for external tables, and s.t is one. DELETE FROM deletes its partitions; the table "
+            "property 'external.table.purge'='true' lets TRUNCATE empty them."
+        )
+    assert indexed(catalog) == visible(root)
+    catalog.alterations.alter("s.t", set_={"External.Table.Purge": "TRUE"})
     emptied = delete("truncate", None).json
     assert (emptied["files_removed"], emptied["partitions_removed"]) == (2, 0)
     assert indexed(catalog) == {EU: {}, "ds=2025-01-04/region=us": {}}

@@ -58,12 +58,12 @@ class WriteOperations:
     def _heartbeat(self, request: Request) -> dict[str, Any]:
         transaction = transaction_of(request)
         request.finish()
-        return {"expires_at_ms": self._catalog.writes.engine.heartbeat(transaction)}
+        return {"expires_at_ms": self._catalog.writes.transactions.heartbeat(transaction)}
 
     def _stage(self, request: Request) -> dict[str, Any]:
         transaction, files = transaction_of(request), files_of(request)
         request.finish()
-        self._catalog.writes.engine.stage(transaction, files)
+        self._catalog.writes.transactions.stage(transaction, files)
         return {"staged": len(files)}
 
     def _commit(self, request: Request) -> dict[str, Any]:
@@ -71,14 +71,14 @@ class WriteOperations:
         keep, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
         final = request.flag("final")
         request.finish()
-        return outcome_json(
-            self._catalog.writes.engine.commit(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
-        )
+        transactions = self._catalog.writes.transactions
+        outcome = transactions.commit(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+        return outcome_json(outcome)
 
     def _abort(self, request: Request) -> dict[str, Any]:
         transaction, reason = transaction_of(request), request.text("reason")
         request.finish()
-        self._catalog.writes.engine.abort(transaction, reason)
+        self._catalog.writes.transactions.abort(transaction, reason)
         return {"aborted": True}
 
     def _release(self, request: Request) -> dict[str, Any]:

@@ -4,12 +4,13 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, TableTotals}
+import org.apache.spark.sql.catalogext.catalog.{TableMetadata, TableTotals}
 import org.apache.spark.sql.catalogext.scan.ReadOptions
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors, ServiceClient,
   ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}
 import org.apache.spark.sql.internal.SQLConf
@@ -77,7 +78,7 @@ object AdHocPaths {
   private def isOurs(option: String): Boolean = Set(Format, Schema).contains(option.toLowerCase(Locale.ROOT))
 
   def readOnly(catalog: String, path: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.ReadOnlyPath,
-    s"$catalog.${PartitionColumns.quoted(path)} is a path and not a table: it can only be read. To change the files, " +
+    s"$catalog.${quoteIdentifier(path)} is a path and not a table: it can only be read. To change the files, " +
       s"register them as a table: CALL $catalog.system.register_table(table => 'namespace.name', location => '...').",
     Map("path" -> path))
 }

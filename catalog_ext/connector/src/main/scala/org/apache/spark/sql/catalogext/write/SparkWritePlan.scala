@@ -17,11 +17,13 @@ import org.apache.spark.sql.execution.datasources.orc.OrcFileFormat
 import org.apache.spark.sql.execution.datasources.parquet.ParquetFileFormat
 import org.apache.spark.sql.execution.datasources.text.TextFileFormat
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{CharType, StructType}
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.util.SerializableConfiguration
 
-/** A partition column: its name as written in paths, and the attribute of the rows that has its value. */
-case class PartitionKey(name: String, isChar: Boolean, attribute: Attribute)
+/** A partition column as the table has it, and the attribute of the rows that has its value. */
+case class PartitionKey(field: StructField, attribute: Attribute) {
+  def name: String = field.name
+}
 
 /** Everything that a task needs; it goes to the executors. */
 case class WriteJob(
@@ -48,13 +50,13 @@ case class WriteJob(
 }
 
 /** How the rows of one write become files: which columns go where, in what order, by which writer. */
-class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSettings, schema: StructType) {
+class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSettings, schema: StructType) {
   private val table = target.metadata
   private val resolver = SQLConf.get.resolver
   private val allColumns = DataTypeUtils.toAttributes(schema)
 
   private val keys: Seq[PartitionKey] = table.partitionColumns.map { key =>
-    PartitionKey(key.name, key.dataType.isInstanceOf[CharType], column(key.name, "partition column"))
+    PartitionKey(key, column(key.name, "partition column"))
   }
 
   // Files hold nullable columns, so that a later file may have a NULL where an earlier one had none.
@@ -72,7 +74,7 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
     val schema = DataTypeUtils.fromAttributes(dataColumns)
     if (settings.hiveCompatible) HiveFiles.schema(table.format, schema, SQLConf.get.caseSensitiveAnalysis) else schema
   }
-  private val format: FileFormat = WritePlan.format(table)
+  private val format: FileFormat = SparkWritePlan.format(table)
 
   if (dataColumns.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.NotSupported,
     s"Table ${target.tableName} has no column besides its partition columns, so that its files would be empty.")
@@ -119,8 +121,8 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
   }
 
   /** A file grows by whole row groups and stripes, so these may not be larger than a file. */
-  private def limitGroups(conf: Configuration): Unit = WritePlan.Groups.foreach { case (key, default) =>
-    val limit = math.max(settings.maxFileBytes, WritePlan.SmallestGroup)
+  private def limitGroups(conf: Configuration): Unit = SparkWritePlan.Groups.foreach { case (key, default) =>
+    val limit = math.max(settings.maxFileBytes, SparkWritePlan.SmallestGroup)
     if (limit < conf.getLong(key, default)) conf.setLong(key, limit)
   }
 
@@ -136,7 +138,7 @@ class WritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSetting
       Map("table" -> target.tableName, "column" -> name)))
 }
 
-object WritePlan {
+object SparkWritePlan {
   private val Groups = Seq("parquet.block.size" -> (128L << 20), "orc.stripe.size" -> (64L << 20))
   private val SmallestGroup = 64L << 10
 

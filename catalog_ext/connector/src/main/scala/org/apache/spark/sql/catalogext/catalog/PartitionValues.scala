@@ -1,4 +1,4 @@
-package org.apache.spark.sql.catalogext.scan
+package org.apache.spark.sql.catalogext.catalog
 
 import java.util.{HashMap => JHashMap}
 

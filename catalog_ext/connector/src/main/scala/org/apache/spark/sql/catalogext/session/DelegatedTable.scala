@@ -11,7 +11,7 @@ import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
  * A table of another data source that a CREATE TABLE ... AS in the session catalog makes. Spark's own catalog cannot
  * stage: the table is created at once, and dropped again when the query fails, as Spark does it without us.
  */
-class PassedOnTable(own: TableCatalog, ident: Identifier, table: Table) extends StagedTable with SupportsWrite {
+class DelegatedTable(own: TableCatalog, ident: Identifier, table: Table) extends StagedTable with SupportsWrite {
   override def name(): String = table.name()
   override def columns(): Array[Column] = table.columns()
   override def partitioning(): Array[Transform] = table.partitioning()
@@ -27,10 +27,10 @@ class PassedOnTable(own: TableCatalog, ident: Identifier, table: Table) extends 
   override def abortStagedChanges(): Unit = own.dropTable(ident)
 }
 
-object PassedOnTable {
-  def create(own: TableCatalog, ident: Identifier, info: TableInfo): PassedOnTable = {
+object DelegatedTable {
+  def create(own: TableCatalog, ident: Identifier, info: TableInfo): DelegatedTable = {
     // V2SessionCatalog gives null where Spark is not going to look at the table.
     val created = Option(own.createTable(ident, info)).getOrElse(own.loadTable(ident))
-    new PassedOnTable(own, ident, created)
+    new DelegatedTable(own, ident, created)
   }
 }

@@ -1,0 +1,66 @@
+"""The settings of streams and of strict mode; ``catalog_ext.conf.keys`` says how all settings are read."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog_ext.conf.setting import NUMBER, SIZE, Scope, Setting, boolean, long_integer, size, unchecked, word
+
+_OF_STREAM = (Scope.STREAM,)
+_STRICT = (Scope.READ, Scope.SQL, Scope.SESSION, Scope.TABLE)
+
+STRICT_CHECK: Setting[bool] = Setting(
+    "hive.strict.checks.no.partition.filter",
+    "false",
+    "Whether a partitioned table is read with a predicate on one of its partition columns or not at all. Of two places "
+    "the nearer wins; in one place it goes before `hive.mapred.mode`.",
+    "`true` or `false`",
+    boolean,
+    _STRICT,
+)
+STRICT_MODE: Setting[str] = Setting(
+    "hive.mapred.mode",
+    "nonstrict",
+    "The older name of `hive.strict.checks.no.partition.filter`: `strict` is `true`.",
+    "`strict` or `nonstrict`",
+    word("strict", "nonstrict"),
+    _STRICT,
+)
+STARTING_VERSION: Setting[str] = Setting(
+    "startingVersion",
+    None,
+    "Version from which a stream without a checkpoint reads what was added; otherwise what is there comes first.",
+    "a whole number from 0, or `latest`",
+    unchecked,
+    _OF_STREAM,
+)
+MAX_FILES_PER_TRIGGER: Setting[int] = Setting(
+    "maxFilesPerTrigger", None, "Files that one batch of a stream reads; no limit where it is not given.", NUMBER,
+    long_integer, _OF_STREAM,
+)  # fmt: skip
+MAX_BYTES_PER_TRIGGER: Setting[int] = Setting(
+    "maxBytesPerTrigger",
+    None,
+    "Bytes of files that one batch of a stream reads, and at least one file; no limit where it is not given.",
+    SIZE,
+    size,
+    _OF_STREAM,
+)
+SKIP_CHANGE_COMMITS: Setting[bool] = Setting(
+    "skipChangeCommits",
+    "false",
+    "Whether a stream passes over versions that removed files, with what they added; it fails at them otherwise.",
+    "`true` or `false`",
+    boolean,
+    _OF_STREAM,
+)
+
+READ_SETTINGS: tuple[Setting[Any], ...] = (
+    STRICT_CHECK,
+    STRICT_MODE,
+    STARTING_VERSION,
+    MAX_FILES_PER_TRIGGER,
+    MAX_BYTES_PER_TRIGGER,
+    SKIP_CHANGE_COMMITS,
+)
+"""All of them, in the order of the reference page."""

@@ -1,0 +1,126 @@
+"""The settings that only a table or a view has, as properties; ``catalog_ext.conf.keys`` says how all are read.
+
+What is checked with the whole table at hand (``tables.partition_strategy``, ``views.automatic``) is unchecked here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from catalog_ext.conf.setting import FLAG, Scope, Setting, truth, unchecked
+from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY
+
+_TABLE = (Scope.TABLE,)
+_OF_FORMAT = "a codec that Spark's writer of the format knows; Doris' `plain` is `none`"
+
+PARTITION_STRATEGY: Setting[str] = Setting(
+    "partition_strategy",
+    "auto",
+    "Whether ClickHouse's rules for Hive partitioning hold for the table, beyond Hive's own.",
+    "`auto` or `hive`",
+    unchecked,
+    _TABLE,
+)
+IN_DATA_FILE: Setting[str] = Setting(
+    "partition_columns_in_data_file",
+    "false",
+    "With `partition_strategy` = `hive`: whether the files hold the partition columns too.",
+    FLAG,
+    unchecked,
+    _TABLE,
+)
+PATH: Setting[str] = Setting(
+    "path", None, "With `partition_strategy` = `hive`: the table's place.", "a location", unchecked, _TABLE
+)
+FILENAME: Setting[str] = Setting(
+    "filename",
+    None,
+    "With `partition_strategy` = `hive`: a directory between the table's place and the first key.",
+    "a name",
+    unchecked,
+    _TABLE,
+)
+PARTITION_AUTO: Setting[bool] = Setting(
+    AUTOMATIC_PROPERTY,
+    "false",
+    "Whether a view's partitions follow those of the tables that it reads.",
+    "`true`; any other text is false",
+    truth,
+    _TABLE,
+)
+PARTITION_AUTO_REQUIRES: Setting[str] = Setting(
+    f"{AUTOMATIC_PROPERTY}.requires",
+    None,
+    "What a partition of such a view needs of the keys that the view does not have.",
+    "`hr=00..23`, `region=eu|us` or `hr:24`, with commas between them",
+    unchecked,
+    _TABLE,
+)
+PARTITION_AUTO_KEYS: Setting[str] = Setting(
+    f"{AUTOMATIC_PROPERTY}.keys.<namespace.table>",
+    None,
+    "Which key of that table is which column of the view, where their names differ.",
+    "`key=column`, with commas between them",
+    unchecked,
+    _TABLE,
+)
+PARTITIONED_ON: Setting[str] = Setting(
+    "partitioned-on",
+    None,
+    "A view's partition columns, as SHOW TBLPROPERTIES prints them; PARTITIONED ON says them in SQL.",
+    "names with commas between them",
+    unchecked,
+    _TABLE,
+)
+FILE_FORMAT: Setting[str] = Setting(
+    "file_format", None, "Doris' name, in CREATE TABLE, of what USING says.", "a format", unchecked, _TABLE
+)
+PARQUET_COMPRESSION: Setting[str] = Setting(
+    "parquet.compression",
+    None,
+    "Hive's name of the option `compression` of a Parquet table's writes.",
+    _OF_FORMAT,
+    unchecked,
+    _TABLE,
+)
+ORC_COMPRESS: Setting[str] = Setting(
+    "orc.compress", None, "Hive's name of the option `compression` of an ORC table's writes.", _OF_FORMAT, unchecked,
+    _TABLE,
+)  # fmt: skip
+COMPRESSION: Setting[str] = Setting(
+    "compression",
+    None,
+    "Codec of the files that are written. An option of the write goes before the table's.",
+    _OF_FORMAT,
+    unchecked,
+    (Scope.WRITE, Scope.TABLE),
+)
+TRANSACTIONAL: Setting[str] = Setting(
+    "transactional", "false", "Hive's ACID tables, which are refused.", "`false`", unchecked, _TABLE
+)
+HEADER_LINES: Setting[str] = Setting(
+    "skip.header.line.count",
+    "0",
+    "Hive's name, in CREATE TABLE, of the reader's option `header`: `1` is `true`.",
+    "`0` or `1`",
+    unchecked,
+    _TABLE,
+)
+
+TABLE_SETTINGS: tuple[Setting[Any], ...] = (
+    PARTITION_STRATEGY,
+    IN_DATA_FILE,
+    PATH,
+    FILENAME,
+    PARTITION_AUTO,
+    PARTITION_AUTO_REQUIRES,
+    PARTITION_AUTO_KEYS,
+    PARTITIONED_ON,
+    FILE_FORMAT,
+    PARQUET_COMPRESSION,
+    ORC_COMPRESS,
+    COMPRESSION,
+    TRANSACTIONAL,
+    HEADER_LINES,
+)
+"""All of them, in the order of the reference page."""
