@@ -28,5 +28,6 @@ def driver() -> Iterator[Driver]:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    # Stable: whatever order a plugin has chosen is kept on either side.
-    items.sort(key=lambda item: "driver" in getattr(item, "fixturenames", ()))
+    # Whole modules: a module's fixtures would be made twice. The order that a plugin has chosen is kept in each half.
+    sharing = {item.path for item in items if "driver" in getattr(item, "fixturenames", ())}
+    items.sort(key=lambda item: item.path in sharing)

@@ -1,15 +1,12 @@
-"""The jar on executors of their own, and a jar for another Spark."""
+"""The jar on executors of their own."""
 
 from __future__ import annotations
 
-import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from catalog_ext.connector.build import connector_jar
-from tests.integration.spark_driver import connected_to, own_jvm, small_builder
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -38,19 +35,3 @@ def test_executors_in_other_processes_read(driver: Driver, fake_service: FakeSer
             spark.sql("SELECT sum(id) FROM lake.sales.spread").collect()
         assert caught.value.getCondition() == "CATALOG_EXT_FILE_MISSING"
         assert fake_service.requests["tables/plan"] == 2
-
-
-def test_a_jar_for_another_spark_is_refused(fake_service: FakeService, tmp_path: Path) -> None:
-    foreign = tmp_path / "foreign.jar"
-    with zipfile.ZipFile(connector_jar()) as source, zipfile.ZipFile(foreign, "w") as target:
-        for entry in source.infolist():
-            content = b"4.2.9" if entry.filename == "META-INF/catalog-ext/spark-version" else source.read(entry)
-            target.writestr(entry, content)
-    builder = small_builder("local[1]").config("spark.jars", str(foreign))
-    for key, value in connected_to(fake_service.uri, fake_service.token).items():
-        builder = builder.config(key, value)
-    with own_jvm(builder) as spark:
-        with pytest.raises(SparkRuntimeException, match=r"compiled for Spark 4\.2\.9") as caught:
-            spark.sql("SHOW TABLES IN lake.sales")
-        assert caught.value.getCondition() == "CATALOG_EXT_ENVIRONMENT_SETUP"
-        assert "python -m catalog_ext.connector.build" in str(caught.value)
