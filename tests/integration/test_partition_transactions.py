@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions
 from catalog_ext.metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
@@ -71,10 +71,8 @@ def test_a_drop_of_many_partitions_is_some_statements(index: Index, tmp_path: Pa
     adds = [AddPartition(f"k={n}", (DataFile("a.csv", 1, 1),)) for n in range(MANY)]
     index.commit(table.table_id, adds, operation="repair", deliver=False)
     before = index.query_count
-    command = {"deletes": "none"}
-    outcome = stand.engine.command(
-        stand.table(), WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, equals("k", "9990", "<")
-    )
+    asked = DropPartitions(equals("k", "9990", "<"), DataDeletion.NONE)
+    outcome = stand.engine.command(stand.table(), asked, "DROP PARTITION")
     assert outcome.partitions_removed == 9990
     assert index.query_count - before <= 40 + 2 * MANY / 500
     assert stand.table().totals.partitions == 10
