@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-
 if TYPE_CHECKING:
     from pathlib import Path
 
