@@ -13,12 +13,13 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import functions as F
 
 from tests.contract.golden import NAMES, ORDER, VALUES, NameCase, ValueCase
-from tests.integration.connector_session import connector_session
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import Column, SparkSession
+
+    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -63,8 +64,8 @@ class Codec:
 
 
 @pytest.fixture(scope="module")
-def codec() -> Iterator[Codec]:
-    with connector_session("http://127.0.0.1:9", "none") as spark:
+def codec(driver: Driver) -> Iterator[Codec]:
+    with driver.connected("http://127.0.0.1:9", "none") as spark:
         yield Codec(spark)
 
 
