@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.keys import typed_values
 from catalog_ext.metastore.model.alterations import with_properties
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, escape_path_name
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.model.values import Value, value_text
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import (

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
-from catalog_ext.metastore.commit.plan import Upload, UploadedPart
+from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import StagedFileMissingError
 from catalog_ext.metastore.storage.listing import ListedFile, list_tree
 from catalog_ext.metastore.storage.promotion import StagedPlace, promote, undo

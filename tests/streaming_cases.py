@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
 
 HOURLY = {
     TRIGGER: "partition-time",

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import StagedFile, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import CommitStateUnknownError
 from catalog_ext.writes.writes import Batch
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
 
 
 class Crash(BaseException):

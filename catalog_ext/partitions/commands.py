@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    NewPartition,
+    RelocatePartition,
+    RenamePartition,
+)
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -21,7 +29,8 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
 
     from catalog_ext.context import Context
-    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
 
     Spec = Mapping[str, str | None]
@@ -62,7 +71,7 @@ class PartitionCommands:
             raise InvalidPartitionSpecError(f"{what} to be added to table {target.identifier}.")
         own = self._located(target)
         comes = {name for name, location in named if location is None}
-        placed: list[tuple[str, str | None]] = []
+        placed: list[NewPartition] = []
         for name, location in named:
             place = below(Location.parse(target.definition.location), name)
             if location is not None:
@@ -70,9 +79,8 @@ class PartitionCommands:
             self._look_for_others(target, name, place, own, comes, chosen=location is not None)
             if location is not None:
                 own[name] = place
-            placed.append((name, None if location is None else str(place)))
-        command = {"partitions": placed, "if_not_exists": if_not_exists}
-        return self._run(target, WriteKind.ADD_PARTITIONS, "ADD PARTITION", command)
+            placed.append(NewPartition(name, None if location is None else str(place)))
+        return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
     def drop(
         self, table: str | Table, predicates: Sequence[object], *, if_exists: bool = False, purge: bool = False
@@ -97,9 +105,9 @@ class PartitionCommands:
         for predicate in predicates:
             self._require_match(target, predicate, needed=not if_exists)
         managed = target.definition.table_type is TableType.MANAGED
-        command = {"deletes": "none" if not managed else "all" if purge else "inside"}
+        deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": list(predicates)}
-        return self._run(target, WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, either)
+        return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
     def rename(self, table: str | Table, from_: Spec, to: Spec) -> WriteOutcome:
         """Give a partition other values; files of a managed one at its default place are moved.
@@ -112,8 +120,8 @@ class PartitionCommands:
             ConflictError: Another writer was first.
         """
         target = self._table(table)
-        command = {"from": partition_name(target, from_), "to": partition_name(target, to)}
-        return self._run(target, WriteKind.RENAME_PARTITION, "RENAME PARTITION", command)
+        asked = RenamePartition(partition_name(target, from_), partition_name(target, to))
+        return self._run(target, asked, "RENAME PARTITION")
 
     def relocate(self, table: str | Table, spec: Spec, location: str) -> WriteOutcome:
         """Make a partition's files those of another place; nothing is touched at the old one.
@@ -129,8 +137,7 @@ class PartitionCommands:
         name = partition_name(target, spec)
         place = self._place(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
-        command = {"name": name, "location": str(place)}
-        return self._run(target, WriteKind.RELOCATE_PARTITION, "SET LOCATION", command)
+        return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION")
 
     def exchange(self, table: str | Table, source: str | Table, specs: Sequence[Spec]) -> WriteOutcome:
         """Move the matching partitions of another table into this one; both change at one instant.
@@ -160,16 +167,12 @@ class PartitionCommands:
         predicates = [spec_condition(origin, spec) for spec in specs]
         for predicate in predicates:
             self._require_match(origin, predicate, needed=True)
-        command = {
-            "source_id": origin.table_id, "source_version": origin.version, "source": str(origin.identifier),
-        }  # fmt: skip
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": predicates}
-        return self._run(target, WriteKind.EXCHANGE_PARTITIONS, "EXCHANGE PARTITION", command, either)
+        asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
+        return self._run(target, asked, "EXCHANGE PARTITION")
 
-    def _run(
-        self, table: Table, kind: WriteKind, operation: str, command: Mapping[str, Any], predicate: object = None
-    ) -> WriteOutcome:
-        return self._context.transactions.command(table, kind, operation, command, predicate)
+    def _run(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
+        return self._context.transactions.command(table, asked, operation)
 
     def _table(self, table: str | Table) -> Table:
         return self._context.load_table(table) if isinstance(table, str) else table

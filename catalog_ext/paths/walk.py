@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.globs import list_or_nothing
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
@@ -104,9 +103,14 @@ class Walk:
     """
 
     def __init__(
-        self, storage: Storage, alternatives: list[Alternative], pruner: Pruner, *, keys: int = 1,
+        self,
+        storage: Storage,
+        alternatives: list[Alternative],
+        pruner: Pruner,
+        *,
+        keys: int = 1,
         limit: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._storage = storage
         self._alternatives = alternatives
         self._pruner = pruner
@@ -144,7 +148,7 @@ class Walk:
         for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
         for here, entries in zip(
-            levels.values(), pool.map(partial(list_or_nothing, self._storage), levels), strict=True
+            levels.values(), pool.map(partial(_list_or_nothing, self._storage), levels), strict=True
         ):
             for entry in entries:
                 further.extend(self._next(here, entry))
@@ -188,9 +192,11 @@ class Walk:
         """Return what the states match below their common directory, with the numbers of their alternatives."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
-            self._storage, place, descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),
+            self._storage,
+            place,
+            descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),
             depth_hint=depth,
-        )  # fmt: skip
+        )
         directories: dict[str, Location] = {"": place}
         found = []
         try:
@@ -226,6 +232,16 @@ class Walk:
         for number in numbers:
             self._matches.found[number] = True
         self._matches.files[file.location] = file
+
+
+def _list_or_nothing(storage: Storage, directory: Location) -> list[Entry]:
+    """List a directory; one that is not there holds nothing, unless its bucket is not there either."""
+    try:
+        return storage.list_directory(directory)
+    except LocationNotFoundError as error:
+        if is_missing_bucket(error):
+            raise
+        return []
 
 
 def _flat(

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.repair.report import ReportEntry
 
 COLUMNS_SCHEMA = pa.schema([("table", pa.string()), ("partition_columns", pa.string()), ("mode", pa.string())])

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
@@ -18,7 +18,7 @@ from catalog_ext.metastore.transactions.staging_locations import transaction_id_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.scan.scratch import Scratch
@@ -50,7 +50,7 @@ class InFlightWrites:
         """
         root = f"{self._table.definition.location}/"
         for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
-            gives = transaction.plan.command.get("source_id") == self._table.table_id
+            gives = transaction.plan.source_id == self._table.table_id
             if not gives and transaction.table_id != self._table.table_id:
                 continue
             if not gives and (transaction.version is None or transaction.version > self._table.version):
@@ -140,7 +140,7 @@ class InFlightWrites:
             plan = transaction.plan
             if not plan.moves or transaction.state not in _MAKES_DIRECTORIES:
                 continue
-            if table_id not in (transaction.table_id, plan.command.get("source_id")):
+            if table_id not in (transaction.table_id, plan.source_id):
                 continue
             for file in self._index.staged_files(transaction.transaction_id):
                 if transaction.table_id == table_id:

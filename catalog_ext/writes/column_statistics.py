@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import WriteOutcome
+from catalog_ext.metastore.commit.transaction import WriteOutcome
 from catalog_ext.metastore.predicates.conditions import bound_json
 
 if TYPE_CHECKING:

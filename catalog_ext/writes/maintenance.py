@@ -11,7 +11,7 @@ from catalog_ext.writes.status import StatusEntry, status_entries
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 

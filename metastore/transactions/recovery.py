@@ -5,15 +5,15 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
-from catalog_ext.metastore.transactions.steps import Undone
+from catalog_ext.metastore.transactions.steps import WriteUndoneError
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
@@ -45,7 +45,7 @@ class Recovery:
         left = self._found(None, None)
         if table_id is not None:
             # An exchange that died keeps writers from the table that it takes partitions from, too.
-            left = [t for t in left if table_id in (t.table_id, t.plan.command.get("source_id"))]
+            left = [t for t in left if table_id in (t.table_id, t.plan.source_id)]
         if table_id is not None and app_id is not None:
             known = {transaction.transaction_id for transaction in left}
             reserved = self._index.list_transactions(table_id, states=(State.RESERVED,))
@@ -123,7 +123,7 @@ class Recovery:
             return RecoveryAction.UNDONE, transaction.error
         try:
             committed = self._steps.forward(transaction)
-        except Undone as undone:
+        except WriteUndoneError as undone:
             return RecoveryAction.UNDONE, undone.reason.message
         if committed.state is State.COMMITTED:
             self._steps.clean_up(committed)

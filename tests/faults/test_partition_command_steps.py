@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError
 from tests.faults.commands import COMMANDS, MOVING, OTHER, attempt, check, prepare
 from tests.faults.test_steps import COMMITTED, DECIDED, OF_WRITING, forget, recover

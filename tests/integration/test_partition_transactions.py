@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions
 from catalog_ext.metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
@@ -17,7 +17,6 @@ from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
-from catalog_ext.partitions.maintenance import PartitionMaintenance
 from tests.faults.commands import (
     BEFORE,
     COMMANDS,
@@ -72,10 +71,8 @@ def test_a_drop_of_many_partitions_is_some_statements(index: Index, tmp_path: Pa
     adds = [AddPartition(f"k={n}", (DataFile("a.csv", 1, 1),)) for n in range(MANY)]
     index.commit(table.table_id, adds, operation="repair", deliver=False)
     before = index.query_count
-    command = {"deletes": "none"}
-    outcome = stand.engine.command(
-        stand.table(), WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, equals("k", "9990", "<")
-    )
+    asked = DropPartitions(equals("k", "9990", "<"), DataDeletion.NONE)
+    outcome = stand.engine.command(stand.table(), asked, "DROP PARTITION")
     assert outcome.partitions_removed == 9990
     assert index.query_count - before <= 40 + 2 * MANY / 500
     assert stand.table().totals.partitions == 10
@@ -238,7 +235,7 @@ def test_the_metastore_learns_counts_and_other_types(hive: Hive) -> None:
         "k=1": (f"{root}/k=1", counted), "k=10": (f"{root}/k=10", counted),
     }  # fmt: skip
     hive.catalog.statistics.put(loaded, [], None)
-    PartitionMaintenance(hive.catalog).set_partition_columns(table, types={"k": "int"})
+    hive.catalog.partition_maintenance.set_partition_columns(table, types={"k": "int"})
     (key,) = hive.client.get_table(hive.namespace, "counted").partition_columns
     assert (key.name, key.type, hive.catalog.metastore_state()) == ("k", "int", "in step")
     assert sorted(hive.partitions("counted")) == ["k=1", "k=10"]

@@ -11,7 +11,8 @@ import pytest
 from botocore.config import Config
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import BegunWrite, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.transaction import BegunWrite
     from tests.servers.stores import S3Server
 
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import Upload, UploadedPart
+from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import (
     LocationNotFoundError,
     StagedFileMissingError,

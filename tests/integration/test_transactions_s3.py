@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import ColumnStatistics, StagedFile, State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
 from catalog_ext.metastore.index.read.versions import Removals

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.json import statistics_to_dict
-from catalog_ext.metastore.commit.plan import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.commit.plan import COMMANDS, CREATIONS, WriteKind
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.json import storable
@@ -16,14 +17,15 @@ from catalog_ext.metastore.model.tables import TableDefinition
 from catalog_ext.service.messages.core import Request, definition_json, table_json
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table
 
 MAX_FILES = 1000
 """Staged files that one request may hold; more are sent ahead by ``writes/stage``."""
 
 _TRANSACTION_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_CREATIONS = (WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE)
+_CREATIONS = frozenset(asked.kind for asked in CREATIONS)
+_COMMANDS = frozenset(asked.kind for asked in COMMANDS)
 
 
 def transaction_of(request: Request) -> str:
@@ -39,7 +41,7 @@ def transaction_of(request: Request) -> str:
 def kind_of(request: Request) -> WriteKind:
     """Return what a write does, in the field ``kind``."""
     text = request.text("kind")
-    kinds = [kind for kind in WriteKind if kind not in COMMANDS]
+    kinds = [kind for kind in WriteKind if kind not in _COMMANDS]
     if text not in kinds:
         raise InvalidInputError(
             f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(kinds)}."

@@ -10,10 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import StreamChangedError, TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
@@ -30,6 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
 from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import name_hash
 
 if TYPE_CHECKING:
@@ -367,14 +367,14 @@ class _Ended:
         p = partitions.c
         needed: set[str] = set()
         with self._database.reading() as connection:
-            for chunk in chunks(names, _NAMES_AT_ONCE):
+            for chunk in batched(names, _NAMES_AT_ONCE):
                 same_name = sa.select(p.partition_id).where(
                     p.table_id == self._table.table_id,
                     p.name_hash.in_([name_hash(n) for n in chunk]),
                     p.end_version > self._before,
                 )
                 ids.update(connection.execute(same_name).scalars())
-            for some in chunks(sorted(ids), _NAMES_AT_ONCE):
+            for some in batched(sorted(ids), _NAMES_AT_ONCE):
                 needed.update(self._kept_files(connection, some))
         return needed
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -20,10 +20,11 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transactions,
 )
-from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -56,7 +57,7 @@ def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, d
 class _Retyping:
     def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
         self._connection = connection
-        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._row = lock_table(connection, table.table_id, str(table.identifier))
         self._before = table_from_row(self._row)
         self._definition = _retyped(self._before.definition, types)
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
-from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.write.apply_changes import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Commit
 from catalog_ext.metastore.model.json import table_from_row, to_json
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
@@ -129,7 +130,7 @@ def _write(connection: sa.Connection, ids: Mapping[str, int], wanted: Mapping[st
 
 def _forget(connection: sa.Connection, ids: Sequence[int]) -> None:
     d = view_partition_dependencies
-    for chunk in chunks(ids, _AT_ONCE):
+    for chunk in batched(ids, _AT_ONCE):
         connection.execute(sa.delete(d).where(d.c.partition_id.in_(chunk)))
 
 

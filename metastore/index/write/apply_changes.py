@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -27,9 +27,11 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -161,7 +163,7 @@ class Applier:
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The rows of the living partitions of these names."""
         found: dict[str, Mapping[str, Any]] = {}
-        for chunk in chunks(names, _AT_ONCE):
+        for chunk in batched(names, _AT_ONCE):
             rows = self.connection.execute(
                 sa.select(partitions).where(
                     partitions.c.table_id == self.table.table_id,
@@ -196,7 +198,7 @@ class Applier:
 
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Ends living partitions, given by their rows, and their files."""
-        for chunk in chunks([row["partition_id"] for row in rows], _AT_ONCE):
+        for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
             self._end(partitions, chunk)
             self._end(files, chunk)
         self.partitions_removed += len(rows)
@@ -209,7 +211,7 @@ class Applier:
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Adds to living partitions, or replaces all that they hold, without reading it."""
         self.partitions_changed += len(changes)
-        for chunk in chunks(changes, _AT_ONCE):
+        for chunk in batched(changes, _AT_ONCE):
             self._end(partitions, [c.row["partition_id"] for c in chunk])
             cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
             if cleared:
@@ -298,7 +300,9 @@ class Applier:
         self.sums.add(size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
             parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
-            published.append(PublishedPartition(row["name"], directory(self.table, row), parameters))
+            published.append(
+                PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
+            )
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
@@ -314,7 +318,7 @@ class Applier:
 
     def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
         self.partitions_changed += len(changes)
-        for chunk in chunks(changes, _AT_ONCE):
+        for chunk in batched(changes, _AT_ONCE):
             contents = self._contents([row["partition_id"] for _, row in chunk])
             ended: list[tuple[int, int]] = []
             for change, row in chunk:
@@ -430,13 +434,6 @@ def commit(
         files_removed=applier.files_removed,
         deliveries=applier.record(operation, summary, deliver=deliver),
     )
-
-
-def directory(table: Table, row: Mapping[str, Any]) -> str:
-    """The absolute URI of a partition, given by its row (or its ``name`` and ``location``)."""
-    location: str | None = row["location"]
-    root = table.definition.location
-    return location or (f"{root}/{row['name']}" if row["name"] else root)
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:
