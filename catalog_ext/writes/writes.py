@@ -37,7 +37,8 @@ class Batch:
         operation: The word for the history: ``INSERT``, ``CTAS``, ``STREAMING`` …
         owner: Names the process, for people.
         app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
-        options: The write's own options, with those of its session.
+        options: The write's own options.
+        session: What its session gives to the catalog, by key.
     """
 
     operation: str
@@ -45,6 +46,7 @@ class Batch:
     app_id: str | None = None
     app_version: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    session: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.operation) > _LONGEST_OPERATION or not all(
@@ -106,7 +108,7 @@ class Writes:
         table = self.table_at(table_id, version)
         bound_json(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
-        settings = self._settings(batch.options, table.definition.properties)
+        settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
             asked_write(kind, predicate=predicate, keep_emptied=keep_emptied),
             batch.operation,
@@ -153,11 +155,13 @@ class Writes:
             table=there,
             app_id=batch.app_id,
             app_version=batch.app_version,
-            options=self._settings(batch.options, whole.properties),
+            options=self._settings(batch.options, batch.session, whole.properties),
         )
         return self.transactions.begin(request), whole
 
-    def release(self, table_id: int, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
+    def release(
+        self, table_id: int, app_id: str, owner: str, options: Mapping[str, str], session: Mapping[str, str]
+    ) -> WriteOutcome | None:
         """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
 
         Args:
@@ -165,13 +169,16 @@ class Writes:
             app_id: The query's id, under which its epochs were committed.
             owner: Names the process, for people.
             options: As the epochs had them.
+            session: As the epochs had it.
 
         Raises:
             TableNotFoundError: The table is gone.
             ConflictError: Somebody else is committing an epoch of the query.
         """
         table = self._context.index.load_table_by_id(table_id)
-        return self.transactions.release(table, app_id, owner, self._settings(options, table.definition.properties))
+        return self.transactions.release(
+            table, app_id, owner, self._settings(options, session, table.definition.properties)
+        )
 
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
@@ -198,12 +205,14 @@ class Writes:
             )
         return replace(table, version=version)
 
-    def _settings(self, options: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    def _settings(
+        self, options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str]
+    ) -> dict[str, str]:
         # Spark's options have names without regard to case.
         options = {key.lower(): text for key, text in options.items()}
         found: dict[str, str] = dict(options)
         for setting in _OF_TRANSACTION:
-            text = setting.text(options, properties, self._context.settings.conf)
+            text = setting.text(options, session, properties, self._context.settings.conf)
             if text is not None:
                 setting.value_of(text)
                 found[setting.key] = text

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.resolution import resolve
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, table_json
+from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes, removals_of
 
 if TYPE_CHECKING:
@@ -31,6 +33,7 @@ class TableOperations:
             "tables/rename": self._rename,
             "tables/drop": self._drop,
             "tables/plan": self._plan,
+            "settings/resolve": self._resolve_settings,
             "tables/changes": self._changes,
             "tables/metadata": self._metadata,
             "partitions/list": self._list_partitions,
@@ -90,7 +93,14 @@ class TableOperations:
         return ArrowStream.of(self._catalog.reads.list_partitions(table_id, version, condition))
 
     def _loaded(self, table: Table) -> dict[str, Any]:
-        return table_json(self._catalog.reads.remember(table))
+        definition = self._catalog.reads.remember(table).definition
+        settings = settings_json(str(definition.identifier), definition.properties, self._catalog.settings.conf)
+        return {**table_json(table), "settings": settings}
+
+    def _resolve_settings(self, request: Request) -> dict[str, Any]:
+        use, given = use_of(request), given_of(request, self._catalog.settings.conf)
+        request.finish()
+        return {"values": resolve(use, given)}
 
 
 def _pinned(request: Request) -> tuple[int, int, Any]:

@@ -159,10 +159,6 @@ class HiveMetastore(Protocol):
         """All partitions, fetched ``batch`` at a time."""
         ...
 
-    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
-        """The partitions that match a filter string (``catalog_ext.metastore.hive.filters`` makes them)."""
-        ...
-
     def close(self) -> None:
         """Give up the connections; a later call opens new ones."""
         ...
