@@ -184,7 +184,7 @@ class PartitionCommands:
         _require_same_schema(target, origin)
         if not specs:
             raise InvalidPartitionSpecError(f"No partition was given to be moved from table {origin.identifier}.")
-        predicates = [spec_condition(origin, spec, session) for spec in specs]
+        predicates = [spec_condition(target, spec, session) for spec in specs]
         for predicate in predicates:
             self._require_match(origin, predicate, needed=True)
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": predicates}
