@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,34 +11,22 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration import lake as lakes
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
+
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
-@dataclass(frozen=True)
-class Lake:
-    """The session and what stands behind it."""
-
-    spark: SparkSession
-    catalog: Catalog
-    folder: Path
-
-    def sql(self, statement: str) -> DataFrame:
-        return self.spark.sql(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.sql(query).collect()]
+class Lake(lakes.Lake):
+    """Tables are named with their namespace."""
 
     def frame(self, rows: list[tuple[object, ...]], schema: str) -> DataFrame:
         return self.spark.createDataFrame(rows, schema)
@@ -76,16 +63,10 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("writes-sql")
-    builder = catalog_ext.configure(
-        small_builder(), catalog="lake", warehouse=str(folder / "warehouse"), index=str(folder / "i.db"), metastore=None
-    )
-    with fresh_session(builder) as spark:
-        catalog = sessions.active_catalog("lake.s.t")
-        catalog.create_namespace("s")
-        yield Lake(spark, catalog, folder)
-    sessions.stop("lake")
+    with lakes.local_lake(driver, folder, "s") as lake:
+        yield Lake(lake.spark, lake.catalog, folder, lake.namespace)
 
 
 def register(lake: Lake, name: str, keys: dict[str, str], schema: str = "id INT, v STRING", **options: str) -> str:
