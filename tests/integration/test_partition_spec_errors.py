@@ -9,12 +9,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from tests.integration.sql_lake import sql_lake
+from tests.integration.lake import local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integration.written import Lake
+    from tests.integration.lake import Lake
+    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -53,8 +54,8 @@ OURS_TO_PARSE = ("DROP PARTITION", "ALTER VIEW")
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
-    with sql_lake(tmp_path_factory.mktemp("specs")) as lake:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    with local_lake(driver, tmp_path_factory.mktemp("specs")) as lake:
         for table in (TABLE, OTHER):
             lake.sql(f"CREATE TABLE {table} (id INT, k INT, r STRING) USING parquet PARTITIONED BY (k, r)")
         lake.sql("CREATE TABLE lake.w.flat (id INT) USING parquet")
