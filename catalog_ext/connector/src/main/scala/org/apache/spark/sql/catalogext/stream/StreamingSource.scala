@@ -31,7 +31,7 @@ class CatalogExtMicroBatchStream(
   private val table = index.table
   private val settings = new StreamingReadOptions(s"${index.catalogName}.${table.qualifiedName}", index.options)
   private val values = new PartitionValues(index.keys, spark.sessionState.conf.sessionLocalTimeZone)
-  private val files = new StreamingFiles(client, index.catalogName, table, values, settings.skipChanges)
+  private val files = new StreamingFiles(client, table, values, settings.skipChanges)
   private val scan = wholeRows
   private var lastVersion: Option[Long] = None
 
