@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime
 from pathlib import Path
@@ -277,11 +278,11 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
     assert late.getCondition() == "CATALOG_EXT_INVALID_INPUT"
     assert "the static partition column 'b' comes after the dynamic one 'a'" in str(late)
     empty = lake.refusal(f"INSERT INTO {table} PARTITION (a = '', b = 1) VALUES (1)")
-    assert empty.getCondition() == "CATALOG_EXT_INVALID_VALUE"
+    assert empty.getCondition() == "CATALOG_EXT_INVALID_PARTITION_SPEC"
     assert "a = NULL" in str(empty)
     wrong = lake.refusal(f"INSERT OVERWRITE {table} PARTITION (a = 'x', b = 'one') SELECT 1 WHERE false")
     assert wrong.getCondition() == "CATALOG_EXT_INVALID_VALUE"
-    assert "'one' is no INT" in str(wrong)
+    assert "'one' does not fit the type INT" in str(wrong)
     other = lake.refusal(f"INSERT INTO {table} PARTITION (id = 1) SELECT 'x', 1")
     assert other.getCondition() == "NON_PARTITION_COLUMN"
     lake.sql(f"INSERT INTO {table} PARTITION (a = '__HIVE_DEFAULT_PARTITION__', b = 1) VALUES (5)")
@@ -290,6 +291,33 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
         lake.sql(f"INSERT INTO {table} VALUES (1, '__HIVE_DEFAULT_PARTITION__', 1)")
     assert lake.rows(f"SELECT count(*) FROM {table}") == [(1,)]
     lake.check_files("s.clauses")
+
+
+def test_sizes_and_durations_mean_what_the_golden_file_says(lake: Lake) -> None:
+    golden = json.loads((Path(__file__).parents[1] / "contract" / "settings.json").read_text(encoding="utf-8"))
+    reader = lake.spark._jvm.org.apache.spark.sql.catalogext.catalog.SettingText  # type: ignore[union-attr]
+    for kind, read in (("size", reader.bytes), ("duration", reader.seconds)):
+        for text, value in golden[kind].items():
+            found = read(text)
+            assert (found.get() if found.isDefined() else None) == (value and pytest.approx(value)), (kind, text)
+
+
+def test_what_alter_table_takes_a_write_takes(lake: Lake) -> None:
+    table = create(lake, "sizes", "id INT, k INT", "k")
+    for text in ("1 g", "2 mb", "1gib", "1p"):
+        for key in ("write.max-file-size", "Write.Max-File-Size"):
+            lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{key}' = '{text}')")
+            lake.sql(f"INSERT INTO {table} VALUES (1, 1)")
+            lake.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{key}')")
+        frame = lake.frame([(1, 1)], "id INT, k INT").write
+        frame.option("write.max-file-size", text).insertInto(table)
+    for refused in ("0", "1 x", "8192p"):
+        wrong = lake.refusal(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.max-file-size' = '{refused}')")
+        assert wrong.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+        with pytest.raises(AnalysisException, match="INVALID_CONFIGURATION"):
+            lake.frame([(1, 1)], "id INT, k INT").write.option("write.max-file-size", refused).insertInto(table)
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('Hive.Exec.Dynamic.Partition.Mode' = 'strict')")
+    assert "is strict" in str(lake.refusal(f"INSERT INTO {table} VALUES (1, 1)"))
 
 
 @pytest.mark.requirement(
