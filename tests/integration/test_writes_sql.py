@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 from datetime import datetime
 from pathlib import Path
@@ -282,6 +283,33 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
         lake.sql(f"INSERT INTO {table} VALUES (1, '__HIVE_DEFAULT_PARTITION__', 1)")
     assert lake.rows(f"SELECT count(*) FROM {table}") == [(1,)]
     lake.check_files("s.clauses")
+
+
+def test_sizes_and_durations_mean_what_the_golden_file_says(lake: Lake) -> None:
+    golden = json.loads((Path(__file__).parents[1] / "contract" / "settings.json").read_text(encoding="utf-8"))
+    reader = lake.spark._jvm.org.apache.spark.sql.catalogext.catalog.SettingText  # type: ignore[union-attr]
+    for kind, read in (("size", reader.bytes), ("duration", reader.seconds)):
+        for text, value in golden[kind].items():
+            found = read(text)
+            assert (found.get() if found.isDefined() else None) == (value and pytest.approx(value)), (kind, text)
+
+
+def test_what_alter_table_takes_a_write_takes(lake: Lake) -> None:
+    table = create(lake, "sizes", "id INT, k INT", "k")
+    for text in ("1 g", "2 mb", "1gib", "1p"):
+        for key in ("write.max-file-size", "Write.Max-File-Size"):
+            lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{key}' = '{text}')")
+            lake.sql(f"INSERT INTO {table} VALUES (1, 1)")
+            lake.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{key}')")
+        frame = lake.frame([(1, 1)], "id INT, k INT").write
+        frame.option("write.max-file-size", text).insertInto(table)
+    for refused in ("0", "1 x", "8192p"):
+        wrong = lake.refusal(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.max-file-size' = '{refused}')")
+        assert wrong.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+        with pytest.raises(AnalysisException, match="INVALID_CONFIGURATION"):
+            lake.frame([(1, 1)], "id INT, k INT").write.option("write.max-file-size", refused).insertInto(table)
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('Hive.Exec.Dynamic.Partition.Mode' = 'strict')")
+    assert "is strict" in str(lake.refusal(f"INSERT INTO {table} VALUES (1, 1)"))
 
 
 @pytest.mark.requirement(

@@ -5,7 +5,6 @@ import java.nio.file.{Files, InvalidPathException, Paths}
 import java.time.Duration
 import java.util.Locale
 
-import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -54,10 +53,8 @@ object CatalogOptions {
 
   private def requestTimeout(catalog: String, options: CaseInsensitiveStringMap): Duration = {
     val value = options.getOrDefault(RequestTimeout, DefaultRequestTimeout)
-    try Duration.ofMillis(JavaUtils.timeStringAs(value, java.util.concurrent.TimeUnit.MILLISECONDS)) catch {
-      case e: NumberFormatException =>
-        throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s", Some(e))
-    }
+    SettingText.seconds(value).filter(_ > 0).map(found => Duration.ofMillis(math.max((found * 1000).toLong, 1)))
+      .getOrElse(throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s"))
   }
 
   private def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =

@@ -30,6 +30,10 @@ case class TableMetadata(
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
 
+  /** A property by its key, without regard to case; the very key goes before one that differs in it. */
+  def property(key: String): Option[String] =
+    properties.get(key).orElse(properties.collectFirst { case (name, value) if name.equalsIgnoreCase(key) => value })
+
   /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
   def writeSchema: StructType = StructType(
     (columns ++ partitionColumns).map(field => field.copy(nullable = !notNull.contains(field.name))))

@@ -28,7 +28,7 @@ object StrictMode {
       "option of the read" -> (key => Option(read.get(key))),
       "session" -> (key => Option(conf.getConfString(key, null))),
       s"catalog $catalogName" -> (key => Option(conf.getConfString(s"spark.sql.catalog.$catalogName.$key", null))),
-      s"table ${table.qualifiedName}" -> (key => table.properties.get(key)))
+      s"table ${table.qualifiedName}" -> (key => table.property(key)))
     levels.iterator.flatMap { case (level, value) =>
       // The newer key goes before the older one.
       value(Check).map(text => (isOn(Check, text, "true", "false"), s"$Check = $text ($level)"))

@@ -44,7 +44,7 @@ object StreamingQueries extends Logging {
 
   /** Refuses a query whose partitions would wait for a watermark that it never has. */
   def checkWatermark(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit = {
-    val trigger = Option(settings.options.get(Trigger)).orElse(target.metadata.properties.get(Trigger))
+    val trigger = Option(settings.options.get(Trigger)).orElse(target.metadata.property(Trigger))
     if (trigger.exists(_.trim.equalsIgnoreCase("partition-time"))) find(spark, queryId).foreach { execution =>
       if (!endsByItself(execution) && !execution.analyzedPlan.exists(_.isInstanceOf[EventTimeWatermark])) {
         throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,

@@ -1,9 +1,7 @@
 package org.apache.spark.sql.catalogext.stream
 
-import scala.util.Try
-
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, SettingText, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PlannedFileIndex, PlannedPartition}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -175,8 +173,7 @@ class StreamingReadOptions(tableName: String, options: CaseInsensitiveStringMap)
       .getOrElse(throw invalid(key, text, s"give a whole number from $least $more".trim))
 
   private def bytes(text: String): Long =
-    Try(org.apache.spark.network.util.JavaUtils.byteStringAsBytes(text.trim)).toOption.filter(_ > 0)
-      .getOrElse(throw invalid(MaxBytes, text, "give a size above zero such as 512m or 1g"))
+    SettingText.bytes(text).getOrElse(throw invalid(MaxBytes, text, "give a size above zero such as 512m or 1g"))
 
   private def invalid(key: String, text: String, remedy: String): Throwable =
     ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,

@@ -182,7 +182,7 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   private def setting(key: String): Option[String] =
     Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key))
       .orElse(Option(conf.getConfString(key, null)))
-      .orElse(table.metadata.properties.get(key))
+      .orElse(table.metadata.property(key))
       .map(_.trim.toLowerCase(Locale.ROOT))
 
   private def noValue(key: String, value: String, values: String): Throwable = ConnectorErrors.analysis(

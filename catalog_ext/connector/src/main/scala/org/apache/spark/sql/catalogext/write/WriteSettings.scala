@@ -4,8 +4,7 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.network.util.{ByteUnit, JavaUtils}
-import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.catalog.{SettingText, TableMetadata}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
@@ -104,9 +103,7 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
     text.trim.toLongOption.filter(_ >= 0).getOrElse(throw invalid(key, text, "give a whole number from 0"))
 
   private def bytes(key: String, text: String): Long =
-    try JavaUtils.byteStringAs(text.trim.toLowerCase(Locale.ROOT), ByteUnit.BYTE) catch {
-      case _: NumberFormatException => throw invalid(key, text, "give a size such as 1073741824, 512m or 1g")
-    }
+    SettingText.bytes(text).getOrElse(throw invalid(key, text, "give a size above zero such as 1048576, 512m or 1g"))
 
   private def flag(key: String, text: String): Boolean =
     word(key, text, "1", "true", "0", "false") match {
