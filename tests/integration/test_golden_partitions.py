@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from py4j.protocol import Py4JJavaError
+from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
 
 from tests.contract.golden import NAMES, ORDER, VALUES, NameCase, ValueCase
@@ -72,8 +72,8 @@ def codec(driver: Driver) -> Iterator[Codec]:
 def _refused(codec: Codec, case: NameCase, row: Any, *, directories: bool) -> bool:
     try:
         codec.name_of(case.type, row, directories=directories)
-    except Py4JJavaError as error:
-        if "CATALOG_EXT_INVALID_VALUE" not in str(error.java_exception):
+    except SparkRuntimeException as error:
+        if error.getCondition() != "CATALOG_EXT_INVALID_VALUE":
             raise
         return True
     return False
@@ -102,8 +102,8 @@ def test_a_value_has_the_golden_name(codec: Codec, data_type: str) -> None:
 def _value(codec: Codec, case: ValueCase) -> tuple[str, bool, str | None]:
     try:
         row = codec.parse(case.type, case.name)
-    except Py4JJavaError as error:
-        if "CATALOG_EXT_INVALID_VALUE" not in str(error.java_exception):
+    except SparkRuntimeException as error:
+        if error.getCondition() != "CATALOG_EXT_INVALID_VALUE":
             raise
         return case.name, True, None
     if row.isNullAt(0):
