@@ -24,6 +24,7 @@ _NEW = pytest.StashKey[dict[str, report.Sent]]()
 _VOLATILE = (
     (re.compile(r"(s3a?://)[\w.-]+"), r"\1bucket"),
     (re.compile(r"(hdfs://)[\w.:-]+"), r"\1namenode"),
+    (re.compile(r"\b(lake\.\w+\.t)(?:\d+|[0-9a-f]{8})\b"), r"\1"),
 )
 
 
