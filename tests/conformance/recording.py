@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.conformance import report
+from tests.servers.hive_cli import HiveCli
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
 _OPTION = "--record-statements"
@@ -66,7 +67,7 @@ def sent_statements(request: pytest.FixtureRequest, tmp_path_factory: pytest.Tem
 
 
 class _listening:
-    """Notes the text of every statement that the process sends to Spark."""
+    """Notes the text of every statement that the process sends to Spark, or to Hive's command line."""
 
     def __init__(self, texts: list[str]) -> None:
         self._texts = texts
@@ -76,7 +77,14 @@ class _listening:
         from pyspark.sql import SparkSession
 
         self._plain = plain = SparkSession.sql
+        self._plain_run = plain_run = HiveCli.run
         texts = self._texts
+
+        def run(cli: HiveCli, statements: Sequence[str], *args: object, **options: object) -> object:
+            texts.extend(statements)
+            return plain_run(cli, statements, *args, **options)
+
+        HiveCli.run = run
 
         def sql(session: SparkSession, sqlQuery: str, *args: object, **options: object) -> object:
             texts.append(sqlQuery)
@@ -88,6 +96,7 @@ class _listening:
         from pyspark.sql import SparkSession
 
         SparkSession.sql = self._plain
+        HiveCli.run = self._plain_run
 
 
 def normalized(text: str, folder: Path) -> str:

@@ -176,7 +176,7 @@ def _text(node: ast.Constant | ast.JoinedStr) -> _Text:
     pattern = "".join(
         ".*?" if part is None else r"\s+".join(map(re.escape, re.split(r"\s+", str(part)))) for part in filled
     )
-    return _Text(_one_line(text), pattern.strip())
+    return _Text(_one_line(text), pattern.replace(r"\s+.*?", r"\s*.*?").replace(r".*?\s+", r".*?\s*"))
 
 
 def _one_line(text: str) -> str:
