@@ -38,6 +38,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.json import predicate_from_json, predicate_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
@@ -73,16 +74,18 @@ def _change_to_dict(change: Asked | Checked) -> dict[str, Any]:
         case CheckedWrite():
             return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
         case Overwrite():
-            return {"predicate": change.predicate, "keep_emptied": change.keep_emptied}
+            predicate = None if change.predicate is None else predicate_to_json(change.predicate)
+            return {"predicate": predicate, "keep_emptied": change.keep_emptied}
         case Create() | Replace() | CreateOrReplace():
             return {"definition": definition_to_dict(change.definition)}
         case Append() | OverwritePartitions():
             return {}
         case DropPartitions() | CheckedDrop():
             asked, unknown = (change.asked, change.unknown) if isinstance(change, CheckedDrop) else (change, {})
-            return {"predicate": asked.predicate, "command": {"deletes": asked.deletes}, "removes": unknown}
+            predicate = predicate_to_json(asked.predicate)
+            return {"predicate": predicate, "command": {"deletes": asked.deletes}, "removes": unknown}
         case ExchangePartitions():
-            return {"predicate": change.predicate, "command": _exchange_to_dict(change)}
+            return {"predicate": predicate_to_json(change.predicate), "command": _exchange_to_dict(change)}
         case _:
             return _command_to_dict(change)
 
@@ -129,7 +132,8 @@ def _command_to_dict(
                 **_exchange_to_dict(change.asked), "names": [moving.name for moving in change.partitions],
                 "rows": named, "source_location": change.source_location,
             }  # fmt: skip
-            return {"predicate": change.asked.predicate, "command": command, "moves": change.moves}
+            predicate = predicate_to_json(change.asked.predicate)
+            return {"predicate": predicate, "command": command, "moves": change.moves}
 
 
 def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> dict[str, Any]:
@@ -174,7 +178,7 @@ def _asked(value: Json) -> Asked:
         return _asked_command(kind, value["command"], value)
     return asked_write(
         kind,
-        predicate=value["predicate"],
+        predicate=None if value["predicate"] is None else predicate_from_json(value["predicate"]),
         keep_emptied=value["keep_emptied"],
         definition=None if value["definition"] is None else definition_from_dict(value["definition"]),
     )
@@ -186,7 +190,7 @@ def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
             partitions = tuple(NewPartition(name, location) for name, location in command["partitions"])
             return AddPartitions(partitions, command["if_not_exists"])
         case WriteKind.DROP_PARTITIONS:
-            return DropPartitions(value["predicate"], DataDeletion(command["deletes"]))
+            return DropPartitions(predicate_from_json(value["predicate"]), DataDeletion(command["deletes"]))
         case WriteKind.RENAME_PARTITION:
             return RenamePartition(command["from"], command["to"])
         case WriteKind.RELOCATE_PARTITION:
@@ -194,9 +198,8 @@ def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
             # Once it is checked, the default place stands there as null.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
         case _:
-            return ExchangePartitions(
-                command["source_id"], command["source"], command["source_version"], value["predicate"]
-            )
+            predicate = predicate_from_json(value["predicate"])
+            return ExchangePartitions(command["source_id"], command["source"], command["source_version"], predicate)
 
 
 def _checked(value: Json, asked: Asked) -> Asked | Checked:
