@@ -20,9 +20,9 @@ from catalog_ext.metastore.errors import (
     TransactionNotFoundError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import claims, commits
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from catalog_ext.metastore.model.json import name_hash
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition, local_index

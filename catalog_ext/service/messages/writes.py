@@ -10,8 +10,8 @@ from catalog_ext.metastore.commit.json import statistics_to_dict
 from catalog_ext.metastore.commit.plan import COMMANDS, CREATIONS, WriteKind
 from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
+from catalog_ext.metastore.index.database.texts import storable
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
-from catalog_ext.metastore.model.json import storable
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
 from catalog_ext.metastore.model.tables import TableDefinition
 from catalog_ext.metastore.transactions.staging_locations import task_directories

@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
     PARTITION_NUMBER_BITS,
     applications,
@@ -32,7 +33,7 @@ from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
 from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:

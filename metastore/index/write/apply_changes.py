@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -25,11 +26,12 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
 )
+from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
-from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.model.typed_values import checked_values
 

@@ -24,6 +24,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     applications,
@@ -33,6 +34,7 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_files,
     transactions,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
@@ -43,7 +45,7 @@ from catalog_ext.metastore.index.write.partition_rows import lock_tables
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
