@@ -9,9 +9,9 @@ from catalog_ext.conf import write_keys
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
+from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
-from catalog_ext.scan.observe import storable
 from catalog_ext.tables.locations import warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable
 
@@ -51,7 +51,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if len(self.operation) > _LONGEST_OPERATION or not all(
-            storable(t) for t in (self.operation, self.app_id or "")
+            is_storable(t) for t in (self.operation, self.app_id or "")
         ):
             raise InvalidInputError(
                 f"The operation and the option {write_keys.TXN_APP_ID.key!r} of a write are text that a database can "

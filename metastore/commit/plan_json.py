@@ -43,15 +43,16 @@ from catalog_ext.metastore.predicates.json import predicate_from_json, predicate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Json = Mapping[str, Any]
+    from catalog_ext.metastore.model.json import JsonObject
 
-_OF_OTHER_KINDS: dict[str, Any] = {
+
+_OF_OTHER_KINDS: JsonObject = {
     "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {}, "removes": {},
     "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
 }  # fmt: skip
 
 
-def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
+def plan_to_dict(plan: WritePlan) -> JsonObject:
     """Return the plan as JSON values."""
     return {
         **_OF_OTHER_KINDS,
@@ -69,7 +70,7 @@ def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
     }
 
 
-def _change_to_dict(change: Asked | Checked) -> dict[str, Any]:
+def _change_to_dict(change: Asked | Checked) -> JsonObject:
     match change:
         case CheckedWrite():
             return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
@@ -90,7 +91,7 @@ def _change_to_dict(change: Asked | Checked) -> dict[str, Any]:
             return _command_to_dict(change)
 
 
-def _checked_write_to_dict(write: CheckedWrite) -> dict[str, Any]:
+def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
     return {
         "keep": write.static_partition,
         "waiting": write.waiting,
@@ -104,7 +105,7 @@ def _checked_write_to_dict(write: CheckedWrite) -> dict[str, Any]:
 def _command_to_dict(
     change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
     | CheckedExchange,
-) -> dict[str, Any]:  # fmt: skip
+) -> JsonObject:  # fmt: skip
     """``names``, which a command has once it is checked, are the partitions of the table that it claims."""
     match change:
         case AddPartitions():
@@ -136,11 +137,11 @@ def _command_to_dict(
             return {"predicate": predicate, "command": command, "moves": change.moves}
 
 
-def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> dict[str, Any]:
+def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> JsonObject:
     return {"partitions": [[p.name, p.location] for p in partitions], "if_not_exists": asked.if_not_exists}
 
 
-def _exchange_to_dict(asked: ExchangePartitions) -> dict[str, Any]:
+def _exchange_to_dict(asked: ExchangePartitions) -> JsonObject:
     return {"source_id": asked.source_id, "source": asked.source, "source_version": asked.source_version}
 
 
@@ -148,7 +149,7 @@ def _files_to_dict(found: Mapping[str, Iterable[DataFile]]) -> dict[str, list[li
     return {name: [[file.path, file.size, file.modified_ms] for file in files] for name, files in found.items()}
 
 
-def plan_from_dict(value: Json, *, checked: bool) -> WritePlan:
+def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
     """Return the plan that ``plan_to_dict`` of this release or of an earlier one wrote, after a passage through JSON.
 
     Args:
@@ -172,7 +173,7 @@ def plan_from_dict(value: Json, *, checked: bool) -> WritePlan:
     )
 
 
-def _asked(value: Json) -> Asked:
+def _asked(value: JsonObject) -> Asked:
     kind = WriteKind(value["kind"])
     if value["command"]:
         return _asked_command(kind, value["command"], value)
@@ -184,7 +185,7 @@ def _asked(value: Json) -> Asked:
     )
 
 
-def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
+def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> AskedCommand:
     match kind:
         case WriteKind.ADD_PARTITIONS:
             partitions = tuple(NewPartition(name, location) for name, location in command["partitions"])
@@ -202,7 +203,7 @@ def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
             return ExchangePartitions(command["source_id"], command["source"], command["source_version"], predicate)
 
 
-def _checked(value: Json, asked: Asked) -> Asked | Checked:
+def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
     command = value["command"]
     match asked:
         case DropPartitions():
@@ -222,7 +223,9 @@ def _checked(value: Json, asked: Asked) -> Asked | Checked:
 
 
 def _checked_command(
-    value: Json, command: Json, asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions
+    value: JsonObject,
+    command: JsonObject,
+    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions,
 ) -> Checked:
     found = _files_from_dict(value["takes_in"])
     match asked:
@@ -238,9 +241,9 @@ def _checked_command(
             return CheckedExchange(asked, moving, command["source_location"], value["moves"])
 
 
-def _names_from_dict(value: Json) -> dict[str, tuple[str, ...]]:
+def _names_from_dict(value: JsonObject) -> dict[str, tuple[str, ...]]:
     return {name: tuple(paths) for name, paths in value.items()}
 
 
-def _files_from_dict(value: Json) -> dict[str, tuple[DataFile, ...]]:
+def _files_from_dict(value: JsonObject) -> dict[str, tuple[DataFile, ...]]:
     return {name: tuple(DataFile(path, size, at) for path, size, at in files) for name, files in value.items()}

@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.model.tables import Column, ColumnStatistics, TableDefinition, TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.model.tables import Namespace
+
+JsonObject: TypeAlias = "Mapping[str, Any]"
+"""A JSON object, as Python's ``json`` reads and writes it: what crosses the edge of a service, a database or a file."""
 
 
 def to_json(value: object) -> str:
@@ -19,12 +22,12 @@ def to_json(value: object) -> str:
     return json.dumps(value, separators=(",", ":"), sort_keys=True, default=str)
 
 
-def columns_to_list(columns: Sequence[Column]) -> list[dict[str, Any]]:
+def columns_to_list(columns: Sequence[Column]) -> list[JsonObject]:
     """Return the columns as the service contract writes them."""
     return [column_to_dict(c) for c in columns]
 
 
-def column_to_dict(column: Column) -> dict[str, Any]:
+def column_to_dict(column: Column) -> JsonObject:
     """Return the column as the service contract writes it; defaults are left out where there are none."""
     defaults = {"default": column.default, "existing_default": column.existing_default}
     return {
@@ -33,7 +36,7 @@ def column_to_dict(column: Column) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def columns_from_list(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
+def columns_from_list(items: Sequence[JsonObject]) -> tuple[Column, ...]:
     """Return the columns that ``columns_to_list`` wrote."""
     return tuple(
         Column(i["name"], i["type"], i["nullable"], i["comment"], i.get("default"), i.get("existing_default"))
@@ -41,7 +44,7 @@ def columns_from_list(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
     )
 
 
-def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
+def definition_to_dict(definition: TableDefinition) -> JsonObject:
     """Return the definition as JSON values: the payload of ``create_table``, ``alter_table`` and ``drop_table``."""
     return {
         "namespace": definition.identifier.namespace,
@@ -58,7 +61,7 @@ def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
     }
 
 
-def definition_from_dict(value: Mapping[str, Any]) -> TableDefinition:
+def definition_from_dict(value: JsonObject) -> TableDefinition:
     """Return the definition that ``definition_to_dict`` wrote."""
     return TableDefinition(
         identifier=TableIdentifier(value["namespace"], value["name"]),
@@ -74,7 +77,17 @@ def definition_from_dict(value: Mapping[str, Any]) -> TableDefinition:
     )
 
 
-def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
+def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> JsonObject:
+    """Return the statistics of columns as JSON values, by the columns' names."""
+    return {name: {"min": s.minimum, "max": s.maximum, "nulls": s.nulls} for name, s in statistics.items()}
+
+
+def statistics_from_dict(value: JsonObject) -> dict[str, ColumnStatistics]:
+    """Return the statistics that ``statistics_to_dict`` wrote."""
+    return {name: ColumnStatistics(s["min"], s["max"], s["nulls"]) for name, s in value.items()}
+
+
+def namespace_to_dict(namespace: Namespace) -> JsonObject:
     """Return the namespace as JSON values: the payload of ``create_namespace`` and ``alter_namespace``."""
     return {
         "name": namespace.name,

@@ -22,6 +22,7 @@ from catalog_ext.metastore.predicates.tree import (
 )
 
 if TYPE_CHECKING:
+    from catalog_ext.metastore.model.json import JsonObject
     from catalog_ext.metastore.model.values import Value
 
 _MAX_DEPTH = 200
@@ -70,7 +71,7 @@ def _literal(value: object, node: Mapping[Any, Any]) -> str | None:
     raise _malformed(node)
 
 
-def predicate_to_json(predicate: Predicate) -> dict[str, Any]:
+def predicate_to_json(predicate: Predicate) -> JsonObject:
     """Return the JSON object of an unbound predicate (``unbound`` makes one of a bound predicate)."""
     match predicate:
         case Constant(value):

@@ -119,7 +119,7 @@ class StorageOptions:
     hdfs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def parse(cls, settings: Mapping[str, Any] | None) -> StorageOptions:
+    def parse(cls, settings: Mapping[str, object] | None) -> StorageOptions:
         """Return the options that ``settings`` hold.
 
         Args:

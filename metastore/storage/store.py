@@ -7,7 +7,7 @@ import os
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -86,7 +86,7 @@ class Storage:
 
     def __init__(
         self,
-        options: StorageOptions | Mapping[str, Any] | None = None,
+        options: StorageOptions | Mapping[str, object] | None = None,
         *,
         listing_threads: int = DEFAULT_LISTING_THREADS,
         target_prefixes: int = DEFAULT_TARGET_PREFIXES,

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
 from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, files_by_partition, finish, plan, relocated, staged, write

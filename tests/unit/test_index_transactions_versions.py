@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
 from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.index.write import claims
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, local_index
 from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write

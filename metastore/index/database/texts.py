@@ -32,6 +32,11 @@ def storable(text: str, what: str) -> str:
     )
 
 
+def is_storable(text: str) -> bool:
+    """Return whether a database can keep the text."""
+    return _problem(text) is None
+
+
 def storable_field(text: str | None, what: str, of: str) -> str | None:
     """Return a field of a definition, when a database can keep it.
 

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _ROWS_AT_ONCE = 5000
@@ -58,7 +59,7 @@ class TableVersion:
     version: int
     operation: str
     committed_at_ms: int
-    summary: Mapping[str, Any]
+    summary: Summary
 
 
 _SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespaces)

@@ -54,6 +54,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
     Row = Mapping[str, Any]
@@ -198,7 +199,7 @@ class _Committing:
             self._removals.add(f"{old.directory(row['name'], row['location'])}/{row['path']}")
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
-        summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
+        summary: Summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
         writer = None if self._plan.is_command else self._id

@@ -18,13 +18,13 @@ from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_c
 from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.json import to_json
+from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import ColumnStatistics, Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 500
@@ -40,7 +40,7 @@ class KnownFile:
         partition: The partition's name.
         path: As in ``DataFile``; so are ``size`` (bytes) and ``modified_ms``.
         rows: The exact count.
-        statistics: Bounds by column, as ``docs/spec/service.md`` has them; empty leaves what is known.
+        statistics: Bounds and NULL counts by column; empty leaves what is known.
     """
 
     partition: str
@@ -48,7 +48,7 @@ class KnownFile:
     size: int
     modified_ms: int
     rows: int
-    statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +156,7 @@ class _Putting:
             {
                 "partition_id": row["partition_id"],
                 "file_id": row["file_id"],
-                "statistics": to_json(dict(file.statistics)),
+                "statistics": to_json(statistics_to_dict(file.statistics)),
             }
             for row, file in known
             if file.statistics
