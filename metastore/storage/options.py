@@ -31,7 +31,6 @@ _HADOOP_NAMES = {
     "aws.credentials.provider": "anonymous",
 }
 _FLAGS = frozenset({"path_style", "ssl", "anonymous"})
-_SECRETS = frozenset({"access_key", "secret_key", "session_token"})
 _PREFIX = "fs.s3a."
 _BUCKET_PREFIX = "fs.s3a.bucket."
 _HDFS_PREFIX = "dfs."

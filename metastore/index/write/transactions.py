@@ -43,7 +43,6 @@ FILES_PER_DOCUMENT = 500
 """Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-_ENDED = frozenset((State.COMMITTED, State.ABORTED))
 _ERROR_LENGTH = 4000
 
 
