@@ -4,7 +4,8 @@ from catalog_ext.metastore.index.index import Index
 from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.metastore.index.read.versions import CHANGES_SCHEMA, ENDED_SCHEMA, HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.tables.tables import TableVersion
-from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
 
 __all__ = [
     "CHANGES_SCHEMA",

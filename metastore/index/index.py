@@ -24,7 +24,9 @@ from catalog_ext.metastore.index.write import (
     partition_rows,
     repairs,
     reservations,
+    transaction_files,
     transactions,
+    waiting_files,
 )
 from catalog_ext.metastore.model.changes import Change, Commit
 
@@ -38,7 +40,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -332,15 +335,15 @@ class Index:
 
     def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
         """Adds staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
-        transactions.record_files(self._database, transaction_id, files)
+        transaction_files.record_files(self._database, transaction_id, files)
 
     def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
         """Return the files that the transaction staged and has not committed, in bounded memory."""
-        return transactions.staged_files(self._database, transaction_id)
+        return transaction_files.staged_files(self._database, transaction_id)
 
     def staged_count(self, transaction_id: str) -> int:
         """Return how many files ``staged_files`` has."""
-        return transactions.staged_count(self._database, transaction_id)
+        return transaction_files.staged_count(self._database, transaction_id)
 
     def move_transaction(
         self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None
@@ -397,7 +400,7 @@ class Index:
 
     def removals(self, transaction_id: str) -> Iterator[str]:
         """Absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
-        return transactions.removals(self._database, transaction_id)
+        return transaction_files.removals(self._database, transaction_id)
 
     def finish_transaction(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
@@ -409,7 +412,7 @@ class Index:
 
     def waiting_files(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
         """Return the staged files that wait for their partition to be due, of one application or of all."""
-        return transactions.waiting(self._database, table_id, app_id)
+        return waiting_files.waiting(self._database, table_id, app_id)
 
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions of the table that relocating overwrites have made and vacuum has not forgotten."""
@@ -417,7 +420,7 @@ class Index:
 
     def tables_with_waiting_files(self) -> list[int]:
         """Return the numbers of the tables that ``waiting_files`` has something for."""
-        return transactions.waiting_tables(self._database)
+        return waiting_files.waiting_tables(self._database)
 
     def changes(
         self, table_id: int, after: int, upto: int, removals: versions.Removals = versions.Removals.IGNORE

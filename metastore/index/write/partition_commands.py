@@ -9,18 +9,12 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import (
-    CheckedAdd,
-    CheckedDrop,
-    CheckedExchange,
-    CheckedRelocate,
-    CheckedRename,
-)
+from catalog_ext.metastore.commit.plan import CheckedAdd, CheckedDrop, CheckedExchange, CheckedRelocate, CheckedRename
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
-from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
+from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import statistics_from_dict
@@ -183,14 +177,14 @@ class PartitionCommand:
 
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
         """Has what is left at the old places removed: on S3 the files, elsewhere side files and directories."""
-        for value in rows.staged_within(self._connection, self._id):
+        for value in staged_within(self._connection, self._id):
             self._removals.add(value["source"])
         for row in moving:
             self._removals.add(f"{table.directory(row['name'], row['location'])}/")
 
     def _new_names(self) -> dict[str, str]:
         """Return the new names of moved files, by their old URIs."""
-        return {value["source"]: value["name"] for value in rows.staged_within(self._connection, self._id)}
+        return {value["source"]: value["name"] for value in staged_within(self._connection, self._id)}
 
     def _set_modified(self, row: Row, target: str) -> None:
         """Gives files that stay their partition's the times that their copies have."""

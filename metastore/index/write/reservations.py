@@ -25,6 +25,7 @@ from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
+from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -159,7 +160,7 @@ class _Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        for value in rows.staged_within(self._connection, self._id):
+        for value in staged_within(self._connection, self._id):
             file = (value["partition"], storable(value["name"], "file"))
             if file in staged:
                 raise InvalidInputError(

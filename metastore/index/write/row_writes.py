@@ -13,10 +13,10 @@ from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.apply_changes import Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching
 from catalog_ext.metastore.index.write.reservations import require_in_place
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import statistics_from_dict, to_json
@@ -89,7 +89,7 @@ class RowWrite:
         kept_back: dict[str, list[Any]] = {}
         held = set(self._write.waiting)
         rows_written = bytes_written = 0
-        for value in rows.staged_within(self._connection, self._id):
+        for value in staged_within(self._connection, self._id):
             rows_written += value["rows"] or 0
             bytes_written += value["size"]
             if value["partition"] in held:
@@ -121,7 +121,7 @@ class RowWrite:
                 "payload": to_json(chunk),
             }
             for name, values in kept_back.items()
-            for number, chunk in enumerate(batched(values, rows.FILES_PER_DOCUMENT))
+            for number, chunk in enumerate(batched(values, FILES_PER_DOCUMENT))
         ]
         if documents:
             self._connection.execute(sa.insert(waiting_files), documents)
