@@ -12,13 +12,22 @@ from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
-from catalog_ext.metastore.index.read import file_rows, partition_states, planner_statistics, reader, versions
+from catalog_ext.metastore.index.read import (
+    changes,
+    ended_files,
+    file_rows,
+    history,
+    partition_states,
+    planner_statistics,
+    reader,
+)
 from catalog_ext.metastore.index.tables import alter_table, namespaces, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
     apply_changes,
     commits,
+    expire_versions,
     file_statistics,
     outbox,
     partition_rows,
@@ -423,42 +432,42 @@ class Index:
         return waiting_files.waiting_tables(self._database)
 
     def changes(
-        self, table_id: int, after: int, upto: int, removals: versions.Removals = versions.Removals.IGNORE
+        self, table_id: int, after: int, upto: int, removals: changes.Removals = changes.Removals.IGNORE
     ) -> pa.RecordBatchReader:
-        """Return the files that the versions above ``after`` up to ``upto`` added (``versions.CHANGES_SCHEMA``).
+        """Return the files that the versions above ``after`` up to ``upto`` added (``changes.CHANGES_SCHEMA``).
 
         Raises:
             TableNotFoundError: The table is gone.
             VersionExpiredError: Vacuum has forgotten one of the versions.
             StreamChangedError: A version removed files, which ``removals`` refuses.
         """
-        return versions.changes(self._database, table_id, after, upto, removals)
+        return changes.changes(self._database, table_id, after, upto, removals)
 
     def history_rows(self, table: Table) -> pa.RecordBatchReader:
-        """Return the metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""
-        return versions.history_rows(self._database, table)
+        """Return the metadata table ``history``, newest version first (``history.HISTORY_SCHEMA``)."""
+        return history.history_rows(self._database, table)
 
     def transaction_rows(self, table: Table) -> pa.RecordBatchReader:
-        """Return the metadata table ``transactions``, newest first (``versions.TRANSACTIONS_SCHEMA``)."""
-        return versions.transaction_rows(self._database, table)
+        """Return the metadata table ``transactions``, newest first (``history.TRANSACTIONS_SCHEMA``)."""
+        return history.transaction_rows(self._database, table)
 
     def version_at(self, table_id: int, at_ms: int) -> int:
         """Return the newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
-        return versions.version_at(self._database, table_id, at_ms)
+        return history.version_at(self._database, table_id, at_ms)
 
     def ended_files(self, table: Table, before_version: int) -> pa.RecordBatchReader:
-        """Return the replaced files that no version from ``before_version`` on needs (``versions.ENDED_SCHEMA``).
+        """Return the replaced files that no version from ``before_version`` on needs (``ended_files.ENDED_SCHEMA``).
 
         What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
         """
-        return versions.ended_files(self._database, table, before_version)
+        return ended_files.ended_files(self._database, table, before_version)
 
     def expire_versions(self, table_id: int, before_version: int) -> int:
         """Forgets the versions below ``before_version``; returns how many rows were removed, in short transactions.
 
         Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
         """
-        return versions.expire(self._database, table_id, before_version)
+        return expire_versions.expire_versions(self._database, table_id, before_version)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""

@@ -300,3 +300,9 @@ view_partition_dependencies = sa.Table(
     _text("partitions"),
 )  # fmt: skip
 """What a partition of a view was made of when it was added."""
+
+
+def partition_ids(table_id: int) -> tuple[int, int]:
+    """Return the least number that a partition of the table can have, and the least one above them all."""
+    low = table_id << PARTITION_NUMBER_BITS
+    return low, low + (1 << PARTITION_NUMBER_BITS)
