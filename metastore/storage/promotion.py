@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.errors import CatalogExtError, StagedFileMissingError, StorageError
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
-from catalog_ext.metastore.storage.store import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

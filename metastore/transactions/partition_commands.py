@@ -23,8 +23,8 @@ from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundErro
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.tree import Predicate, bind
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.store import EntryKind
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
-    from catalog_ext.metastore.storage.store import Entry, Storage
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.new_files import NewFiles
 
 _FILES_AT_ONCE = 5000
