@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.schema import (
     view_partition_dependencies,
 )
 from catalog_ext.metastore.index.tables import tables as table_rows
-from catalog_ext.metastore.index.write.apply_changes import Applier
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched

@@ -38,7 +38,7 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier
+from catalog_ext.metastore.index.write.applier import COUNTS, Applier
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables

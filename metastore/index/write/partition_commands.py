@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.plan import CheckedAdd, CheckedDrop, CheckedExchange, CheckedRelocate, CheckedRename
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
-from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite
+from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched

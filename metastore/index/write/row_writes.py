@@ -13,7 +13,7 @@ from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write.apply_changes import Rewrite
+from catalog_ext.metastore.index.write.applier import Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching
 from catalog_ext.metastore.index.write.reservations import require_in_place
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import CheckedWrite
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index.write.apply_changes import Applier
+    from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.removals import Removals
 
     Row = Mapping[str, Any]
