@@ -13,34 +13,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.plan import (
-    COMMANDS,
-    CREATIONS,
-    Append,
-    Overwrite,
-)
+from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
-from catalog_ext.metastore.errors import (
-    CatalogExtError,
-    IndexUnavailableError,
-    TransactionStateError,
-)
+from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
 from catalog_ext.metastore.transactions.new_files import NewFiles
+from catalog_ext.metastore.transactions.owner import Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
-from catalog_ext.metastore.transactions.staging_locations import StagingLocations
-from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError, was_undone
+from catalog_ext.metastore.transactions.steps import Steps, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
-from catalog_ext.metastore.transactions.unknown_state import (
-    DEFAULT_UNKNOWN_TIMEOUT_S,
-    Attempts,
-    reason_of,
-    state_unknown,
-)
+from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, Attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 
 if TYPE_CHECKING:
@@ -101,14 +87,14 @@ class Transactions:
         self._index = index
         self._storage = storage
         self._follow = follow
-        self._attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
         new_files = NewFiles(index, storage, threads)
-        self._checker = Checker(index, storage, new_files)
-        self._planner = Planner(index, self._checker)
-        self._commands = CommandChecker(index, storage, new_files)
+        checker = Checker(index, storage, new_files)
+        self._planner = Planner(index, checker)
         self._cleanup = StoreCleanup(index, storage)
         self._steps = Steps(index, storage, self._cleanup, deliver, threads)
         self._recovery = Recovery(index, self._steps)
+        attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
+        self._owner = Owner(index, checker, CommandChecker(index, storage, new_files), self._steps, attempts)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
         """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
@@ -174,16 +160,7 @@ class Transactions:
             TransactionStateError: It is not open any more.
             InvalidInputError: A file does not fit the transaction.
         """
-        self._stage(self._index.load_transaction(transaction_id), files)
-
-    def _stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
-        fault_point("stage.before")
-        locations = StagingLocations(transaction.transaction_id, transaction.plan)
-        for file in files:
-            locations.check(file)
-        if files:
-            self._index.record_files(transaction.transaction_id, files)
-        fault_point("stage.after")
+        self._owner.stage(self._index.load_transaction(transaction_id), files)
 
     def commit(
         self,
@@ -210,13 +187,13 @@ class Transactions:
             CatalogExtError: The write failed and is undone.
         """
         started = time.monotonic()
-        transaction = self._loaded(transaction_id)
+        transaction = self._owner.load(transaction_id)
         if transaction.state is State.OPEN:
-            decided = self._decide(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+            decided = self._owner.decide(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
             if isinstance(decided, WriteOutcome):
                 return decided
             transaction = decided
-        transaction = self._forward(transaction)
+        transaction = self._owner.forward(transaction)
         elapsed_ms = round((time.monotonic() - started) * 1000)
         pending = self._deliver(transaction)
         if transaction.state is State.COMMITTED:
@@ -225,79 +202,6 @@ class Transactions:
         outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
         _log(outcome)
         return outcome
-
-    def _decide(
-        self,
-        transaction: Transaction,
-        files: Sequence[StagedFile],
-        *,
-        keep: str | None,
-        watermark_ms: int | None,
-        final: bool,
-    ) -> Transaction | WriteOutcome:
-        """Stage, check and reserve: the reserved transaction, or the outcome of the batch that was committed before."""
-        try:
-            self._stage(transaction, files)
-            fault_point("check.before")
-            asked = transaction.plan.asked
-            if isinstance(asked, COMMANDS):
-                plan = self._commands.check(transaction, asked)
-            else:
-                plan = self._checker.check(
-                    transaction, asked, static_partition=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
-                )
-            fault_point("check.after")
-        except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
-            return self._given_up(transaction, error)
-        for _ in self._attempts.of(transaction.transaction_id, transaction.table):
-            try:
-                fault_point("reserve.before")
-                known = self._index.reserve(transaction.transaction_id, plan)
-                fault_point("reserve.after")
-                if known is None:
-                    # Not what was sent: where the call was repeated, the plan of the first one holds.
-                    return self._index.load_transaction(transaction.transaction_id)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is reserved: %s", error.message)
-                continue
-            except BaseException as error:  # noqa: BLE001 -- as above
-                return self._given_up(transaction, error)
-            self._give_up(transaction, TransactionStateError("its batch is committed already"))
-            return WriteOutcome(
-                transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
-                known.version, duplicate=True,
-            )  # fmt: skip
-        raise AssertionError("the attempts end by raising")
-
-    def _loaded(self, transaction_id: str) -> Transaction:
-        """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
-
-        Raises:
-            CommitStateUnknownError: It stays away.
-            TransactionNotFoundError: There is no such transaction.
-        """
-        for _ in self._attempts.of(transaction_id):
-            try:
-                fault_point("commit.called")
-                return self._index.load_transaction(transaction_id)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is to be committed: %s", error.message)
-        raise AssertionError("the attempts end by raising")
-
-    def _forward(self, transaction: Transaction) -> Transaction:
-        """Return the transaction, committed; the owner's way through ``Steps.forward``."""
-        for attempt in self._attempts.of(transaction.transaction_id, transaction.table):
-            try:
-                if attempt:
-                    transaction = self._index.load_transaction(transaction.transaction_id)
-                return self._steps.forward(transaction)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is committed: %s", error.message)
-            except WriteUndoneError as undone:
-                raise undone.reason from undone
-            except Exception as error:
-                raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
-        raise AssertionError("the attempts end by raising")
 
     def _deliver(self, transaction: Transaction) -> int:
         """Tells the metastore; how many messages it has not taken."""
@@ -322,51 +226,14 @@ class Transactions:
             )
 
     def abort(self, transaction_id: str, reason: str) -> None:
-        """Undoes a transaction whose commit was not called.
+        """Undo a transaction whose commit was not called.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is reserved or committed, and is not undone any more.
             CatalogExtError: Some file could not be removed; ``recover`` does it.
         """
-        self._index.move_transaction(transaction_id, (State.OPEN,), State.ABORTING, error=reason)
-        transaction = self._index.load_transaction(transaction_id)
-        if transaction.state not in (State.ABORTING, State.ABORTED):
-            raise TransactionStateError(
-                f"The write {transaction_id} to table {transaction.table} is {transaction.state} and cannot be aborted "
-                "any more. Call commit again, or recover, to see it through.",
-                {"transaction": transaction_id, "table": transaction.table, "state": str(transaction.state)},
-            )
-        self._steps.undo(transaction)
-
-    def _given_up(self, transaction: Transaction, error: BaseException) -> Transaction:
-        """Undoes what is not reserved and raises ``error``; what somebody else has reserved meanwhile as it is now.
-
-        A commit that was called again while the first call was still at work may find its files promoted.
-
-        Raises:
-            CommitStateUnknownError: Nobody can tell whether it is reserved.
-        """
-        self._give_up(transaction, error)
-        try:
-            current = self._index.load_transaction(transaction.transaction_id)
-        except CatalogExtError:
-            raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
-        if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
-            raise error
-        return current
-
-    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
-        """Undoes what is not reserved, now or by recovery."""
-        try:
-            self.abort(transaction.transaction_id, reason_of(error))
-        except CatalogExtError as trouble:
-            logger.warning(
-                "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
-                transaction.transaction_id,
-                transaction.table,
-                trouble.message,
-            )
+        self._owner.abort(transaction_id, reason)
 
     def delete(self, table: Table, predicate: Predicate | None, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
