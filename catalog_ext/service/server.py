@@ -109,7 +109,7 @@ class Service:
         self._server.run([self._socket])
 
     def stop(self) -> None:
-        """Answer what is under way, and end."""
+        """Answer the requests in flight, and end."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_START_TIMEOUT_S)

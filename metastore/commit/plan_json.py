@@ -106,7 +106,7 @@ def _command_to_dict(
     change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
     | CheckedExchange,
 ) -> JsonObject:  # fmt: skip
-    """``names``, which a command has once it is checked, are the partitions of the table that it claims."""
+    """Return the fields of a command; ``names``, once it is checked, are the partitions of the table that it claims."""
     match change:
         case AddPartitions():
             return {"command": _add_to_dict(change.partitions, change)}

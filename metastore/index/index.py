@@ -113,7 +113,7 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._database.close()
 
     @property
@@ -162,7 +162,7 @@ class Index:
         return namespaces.alter_namespace(self._database, name, set_, remove, deliver=deliver)
 
     def drop_namespace(self, name: str, *, deliver: bool) -> None:
-        """Removes an empty namespace; ``NamespaceNotFoundError``, ``NamespaceNotEmptyError``."""
+        """Remove an empty namespace; ``NamespaceNotFoundError``, ``NamespaceNotEmptyError``."""
         namespaces.drop_namespace(self._database, name, deliver=deliver)
 
     def list_tables(self, namespace: str) -> list[str]:
@@ -303,11 +303,11 @@ class Index:
         return partition_rows.files_of_partitions(self._database, partition_ids)
 
     def put_statistics(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
-        """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
+        """Record row counts and bounds of files that are as they were when they were counted; no version is made."""
         return file_statistics.put(self._database, table, found, deliver=deliver)
 
     def enqueue_statistics(self, table: Table, predicate: Predicate | None) -> int:
-        """Queues for the metastore what is known of the partitions that a bound predicate leaves; the messages."""
+        """Enqueue what is known of the partitions that a predicate leaves; return how many messages that makes."""
         return file_statistics.enqueue(self._database, table, predicate)
 
     def retype_keys(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
@@ -318,7 +318,7 @@ class Index:
         return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
     def begin_transaction(self, transaction: Transaction) -> None:
-        """Writes the row of a new transaction."""
+        """Write the row of a new transaction."""
         transactions.begin(self._database, transaction)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
@@ -333,7 +333,7 @@ class Index:
         expired_before_ms: int | None = None,
         limit: int | None = None,
     ) -> list[Transaction]:
-        """Transactions, newest first: of one table, in one of the states, with a lease that ended before a time."""
+        """Return transactions, newest first: of a table, in some states, with a lease that ended before a time."""
         return transactions.list_all(
             self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
         )
@@ -343,7 +343,7 @@ class Index:
         return transactions.extend_lease(self._database, transaction_id, until_ms)
 
     def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
-        """Adds staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
+        """Add staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
         transaction_files.record_files(self._database, transaction_id, files)
 
     def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
@@ -365,7 +365,7 @@ class Index:
         return transactions.find_application(self._database, table_id, app_id)
 
     def reserve(self, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
-        """Decides conflicts and makes the transaction reserved; not None: its batch is committed already.
+        """Decide conflicts and make the transaction reserved; return its batch if that is committed already.
 
         A transaction that is reserved or committed stays as it is, so that the call may be repeated.
 
@@ -408,7 +408,7 @@ class Index:
         return done
 
     def removals(self, transaction_id: str) -> Iterator[str]:
-        """Absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
+        """Yield the absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
         return transaction_files.removals(self._database, transaction_id)
 
     def finish_transaction(self, transaction_id: str) -> bool:
@@ -463,7 +463,7 @@ class Index:
         return ended_files.ended_files(self._database, table, before_version)
 
     def expire_versions(self, table_id: int, before_version: int) -> int:
-        """Forgets the versions below ``before_version``; returns how many rows were removed, in short transactions.
+        """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
         Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
         """
@@ -478,13 +478,13 @@ class Index:
         return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)
 
     def delivery_done(self, outbox_id: int) -> None:
-        """Removes a message that the metastore has taken."""
+        """Remove a message that the metastore has taken."""
         outbox.delivery_done(self._database, outbox_id)
 
     def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
-        """Records that the metastore did not take a message, and when to try again."""
+        """Record that the metastore did not take a message, and when to try again."""
         outbox.delivery_failed(self._database, outbox_id, error, next_attempt_at_ms)
 
     def analyze(self) -> None:
-        """Brings the database's statistics up to date, without which it takes wrong indexes."""
+        """Bring the database's statistics up to date, without which it takes wrong indexes."""
         planner_statistics.analyze(self._database)

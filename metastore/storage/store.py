@@ -223,7 +223,7 @@ class Storage(StoreConnections):
         )
 
     def move_file(self, source: Location, target: Location, size: int) -> None:
-        """`rename_file`; on S3, where there is none, a copy that the store makes, while the source stays.
+        """Move a file as ``rename_file``; on S3, where there is none, have the store copy it, while the source stays.
 
         Raises:
             StagedFileMissingError: The source is gone and the target is not there.

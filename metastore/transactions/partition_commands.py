@@ -96,7 +96,7 @@ class CommandChecker:
         return CheckedRelocate(asked, own, self._found(table, {name: place})[name])
 
     def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
-        """Files that the index does not know, such as success files, go with the data that is deleted."""
+        """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
         predicate = _bound(asked.predicate, table)
         places = {
             partition.name: Location.parse(place)

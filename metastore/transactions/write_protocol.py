@@ -153,7 +153,7 @@ class Transactions:
         return until
 
     def stage(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
-        """Records files that tasks have staged; it may be called several times.
+        """Record files that tasks have staged; it may be called several times.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -204,7 +204,7 @@ class Transactions:
         return outcome
 
     def _deliver(self, transaction: Transaction) -> int:
-        """Tells the metastore; how many messages it has not taken."""
+        """Publish what is due to the metastore; return how many messages it has not accepted."""
         try:
             fault_point("deliver.before")
             report = self._follow()
@@ -267,7 +267,7 @@ class Transactions:
         return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table)).transaction_id)
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
-        """Commits what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
+        """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
 
         Args:
             table: The table.
@@ -298,7 +298,7 @@ class Transactions:
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
-        """Finishes or undoes every transaction whose owner is gone; one that fails does not stop the others.
+        """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
 
         Args:
             table: Only its transactions, or (a name) those of a table that is not there; None for all.
@@ -314,7 +314,7 @@ class Transactions:
         return report
 
     def vacuum(self, table: Table, retention_s: float, *, dry_run: bool = False) -> VacuumReport:
-        """Removes what no version of a table that is younger than ``retention_s`` seconds needs, and forgets the older.
+        """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
 
         What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else.
         """

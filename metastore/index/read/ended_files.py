@@ -97,7 +97,7 @@ class _Ended:
             return [dict(row) for row in connection.execute(statement).mappings()]
 
     def _moved(self) -> dict[str, set[int]]:
-        """Partitions with a location of their own in kept versions, by location."""
+        """Return the partitions with a location of their own in kept versions, by location."""
         p = partitions.c
         statement = sa.select(p.location, p.partition_id).where(
             p.table_id == self._table.table_id, p.end_version > self._before, p.location.is_not(None)

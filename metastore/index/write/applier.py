@@ -64,7 +64,7 @@ class _Sums:
     uncounted: int = 0
 
     def add(self, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
-        """Counts a partition in (1) or out (-1)."""
+        """Count a partition in (1) or out (-1)."""
         self.partitions += sign
         self.files += sign * n_files
         self.bytes += sign * n_bytes
@@ -135,7 +135,7 @@ class Applier:
         self._next_file = self.row["next_file_id"]
 
     def flush(self) -> None:
-        """Writes the rows that were gathered, and the table's own."""
+        """Write the rows that were gathered, and the table's own."""
         insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
         self._flush_files()
         self._update_table()
@@ -160,7 +160,7 @@ class Applier:
         return found
 
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Ends living partitions, given by their rows, and their files."""
+        """End living partitions, given by their rows, and their files."""
         for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
             self._end(partitions, chunk)
             self._end(files, chunk)
@@ -172,7 +172,7 @@ class Applier:
                 self.published.dropped.append(row["name"])
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
-        """Adds to living partitions, or replaces all that they hold, without reading it."""
+        """Add to living partitions, or replace all that they hold, without reading it."""
         self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
             self._end(partitions, [c.row["partition_id"] for c in chunk])
@@ -215,7 +215,7 @@ class Applier:
     def rename(
         self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
     ) -> None:
-        """Gives a living partition another name and place; its files stay its own, and more are added.
+        """Give a living partition another name and place; its files stay its own, and more are added.
 
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
@@ -266,7 +266,7 @@ class Applier:
         )
 
     def add(self, change: AddPartition) -> None:
-        """Begins a partition.
+        """Begin a partition.
 
         Raises:
             InvalidPartitionNameError: Its name does not have the table's partition columns.
@@ -332,7 +332,7 @@ class Applier:
         )
 
     def record(self, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None) -> int:
-        """Writes the version into the history; returns the number of messages for the metastore.
+        """Write the version into the history; return the number of messages for the metastore.
 
         Args:
             operation: What made the version.

@@ -28,7 +28,7 @@ _PAGE = 5000
 
 
 def expire_versions(database: Database, table_id: int, before_version: int) -> int:
-    """Forgets the versions below ``before_version``, in short transactions; returns how many rows were removed.
+    """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
     The versions are refused to readers before the first row is gone.
     """
@@ -69,7 +69,7 @@ def _expire_some(connection: sa.Connection, low: int, high: int, limit: int) -> 
 
 
 def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int:
-    """Removes the history below the limit, and the transactions that had ended by then and that nobody asks for."""
+    """Remove the history below the limit, and the transactions that had ended by then and that nobody asks for."""
     # Locks the table's row.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
     forget_claims(connection, table_id)

@@ -176,7 +176,7 @@ class PartitionCommand:
         return [found[partition.partition_id] for partition in unchanged]
 
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
-        """Has what is left at the old places removed: on S3 the files, elsewhere side files and directories."""
+        """Have what is left at the old locations removed: on S3 the files, elsewhere side files and directories."""
         for value in staged_within(self._connection, self._id):
             self._removals.add(value["source"])
         for row in moving:
@@ -187,7 +187,7 @@ class PartitionCommand:
         return {value["source"]: value["name"] for value in staged_within(self._connection, self._id)}
 
     def _set_modified(self, row: Row, target: str) -> None:
-        """Gives files that stay their partition's the times that their copies have."""
+        """Give files that stay their partition's the times that their copies have."""
         f = files.c
         changed = [
             {"p": row["partition_id"], "moved": path, "at": at}

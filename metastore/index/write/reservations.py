@@ -64,7 +64,7 @@ def lock_namespace(connection: sa.Connection, namespace: str) -> int:
 
 
 def reserve(database: Database, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
-    """Claims what the transaction touches and moves it from open to reserved; None when that is done.
+    """Claim what the transaction touches and move it from open to reserved; return None when that is done.
 
     Otherwise the batch is committed already: the answer says by which transaction, and nothing was changed.
 
@@ -217,7 +217,7 @@ class _Reservation:
         self._connection.execute(sa.insert(transaction_claims), claim)
 
     def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
-        """Raises on a collision; the versions of committed overwrites whose predicates are still to be compared."""
+        """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
         ended: set[int] = set()
         for other_id, (version, theirs) in self._others(table, base, mine).items():
             both = mine.covers is not None and theirs.covers is not None
@@ -266,7 +266,7 @@ class _Reservation:
     def _check_changed(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
     ) -> None:
-        """Raises when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
+        """Raise when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
         versions = {*self._repaired(table, base), *ended}
         if not versions:
             return
@@ -329,7 +329,7 @@ class _Reservation:
 
 
 def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
-    """Returns when a living partition is where the write puts its files.
+    """Return when a living partition is where the write puts its files.
 
     Raises:
         ConflictError: A DDL has moved it since the write began.

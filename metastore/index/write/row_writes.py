@@ -127,7 +127,7 @@ class RowWrite:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, name: str) -> list[Any]:
-        """Takes out the files of a partition that earlier batches of the same application left waiting."""
+        """Take out the files of a partition that earlier batches of the same application left waiting."""
         w, t = waiting_files.c, transactions.c
         of_partition = (w.table_id == self._table.table_id, w.name_hash == name_hash(name))
         statement = (
@@ -200,14 +200,14 @@ class RowWrite:
         return new
 
     def _replacement(self) -> Callable[[str], bool]:
-        """Says whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
+        """Return whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
         if isinstance(self._write.asked, Append):
             return lambda _: False
         is_covered = covers(bound_predicate(self._plan, self._table), self._table)
         return is_covered or (lambda _: True)
 
     def _stay_registered(self, added: Mapping[str, object]) -> Callable[[str], bool]:
-        """Says whether a partition that gets no files by its name stays registered, empty."""
+        """Return whether a partition that gets no files by its name stays registered, empty."""
         keys = self._table.definition.keys
         if not keys or (isinstance(self._write.asked, Overwrite) and self._write.asked.keep_emptied):
             return lambda _: True

@@ -26,7 +26,7 @@ FILES_PER_DOCUMENT = 500
 
 
 def record_files(database: Database, transaction_id: str, files: Sequence[StagedFile]) -> None:
-    """Adds to the list of the files that an open transaction has staged.
+    """Add to the list of the files that an open transaction has staged.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
@@ -47,7 +47,7 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
 def add_documents(
     connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool
 ) -> None:
-    """Appends rows (count and JSON text) to ``transaction_files``."""
+    """Append rows (count and JSON text) to ``transaction_files``."""
     t = transaction_files.c
     last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
     start = 0 if last is None else last + 1

@@ -47,7 +47,7 @@ class ApplicationVersion:
 
 
 def begin(database: Database, transaction: Transaction) -> None:
-    """Writes the row of a new transaction; of one that replaces a table, also which table that is now.
+    """Write the row of a new transaction; of one that replaces a table, also which table that is now.
 
     Raises:
         ConflictError: The table's location has changed since it was loaded.
@@ -160,7 +160,7 @@ def list_all(
     expired_before_ms: int | None,
     limit: int | None,
 ) -> list[Transaction]:
-    """Transactions, newest first."""
+    """Return transactions, newest first."""
     t = transactions.c
     statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
     if table_id is not None:
@@ -233,7 +233,7 @@ def find_application(database: Database, table_id: int, app_id: str) -> Applicat
 
 
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """``find_application`` within a transaction."""
+    """Return the same as ``find_application``, within a transaction."""
     a = applications.c
     statement = sa.select(a.app_version, a.version, a.transaction_id).where(
         a.table_id == table_id, a.app_hash == name_hash(app_id)
