@@ -50,7 +50,7 @@ class Service:
         host: The address to listen on.
         port: The port, 0 for a free one.
         token: What requests must carry; a new random one if left out.
-        drain_seconds: How long requests that are under way when it stops have to end.
+        drain_seconds: How long requests that are in flight when it stops have to end.
 
     Raises:
         ServiceError: The port is taken.

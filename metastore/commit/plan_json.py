@@ -196,7 +196,7 @@ def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> A
             return RenamePartition(command["from"], command["to"])
         case WriteKind.RELOCATE_PARTITION:
             name = command["name"]
-            # Once it is checked, the default place stands there as null.
+            # Once it is checked, the default location stands there as null.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
         case _:
             predicate = predicate_from_json(value["predicate"])

@@ -247,7 +247,7 @@ class Index:
         return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
 
     def located_partitions(self, table: Table) -> dict[str, str]:
-        """Return the locations of those partitions of the table that are not at its default place for them, by name."""
+        """Return the locations of those partitions of the table that are not at their default ones, by name."""
         return reader.located_partitions(self._database, table)
 
     def commit(

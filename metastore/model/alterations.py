@@ -106,7 +106,7 @@ class ChangeDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Another place among the columns of its level."""
+    """Another position among the columns of its level."""
 
     path: tuple[str, ...]
     position: Position

@@ -25,7 +25,7 @@ Value: TypeAlias = Scalar | None
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A partition column as predicates see it: its place in the partition's name, its spelling, its type."""
+    """A partition column as predicates see it: its position in the partition's name, its spelling, its type."""
 
     position: int
     name: str

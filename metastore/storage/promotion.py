@@ -31,7 +31,7 @@ class StagedLocation:
     """Where a staged file is and where it goes; exactly one of ``source`` and ``upload`` is given.
 
     Attributes:
-        target: Its final place.
+        target: Its final location.
         size: Bytes.
         source: The staged file, on a store where it is renamed.
         upload: The upload to complete, on S3.

@@ -80,7 +80,7 @@ class Owner:
         transaction: Transaction,
         files: Sequence[StagedFile],
         *,
-        keep: str | None,
+        static_partition: str | None,
         watermark_ms: int | None,
         final: bool,
     ) -> Transaction | WriteOutcome:
@@ -98,7 +98,12 @@ class Owner:
                 plan = self._commands.check(transaction, asked)
             else:
                 plan = self._checker.check(
-                    transaction, asked, static_partition=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
+                    transaction,
+                    asked,
+                    static_partition=static_partition,
+                    watermark_ms=watermark_ms,
+                    final=final,
+                    now_ms=now_ms(),
                 )
             fault_point("check.after")
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded

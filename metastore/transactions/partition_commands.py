@@ -85,14 +85,14 @@ class CommandChecker:
     def _add(self, plan: WritePlan, asked: AddPartitions, table: Table) -> WritePlan:
         living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
-        found = self._found(table, {p.name: _place(table, p.name, p.location) for p in wanted})
+        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted})
         own = {p.name: p.location for p in wanted if p.location is not None}
         return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found))
 
     def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
         name, place = asked.name, Location.parse(asked.location)
         rules.partitions_of(table, name, self._index.partitions_of_values(table, [name]))
-        own = None if place == _place(table, name, None) else str(place)
+        own = None if place == _location(table, name, None) else str(place)
         return CheckedRelocate(asked, own, self._found(table, {name: place})[name])
 
     def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
@@ -125,7 +125,7 @@ class CommandChecker:
         living = self._index.partitions_of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
-            self._require_empty(table, {asked.to: _place(table, asked.to, None)})
+            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             by_id = {partition.partition_id: partition for partition in living}
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
             self._record(transaction, self._moves(table, moving))
@@ -139,7 +139,7 @@ class CommandChecker:
         rules.require_free(table, names, self._index.partitions_of_values(table, names))
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
-        self._require_empty(table, {name: _place(table, name, None) for _, name in moving})
+        self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
         self._record(transaction, self._moves(source, moving))
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
@@ -219,7 +219,7 @@ def _bound(predicate: Predicate, table: Table) -> Predicate:
     return bind(predicate, table.definition.keys, str(table.identifier))
 
 
-def _place(table: Table, name: str, own: str | None) -> Location:
+def _location(table: Table, name: str, own: str | None) -> Location:
     return below(Location.parse(table.definition.location), name) if own is None else Location.parse(own)
 
 

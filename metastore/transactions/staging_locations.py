@@ -51,7 +51,7 @@ class TaskDirectories:
 
 
 def task_directories(begun: BegunWrite) -> TaskDirectories:
-    """Return where the tasks of a transaction put their files; those of uploads have their final places at once."""
+    """Return where the tasks of a transaction put their files; those of uploads have their final locations at once."""
     plan = begun.plan
     uploads = plan.promotion is Promotion.UPLOAD
     staging = "" if uploads else f"{plan.staging}/{begun.transaction_id}"

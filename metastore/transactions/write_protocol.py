@@ -44,11 +44,11 @@ logger = logging.getLogger(__name__)
 
 
 class Delivered(Protocol):
-    """What came of telling the metastore."""
+    """The outcome of a publication to the metastore."""
 
     @property
     def pending(self) -> int:
-        """Messages that it has not taken yet."""
+        """Return the number of messages that it has not accepted yet."""
         ...
 
 
@@ -69,7 +69,7 @@ class Transactions:
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
         deliver: Says whether changes of a table are enqueued for the metastore.
-        follow: Tells it what is due, and returns what came of it; None where there is no metastore.
+        publish: Publishes what is due to the metastore, and returns what is pending; None where there is no metastore.
         pause: Waits so many seconds.
     """
 
@@ -81,12 +81,12 @@ class Transactions:
         threads: int = DEFAULT_THREADS,
         unknown_timeout_s: float = DEFAULT_UNKNOWN_TIMEOUT_S,
         deliver: Callable[[TableDefinition], bool] = _never,
-        follow: Callable[[], Delivered | None] = _nobody,
+        publish: Callable[[], Delivered | None] = _nobody,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self._index = index
         self._storage = storage
-        self._follow = follow
+        self._publish = publish
         new_files = NewFiles(index, storage, threads)
         checker = Checker(index, storage, new_files)
         self._planner = Planner(index, checker)
@@ -167,7 +167,7 @@ class Transactions:
         transaction_id: str,
         files: Sequence[StagedFile] = (),
         *,
-        keep: str | None = None,
+        static_partition: str | None = None,
         watermark_ms: int | None = None,
         final: bool = False,
     ) -> WriteOutcome:
@@ -176,7 +176,7 @@ class Transactions:
         Args:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
-            keep: The fully static partition that is to be registered also without rows.
+            static_partition: The fully static partition that is to be registered also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
 
@@ -189,7 +189,9 @@ class Transactions:
         started = time.monotonic()
         transaction = self._owner.load(transaction_id)
         if transaction.state is State.OPEN:
-            decided = self._owner.decide(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+            decided = self._owner.decide(
+                transaction, files, static_partition=static_partition, watermark_ms=watermark_ms, final=final
+            )
             if isinstance(decided, WriteOutcome):
                 return decided
             transaction = decided
@@ -207,10 +209,12 @@ class Transactions:
         """Publish what is due to the metastore; return how many messages it has not accepted."""
         try:
             fault_point("deliver.before")
-            report = self._follow()
+            report = self._publish()
             fault_point("deliver.after")
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
-            logger.warning("Table %s is written; the metastore could not be told yet: %s", transaction.table, error)
+            logger.warning(
+                "Table %s is written; it could not be published to the metastore yet: %s", transaction.table, error
+            )
             return 0 if transaction.outcome is None else transaction.outcome.pending_deliveries
         return 0 if report is None else report.pending
 
@@ -308,9 +312,9 @@ class Transactions:
         report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
         if not dry_run and report.transactions:
             try:
-                self._follow()
+                self._publish()
             except CatalogExtError as error:
-                logger.warning("The metastore could not be told of what was recovered yet: %s", error.message)
+                logger.warning("What was recovered could not be published to the metastore yet: %s", error.message)
         return report
 
     def vacuum(self, table: Table, retention_s: float, *, dry_run: bool = False) -> VacuumReport:

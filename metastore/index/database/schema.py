@@ -126,7 +126,7 @@ partitions = sa.Table(
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
     sa.Index(None, "table_id", "begin_version"),
-    # Every write asks for the partitions at places of their own; few tables have any.
+    # Every write asks for the partitions at locations of their own; few tables have any.
     sa.Index(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),

@@ -112,7 +112,7 @@ def changes_statement(table_id: int, after: int, upto: int, first_file: int | No
 
 
 class _Positions:
-    """Replaces the number of each file by its place among those of its version; leaves out versions passed over."""
+    """Replaces the number of each file by its position among those of its version; leaves out versions passed over."""
 
     def __init__(self, skipped: Collection[int]) -> None:
         self._skipped = pa.array(sorted(skipped), _COUNT)
@@ -120,13 +120,13 @@ class _Positions:
         self._next = 0
 
     def step(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        places: list[int] = []
+        positions: list[int] = []
         for version in batch.column("version").to_pylist():
             if version != self._version:
                 self._version, self._next = version, 0
-            places.append(self._next)
+            positions.append(self._next)
             self._next += 1
-        batch = batch.set_column(batch.num_columns - 1, CHANGES_SCHEMA.field("position"), pa.array(places, _COUNT))
+        batch = batch.set_column(batch.num_columns - 1, CHANGES_SCHEMA.field("position"), pa.array(positions, _COUNT))
         if not len(self._skipped):
             return batch
         return batch.filter(pc.invert(pc.is_in(batch.column("version"), value_set=self._skipped)))

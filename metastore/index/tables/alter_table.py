@@ -1,4 +1,4 @@
-"""Alterations of tables in the index: their properties, columns, place and name. No file is touched."""
+"""Alterations of tables in the index: their properties, columns, location and name. No file is touched."""
 
 from __future__ import annotations
 

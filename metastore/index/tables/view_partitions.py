@@ -1,4 +1,4 @@
-"""The partitions of views in the index: rows without files or places, and what each was made of."""
+"""The partitions of views in the index: rows without files or locations, and what each was made of."""
 
 from __future__ import annotations
 

@@ -90,7 +90,7 @@ class Rewrite:
     """A living partition, given by its row, gets files; ``clear`` ends those that it has.
 
     Attributes:
-        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default place.
+        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default location.
     """
 
     row: Mapping[str, Any]
@@ -215,7 +215,7 @@ class Applier:
     def rename(
         self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
     ) -> None:
-        """Give a living partition another name and place; its files stay its own, and more are added.
+        """Give a living partition another name and location; its files stay its own, and more are added.
 
         Raises:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
