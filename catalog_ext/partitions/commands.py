@@ -247,7 +247,7 @@ class PartitionCommands:
             table: The table.
             name: The partition.
             place: Where it is to lie.
-            own: Places of partitions that are not at their default ones.
+            own: Locations of partitions that are not at their default ones.
             comes: Partitions that come to their default locations by the same statement.
             chosen: Whether the statement says the place; otherwise it is the default one.
         """

@@ -108,14 +108,14 @@ class PartitionCommand:
         predicate = bound_predicate(self._plan, self._table)
         assert predicate is not None
         living = list(matching(self._connection, self._table, predicate))
-        places = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
-        gone = [row for row in living if rules.deletes(command.asked, self._table, places[row["partition_id"]])]
-        self._removals.add_files({row["partition_id"]: places[row["partition_id"]] for row in gone})
+        directories = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
+        gone = [row for row in living if rules.deletes(command.asked, self._table, directories[row["partition_id"]])]
+        self._removals.add_files({row["partition_id"]: directories[row["partition_id"]] for row in gone})
         for row in gone:
-            place = places[row["partition_id"]]
+            directory = directories[row["partition_id"]]
             for path in command.unknown.get(row["name"], ()):
-                self._removals.add(f"{place}/{path}")
-            self._removals.add(f"{place}/")
+                self._removals.add(f"{directory}/{path}")
+            self._removals.add(f"{directory}/")
         self._applier.drop(living)
 
     def _relocate(self, command: CheckedRelocate) -> None:
@@ -140,8 +140,8 @@ class PartitionCommand:
             added = [file for row in others for file in self._moved_files(self._table, row, target)]
         (probe,) = mark_in_metastore(self._connection, self._table, [AddPartition(target, ())], living)
         self._applier.drop(others)
-        place = self._table.directory(first["name"], first["location"])
-        own = None if command.moves else rules.own_location(self._table, target, place)
+        directory = self._table.directory(first["name"], first["location"])
+        own = None if command.moves else rules.own_location(self._table, target, directory)
         self._applier.rename(first, target, added, location=own, in_metastore=probe.in_metastore)
 
     def _exchange(self, command: CheckedExchange, taken_from: Applier) -> None:
@@ -213,11 +213,11 @@ class PartitionCommand:
             .where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
             .order_by(f.file_id)
         )
-        place = table.directory(row["name"], row["location"])
+        directory = table.directory(row["name"], row["location"])
         if self._renames is None:
             self._renames = self._new_names()
         for file in self._connection.execute(statement):
-            path = self._renames.get(f"{place}/{file.path}", file.path)
+            path = self._renames.get(f"{directory}/{file.path}", file.path)
             at = self._modified.get((target, path), file.modified_ms)
             known = None if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
             yield DataFile(path, file.size, at, file.n_rows, known)
