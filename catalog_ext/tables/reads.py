@@ -8,7 +8,7 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.rules import not_found
-from catalog_ext.metastore.index.read.versions import Removals
+from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import Where, bound_to, bound_where
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses

@@ -1,6 +1,6 @@
 """Partition specs: the PARTITION clauses of statements, held against the partition columns of a table or view.
 
-Every statement and every client is told of a wrong clause by these errors alone, whose texts are also in
+Every statement and every client gets these errors alone for a wrong clause; their texts are also in
 ``tests/contract/partition_specs.json``.
 """
 

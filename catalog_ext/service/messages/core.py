@@ -111,7 +111,7 @@ class Request:
         return None if self.any(name) is None else self.texts(name)
 
     def any(self, name: str) -> object:
-        """Whatever the field holds, None when left out."""
+        """Return whatever the field holds, None when left out."""
         self._asked.add(name)
         return self._body.get(name)
 
