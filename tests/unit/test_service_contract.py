@@ -145,7 +145,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "namespaces/alter": {"namespace": "s", "set": {}, "remove": []},
     "namespaces/drop": {"namespace": "never", "cascade": False},
     "tables/list": {"namespace": "s"},
-    "tables/load": {"namespace": "s", "name": "t"},
+    "tables/load": {"namespace": "s", "name": "t", "metadata": "files"},
     "tables/create": {
         "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "location": None, "columns": [],
         "partition_columns": [], "options": {}, "properties": {}, "comment": None,
@@ -761,6 +761,52 @@ def test_the_page_describes_every_procedure(page: str, procedure: Procedure) -> 
 
 
 # Views
+
+
+@pytest.mark.parametrize("name", ["files", "history", "partitions", "repairs", "transactions"])
+def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Client, name: str) -> None:
+    table = client.load()
+    loaded = client.call("tables/load", namespace="s", name="t", metadata=name).json
+    described = loaded["metadata"]
+    assert loaded == {
+        **table, "metadata": described,
+        "metadata_tables": ["files", "history", "partitions", "repairs", "transactions"],
+    }  # fmt: skip
+    rows = client.call("tables/metadata", table_id=table["table_id"], name=name).table
+    types = {"int64": "bigint", "string": "string", "timestamp[ms, tz=UTC]": "timestamp", "bool": "boolean"}
+    columns = [(field.name, types[str(field.type)]) for field in rows.schema]
+    if described["predicate"]:
+        columns.insert(1, ("values", "struct<ds:date,region:string>"))
+    statistics = "map<string,struct<min:string,max:string,nulls:bigint>>"
+    assert [(c["name"], c["type"]) for c in described["columns"]] == [
+        (column, statistics if column == "statistics" else of) for column, of in columns
+    ]
+    assert all(column["nullable"] and column["comment"] is None for column in described["columns"])
+    assert (described["values"], described["locations"], described["predicate"]) == {
+        "files": ("values", ["path"], True), "partitions": ("values", ["location"], True),
+    }.get(name, (None, [], False))  # fmt: skip
+
+
+def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text_for_chars(client: Client) -> None:
+    column = {"name": "a", "type": "int"}
+    for name, keys in (("bare", []), ("chars", [{"name": "k x", "type": "char(3)"}, {"name": "l", "type": "time(6)"}])):
+        fields = {**FIELDS["tables/create"], "name": name, "table_type": "MANAGED", "columns": [column]}
+        assert client.call("tables/create", **{**fields, "partition_columns": keys}).status == 200
+    bare, chars = (
+        client.call("tables/load", namespace="s", name=name, metadata="partitions").json["metadata"]
+        for name in ("bare", "chars")
+    )
+    assert (bare["values"], [c["name"] for c in bare["columns"]][:2], bare["predicate"]) == (
+        None, ["partition", "location"], True,
+    )  # fmt: skip
+    assert chars["columns"][1]["type"] == "struct<`k x`:string,l:time(6)>"
+
+
+def test_a_metadata_table_that_is_none_is_null_beside_the_names_of_all(client: Client) -> None:
+    loaded = client.call("tables/load", namespace="s", name="t", metadata="Files").json
+    assert (loaded["metadata"], loaded["metadata_tables"][0], loaded["name"]) == (None, "files", "t")
+    gone = client.call("tables/load", namespace="s", name="never", metadata="files")
+    assert (gone.status, gone.error["code"]) == (404, "CATALOG_EXT_TABLE_NOT_FOUND")
 
 
 def test_a_view_is_loaded_where_a_table_would_be(client: Client, catalog: Catalog) -> None:
