@@ -107,7 +107,7 @@ class FakeTable:
             "format": self.format, "location": self.location, "columns": _columns(self.columns),
             "partition_columns": _columns(self.partition_columns), "partition_mode": self.partition_mode,
             "options": self.options, "properties": self.properties, "comment": self.comment, "owner": "ada",
-            "created_at_ms": 1763722800000, "version": self.version,
+            "statistics": {}, "created_at_ms": 1763722800000, "version": self.version,
             "totals": {
                 "partitions": len(self.partitions), "files": len(files), "bytes": sum(file.size for file in files),
                 "rows": None if None in rows else sum(row or 0 for row in rows),

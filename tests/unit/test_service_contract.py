@@ -372,7 +372,7 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
         "location": f"file://{tmp_path}/life", "comment": "c", "owner": "", "version": 0, "partition_mode": "declared",
         "columns": [{"name": "id", "type": "bigint", "nullable": False, "comment": "key"}],
         "partition_columns": [{"name": "ds", "type": "date", "nullable": True, "comment": None}],
-        "options": {"o": "1"}, "properties": {"p": "2", "partition-columns": "declared"},
+        "options": {"o": "1"}, "properties": {"p": "2", "partition-columns": "declared"}, "statistics": {},
         "totals": {"partitions": 0, "files": 0, "bytes": 0, "rows": made["totals"]["rows"]},
         "settings": settings_json(f"{made['namespace']}.{made['name']}", made["properties"], {}),
     }  # fmt: skip

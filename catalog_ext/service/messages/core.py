@@ -10,6 +10,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import definition_to_dict
 from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.writes.column_statistics import column_statistics, without_statistics
 
 
 class Request:
@@ -155,6 +156,7 @@ def table_json(table: Table) -> dict[str, Any]:
     return {
         "table_id": table.table_id,
         **definition_json(table.definition),
+        "statistics": column_statistics(table),
         "created_at_ms": table.created_at_ms,
         "version": table.version,
         "totals": {
@@ -168,7 +170,11 @@ def table_json(table: Table) -> dict[str, Any]:
 
 def definition_json(definition: TableDefinition) -> dict[str, Any]:
     """Return the fields of a table that its definition has."""
-    return {**definition_to_dict(definition), "partition_mode": str(definition.partition_mode)}
+    return {
+        **definition_to_dict(definition),
+        "properties": without_statistics(definition.properties),
+        "partition_mode": str(definition.partition_mode),
+    }
 
 
 def namespace_json(namespace: Namespace) -> dict[str, Any]:

@@ -152,7 +152,8 @@ def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, A
 def _table(table: Table | TableDefinition) -> dict[str, Any]:
     if isinstance(table, TableDefinition):
         nothing = {"partitions": 0, "files": 0, "bytes": 0, "rows": 0}
-        return {"table_id": None, **definition_json(table), "created_at_ms": None, "version": None, "totals": nothing}
+        unknown = {"statistics": {}, "created_at_ms": None, "version": None, "totals": nothing}
+        return {"table_id": None, **definition_json(table), **unknown}
     return table_json(table)
 
 
