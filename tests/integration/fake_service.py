@@ -267,7 +267,7 @@ class FakeService:
             raise Refusal(409, "TABLE_ALREADY_EXISTS", f"there is a table {namespace}.{name}")
         location = rest["location"] or f"file:///w/{namespace}.db/{name}"
         self.tables[namespace, name] = FakeTable(
-            next(self._ids), namespace, name, location, rest["format"],
+            next(self._ids), namespace, name, location, rest["format"] or rest["default_format"],
             [(c["name"], c["type"]) for c in rest["columns"]],
             [(c["name"], c["type"]) for c in rest["partition_columns"]],
             "declared", rest["options"], rest["properties"], rest["table_type"], rest["comment"],

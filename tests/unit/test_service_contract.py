@@ -147,8 +147,9 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/list": {"namespace": "s"},
     "tables/load": {"namespace": "s", "name": "t", "metadata": "files"},
     "tables/create": {
-        "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "location": None, "columns": [],
-        "partition_columns": [], "options": {}, "properties": {}, "comment": None,
+        "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "storage": None,
+        "default_format": "parquet", "location": None, "columns": [], "partition_columns": [], "options": {},
+        "properties": {}, "comment": None, "dry_run": False,
     },
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
@@ -382,6 +383,32 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
     assert "life" in client.call("tables/list", namespace="s").json["tables"]
     assert client.call("tables/drop", namespace="s", name="life").json == {"dropped": True}
     assert client.call("tables/load", namespace="s", name="life").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+def test_a_new_tables_format_is_what_its_clauses_name_and_a_dry_run_creates_nothing(client: Client) -> None:
+    fields = {
+        **FIELDS["tables/create"], "name": "clauses", "table_type": "MANAGED", "format": None, "dry_run": True,
+        "storage": {"stored_as": "TEXTFILE", "serde": None}, "columns": [{"name": "id", "type": "bigint"}],
+        "options": {"field.delim": "|"}, "properties": {"p": "1"},
+    }  # fmt: skip
+    planned = client.call("tables/create", **fields).json
+    assert (planned["table_id"], planned["version"], planned["created_at_ms"]) == (None, None, None)
+    assert (planned["format"], planned["options"]) == ("csv", {"sep": "|", "quote": "", "nullValue": "\\N"})
+    assert "clauses" not in client.call("tables/list", namespace="s").json["tables"]
+    made = client.call("tables/create", **{**fields, "dry_run": False}).json
+    assert {name: made[name] for name in planned.keys() - {"table_id", "version", "created_at_ms", "totals"}} == {
+        name: planned[name] for name in planned.keys() - {"table_id", "version", "created_at_ms", "totals"}
+    }
+    for wrong, code in (
+        ({"storage": {"stored_as": "AVRO"}}, "UNSUPPORTED_FORMAT"),
+        ({"properties": {"file_format": "orc"}}, "INVALID_CONFIGURATION"),
+        ({"namespace": "nowhere", "location": "/x"}, "NAMESPACE_NOT_FOUND"),
+        ({"storage": None, "options": {}, "default_format": None}, "INVALID_INPUT"),
+        ({"storage": {"stored_as": 7}}, "INVALID_INPUT"),
+    ):
+        refused = client.call("tables/create", **{**fields, **wrong})
+        assert refused.error["code"] == f"CATALOG_EXT_{code}"
+    assert client.call("tables/drop", namespace="s", name="clauses").json == {"dropped": True}
 
 
 def test_columns_change_and_the_table_gets_another_name(client: Client) -> None:

@@ -9,7 +9,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
-from catalog_ext.service.messages.core import Request, definition_of, table_json
+from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes, metadata_json, removals_of
 
@@ -54,7 +54,11 @@ class TableOperations:
 
     def _create(self, request: Request) -> dict[str, Any]:
         definition, location = definition_of(request)
+        dry_run = request.flag("dry_run")
         request.finish()
+        if dry_run:
+            self._catalog.load_namespace(definition.identifier.namespace)
+            return planned_table_json(self._catalog.complete_definition(definition, location))
         return self._loaded(self._catalog.create_table(definition, location))
 
     def _alter(self, request: Request) -> dict[str, Any]:

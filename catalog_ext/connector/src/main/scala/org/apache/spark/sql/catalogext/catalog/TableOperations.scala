@@ -138,20 +138,21 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def create(ident: Identifier, info: TableInfo): CatalogExtTable =
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", definition(ident, info)))))
 
-  /** The table that a CREATE or REPLACE is about to make; nothing is sent yet but the question for the namespace. */
+  /** The table that a CREATE or REPLACE is about to make; the service is only asked what it would be like. */
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
-    if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
     val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
     val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
     val schema = StructType(info.schema().map { field =>
       if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
     })
+    val question = StagedCatalogExtTable.withoutNull(request, schema).put("dry_run", true)
+    val answer = translating(ident)(client.call("tables/create", question))
     val metadata = TableMetadata(
       tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
-      format = request.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
-      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
-      request.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
+      format = answer.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
+      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, answer.stringMap("options"),
+      answer.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
       totals = TableTotals(0, 0, 0, Some(0)))
     new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
   }
