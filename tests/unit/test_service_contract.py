@@ -157,7 +157,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
     "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
     "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
-    "procedures/call": {"procedure": "never", "arguments": {}},
+    "procedures/call": {"procedure": "never", "arguments": {}, "session_table": None},
     "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
     "tables/metadata": {"table_id": 1, "name": "history"},
     "writes/begin": {
@@ -745,6 +745,24 @@ def test_calls_that_are_wrong_say_so(client: Client, procedure: str, arguments: 
     answer = call(client, procedure, **arguments)
     assert answer.status == status, answer.body
     assert answer.error["message"]
+
+
+def test_a_table_of_the_clients_own_catalog_is_taken_over_but_never_hidden(client: Client, tmp_path: Path) -> None:
+    write(tmp_path / "own", "ds=2025-01-01/1.csv")
+    arguments = {"table": "s.own", "location": str(tmp_path / "own"), "format": "csv", "schema": "v INT"}
+
+    def register(location: str | None) -> Answer:
+        table = {"location": location}
+        return client.call("procedures/call", procedure="register_table", arguments=arguments, session_table=table)
+
+    for elsewhere in (None, f"{tmp_path}/elsewhere", "gs://b/own"):
+        refused = register(elsewhere)
+        assert (refused.status, refused.error["code"]) == (409, "CATALOG_EXT_TABLE_ALREADY_EXISTS")
+        assert refused.error["parameters"] == {"table": "s.own", "session_location": elsewhere or ""}
+    assert register(f"file:{tmp_path}//own/").status == 200
+    again = register(f"file:{tmp_path}/own").error
+    assert (again["code"], again["parameters"]) == ("CATALOG_EXT_TABLE_ALREADY_EXISTS", {"table": "s.own"})
+    assert call(client, "unregister_table", table="s.own").status == 200
 
 
 # The page

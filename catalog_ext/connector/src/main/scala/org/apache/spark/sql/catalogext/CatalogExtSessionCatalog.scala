@@ -5,6 +5,7 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, CatalogOptions}
+import org.apache.spark.sql.catalogext.commands.ServiceProcedure
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors}
 import org.apache.spark.sql.catalogext.session.{GuardedRegistration, DelegatedTable}
@@ -196,9 +197,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
 
   // Procedures
 
-  override def loadProcedure(ident: Identifier): UnboundProcedure = {
-    val procedure = ours.loadProcedure(ident)
-    if (procedure.name() == "register_table") new GuardedRegistration(procedure, own) else procedure
+  override def loadProcedure(ident: Identifier): UnboundProcedure = ours.loadProcedure(ident) match {
+    case procedure: ServiceProcedure if procedure.name() == "register_table" => new GuardedRegistration(procedure, own)
+    case other => other
   }
   override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)
 
