@@ -14,11 +14,12 @@ from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_S
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
-from catalog_ext.metastore.predicates.conditions import bound_json
+from catalog_ext.metastore.predicates.conditions import bound_to
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 _BY_PARTITION = {"files": FILE_ROWS_SCHEMA, "partitions": PARTITION_STATES_SCHEMA}
 _WHOLE = {"history": HISTORY_SCHEMA, "repairs": REPAIRS_SCHEMA, "transactions": TRANSACTIONS_SCHEMA}
@@ -81,13 +82,13 @@ class MetadataTables:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def read(self, table_id: int, name: str, condition: object = None) -> pa.RecordBatchReader:
+    def read(self, table_id: int, name: str, condition: Predicate | None = None) -> pa.RecordBatchReader:
         """Read a metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
 
         Args:
             table_id: The table's number.
             name: Which one.
-            condition: A JSON predicate over the partition columns, for ``partitions`` and ``files``; None for all.
+            condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
 
         Raises:
             InvalidInputError: There is no metadata table of that name, or it takes no condition.
@@ -104,4 +105,4 @@ class MetadataTables:
             if condition is not None:
                 raise InvalidInputError(f"The metadata table '{name}' has no partition columns and takes no predicate.")
             return whole[name](table)
-        return by_partition[name](table, bound_json(table, condition))
+        return by_partition[name](table, bound_to(table, condition))
