@@ -412,7 +412,7 @@ class TestWrites:
         begin = service.last("writes/begin")
         assert set(begin) == {
             "table_id", "version", "kind", "operation", "owner", "predicate", "keep_emptied", "app_id", "app_version",
-            "options", "definition",
+            "options", "definition", "clauses", "clause_session",
         }  # fmt: skip
         assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, written.version, "append")
         assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)

@@ -147,7 +147,7 @@ class TestRequests:
     def test_drop_by_comparisons(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path, clause: str, comparisons: list[Any]
     ) -> None:
-        add_trips(service, "trips", tmp_path / "t", ["k=3/r=a", "k=3/r=y"])
+        add_trips(service, "trips", tmp_path / "t", ["k=3/r=a", "k=3/r=y", "k=8/r=a"])
         spark.sql(f"ALTER TABLE lake.sales.trips DROP PARTITION ({clause}), PARTITION (k > 7)")
         assert clauses(service) == [comparisons, [("k", ">", ["7"])]]
         request = sent(service, "partitions/drop")
@@ -314,6 +314,22 @@ class TestShow:
         check()
         with service.answering(unpruned, *PRUNED):
             check()
+
+    @pytest.mark.parametrize(
+        ("statement", "operation"),
+        [
+            ("SHOW PARTITIONS lake.sales.trips PARTITION (K = '02')", "partitions/list"),
+            ("SHOW PARTITIONS lake.sales.trips PARTITION (K = '02') LIMIT 1", "partitions/list"),
+            ("ANALYZE TABLE lake.sales.trips PARTITION (K = '02', r) COMPUTE STATISTICS NOSCAN", "statistics/put"),
+        ],
+    )
+    def test_a_clause_is_sent_as_the_statement_has_it(
+        self, spark: SparkSession, service: RecordedService, statement: str, operation: str
+    ) -> None:
+        rows(spark, statement)
+        (clause,) = sent(service, operation)["clauses"]
+        assert clause["comparisons"][0] == {"column": "K", "op": "=", "values": ["02"]}
+        assert clause["comparisons"][1:] in ([], [{"column": "r", "op": "any", "values": []}])
 
     def test_the_condition_goes_to_the_service(self, spark: SparkSession, service: RecordedService) -> None:
         rows(spark, "SHOW PARTITIONS lake.sales.days WHERE ds >= '2024-01-02' AND ok LIMIT 1")

@@ -5,10 +5,10 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.commands.{ListedPartition, PartitionDeletion, PartitionDescription,
-  PartitionRequests, PartitionSpecs, TablePartitions}
+import org.apache.spark.sql.catalogext.commands.{PartitionClauses, PartitionDeletion, PartitionRequests,
+  TablePartitions}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
-import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, ServiceClient}
 import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionException
@@ -42,9 +42,9 @@ class CatalogExtTable(
   with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
 
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
-  private lazy val partitions = new TablePartitions(client, metadata)
+  private[catalogext] lazy val partitions = new TablePartitions(client, metadata)
   private val keysAreColumns = metadata.declared || target.isDefined
-  private def deletion = new PartitionDeletion(client, metadata, partitions)
+  private[catalogext] def deletion = new PartitionDeletion(client, metadata)
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
@@ -86,14 +86,14 @@ class CatalogExtTable(
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val marks = WriteMarks.of(info.options())
     val target = WriteTarget(
-      client, catalogName, metadata, operation = marks.operation, staticKeys = marks.staticKeys, keep = marks.keep)
+      client, catalogName, metadata, operation = marks.operation, staticKeys = marks.staticKeys, keep = marks.keep,
+      clauses = marks.clauses)
     new CatalogExtWriteBuilder(SparkSession.active, target, WriteMarks.without(info))
   }
 
   override def canDeleteWhere(predicates: Array[Predicate]): Boolean = deletion.translate(predicates).isDefined
   override def deleteWhere(predicates: Array[Predicate]): Unit = deletion.delete(predicates)
   override def truncateTable(): Boolean = deletion.truncateAll()
-  def truncatePartitionsOf(names: Seq[String], ident: InternalRow): Unit = deletion.truncate(names, ident)
 
   /** Raises an error that says what can be deleted when `condition` cannot. */
   def checkDeletion(condition: Expression): Unit = {
@@ -109,29 +109,17 @@ class CatalogExtTable(
     partitions.matching(names.toSeq, ident).map(_.values).toArray
 
   override def loadPartitionMetadata(ident: InternalRow): util.Map[String, String] =
-    described(partitionSchema().fieldNames.toSeq, ident).getOrElse(
+    partitions.described(partitionSchema().fieldNames.toSeq, ident).getOrElse(
       throw new NoSuchPartitionException(name(), ident, partitionSchema())).properties.asJava
-
-  def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
-    partitions.described(names, ident)
-
-  def partitionsOf(names: Seq[String], ident: InternalRow): Seq[ListedPartition] = partitions.matching(names, ident)
-
-  /** The partitions' names as they are on the store, in the order of their typed values. */
-  def partitionNames(names: Seq[String], ident: InternalRow): Seq[String] =
-    partitions.matching(names, ident).map(_.name)
-
-  /** The partitions that the filters leave, in the order of their typed values. */
-  def listedPartitions(filters: Seq[Expression], limit: Option[Int]): Seq[ListedPartition] =
-    partitions.list(filters, limit)
 
   // What Spark calls without our planner strategy. It has looked for the partitions before, so that IF EXISTS and
   // IF NOT EXISTS are settled.
   override def createPartitions(idents: Array[InternalRow], properties: Array[util.Map[String, String]]): Unit =
-    requests.add(idents.toSeq.map(spec).zip(properties.map(p => Option(p.get("location")))), ifNotExists = false)
+    requests.add(idents.toSeq.map(spec(_)).zip(properties.map(p => Option(p.get("location")))), ifNotExists = false)
   override def dropPartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = false)
   override def purgePartitions(idents: Array[InternalRow]): Boolean = dropRows(idents, purge = true)
-  override def truncatePartition(ident: InternalRow): Boolean = deletion.truncate(partitionSchema().fieldNames, ident)
+  override def truncatePartition(ident: InternalRow): Boolean =
+    deletion.truncate(PartitionClauses.equalities(literals(ident)))
   override def truncatePartitions(idents: Array[InternalRow]): Boolean = deletion.truncate(idents)
   override def renamePartition(from: InternalRow, to: InternalRow): Boolean = {
     requests.rename(spec(from), spec(to))
@@ -141,12 +129,11 @@ class CatalogExtTable(
     throw ConnectorErrors.notSupported(s"Partitions of catalog-ext have no properties of their own (table ${name()}).")
 
   private def requests = new PartitionRequests(this)
-  private def spec(ident: InternalRow) = new PartitionSpecs(metadata).json(partitionSchema().fieldNames.toSeq, ident)
+  private def literals(ident: InternalRow) = PartitionClauses.literals(metadata, ident)
+  private def spec(ident: InternalRow) = Json.map(literals(ident))
 
   private def dropRows(idents: Array[InternalRow], purge: Boolean): Boolean = {
-    val specs = new PartitionSpecs(metadata)
-    requests.dropMatching(
-      idents.toSeq.map(specs.predicateOf(partitionSchema().fieldNames.toSeq, _)), ifExists = false, purge)
+    requests.dropMatching(idents.toSeq.map(PartitionClauses.predicate(metadata, _)), ifExists = false, purge)
     true
   }
 

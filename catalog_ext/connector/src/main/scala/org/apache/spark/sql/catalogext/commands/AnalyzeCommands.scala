@@ -75,25 +75,22 @@ private object TableAnalysis {
 
   def analyze(
       session: SparkSession, table: CatalogExtTable, spec: Map[String, Option[String]], noScan: Boolean): Unit = {
-    val predicate = if (spec.isEmpty) Null else partitions(table, spec)
+    val clauses = if (spec.isEmpty) Nil else Seq(PartitionClauses.some(spec))
     if (!noScan) {
-      val counted = FileCounts.count(session, table, FileCounts.uncounted(table, predicate))
+      val counted = FileCounts.count(session, table, FileCounts.uncounted(table, clauses))
       counted.grouped(FilesAtOnce).foreach(put(table, _))
     }
-    put(table, Nil, predicate = predicate)
+    put(table, Nil, clauses = clauses)
   }
 
-  private def partitions(table: CatalogExtTable, spec: Map[String, Option[String]]): JsonNode = {
-    val specs = new PartitionSpecs(table.metadata)
-    spec.keys.foreach(specs.check)
-    val found = specs.partial(spec.collect { case (key, Some(value)) => key -> value })
-    if (found.names.isEmpty) Null
-    else if (table.partitionsOf(found.names, found.ident).isEmpty) throw PartitionDescriptions.notFound(table, specs, found)
-    else specs.predicateOf(found.names, found.ident)
-  }
-
-  def put(table: CatalogExtTable, files: Seq[JsonNode], columns: JsonNode = Null, predicate: JsonNode = Null): Unit =
-    ServiceException.translating(table.client.call("statistics/put", obj(
+  def put(
+      table: CatalogExtTable,
+      files: Seq[JsonNode],
+      columns: JsonNode = Null,
+      clauses: Seq[Seq[KeyComparison]] = Nil): Unit = {
+    val request = Seq(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version), "files" -> arr(files),
-      "columns" -> columns, "predicate" -> predicate)))
+      "columns" -> columns) ++ PartitionClauses.fields(clauses)
+    ServiceException.translating(table.client.call("statistics/put", obj(request: _*)))
+  }
 }

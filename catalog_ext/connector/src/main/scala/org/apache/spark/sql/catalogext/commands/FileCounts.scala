@@ -32,11 +32,13 @@ case class UncountedFile(partition: String, path: String, uri: String, size: Lon
 object FileCounts {
   private val FilesOfTask = 32
 
-  def uncounted(table: CatalogExtTable, predicate: JsonNode): Seq[UncountedFile] = {
+  /** Those of the partitions that the clauses name; of all partitions where there is no clause. */
+  def uncounted(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]]): Seq[UncountedFile] = {
     val found = ArrayBuffer.empty[UncountedFile]
     val metadata = table.metadata
-    val request = obj(
-      "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> predicate)
+    val request = obj(Seq(
+      "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> Null) ++
+      PartitionClauses.fields(clauses): _*)
     ServiceException.translating {
       table.client.stream("tables/plan", request)(input => ArrowRows.foreachBatch(input) { batch =>
         val rows = new PlannedRows(metadata.location, batch)

@@ -14,7 +14,6 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable,
   DescribeColumn, LogicalPlan, RecoverPartitions, RepairTable}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
-import org.apache.spark.sql.internal.SQLConf
 
 /** Plans partition commands on our tables, before Spark's own strategy refuses them. */
 class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
@@ -52,7 +51,6 @@ case class PartitionCommandExec(table: CatalogExtTable, action: PartitionAction)
   override def output: Seq[Attribute] = action.output
 
   override protected def run(): Seq[InternalRow] = {
-    val specs = new PartitionSpecs(table.metadata)
     val requests = new PartitionRequests(table)
     def changed(change: => Unit): Seq[InternalRow] = {
       change
@@ -69,11 +67,10 @@ case class PartitionCommandExec(table: CatalogExtTable, action: PartitionAction)
       case RelocateAction(spec, location) =>
         changed(requests.relocate(Json.map(spec), location))
       case TruncateAction(spec) =>
-        val found = specs.partial(spec)
-        changed(table.truncatePartitionsOf(found.names, found.ident))
-      case show: ShowAction => PartitionDescriptions.names(table, specs, show)
-      case describe: DescribeAction => PartitionDescriptions.describe(table, specs, describe)
-      case show: ShowExtendedAction => PartitionDescriptions.showExtended(table, specs, show)
+        changed(table.deletion.truncate(PartitionClauses.equalities(spec)))
+      case ShowAction(spec, _) => PartitionDescriptions.names(table.partitions, spec)
+      case describe: DescribeAction => PartitionDescriptions.describe(table, describe)
+      case show: ShowExtendedAction => PartitionDescriptions.showExtended(table, show)
       case query: QueryAction => throw new IllegalStateException(s"$query is a query, not a command")
     }
   }
@@ -125,11 +122,8 @@ class PartitionRequests(table: CatalogExtTable) {
 
   /** @param clauses PARTITION clauses, as the statement has them */
   def drop(clauses: Seq[Seq[KeyComparison]], ifExists: Boolean, purge: Boolean): Unit = send("drop",
-    "predicates" -> arr(Nil), "clauses" -> arr(clauses.map(clause => obj("comparisons" -> arr(clause.map(comparison))))),
-    "if_exists" -> bool(ifExists), "purge" -> bool(purge))
-
-  private def comparison(of: KeyComparison): JsonNode = obj(
-    "column" -> text(of.key), "op" -> text(of.operator), "values" -> arr(of.values.map(text(_))))
+    "predicates" -> arr(Nil), "clauses" -> PartitionClauses.json(clauses), "if_exists" -> bool(ifExists),
+    "purge" -> bool(purge))
 
   def rename(from: JsonNode, to: JsonNode): Unit = send("rename", "from" -> from, "to" -> to)
 
@@ -143,9 +137,7 @@ class PartitionRequests(table: CatalogExtTable) {
   private def send(command: String, fields: (String, JsonNode)*): Unit = {
     val request = Seq(
       "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
-      "session" -> obj(
-        "zone" -> text(SQLConf.get.sessionLocalTimeZone),
-        "case_sensitive" -> bool(SQLConf.get.caseSensitiveAnalysis))) ++ fields
+      "session" -> PartitionClauses.session) ++ fields
     // Files may move, and that takes as long as it takes.
     ServiceException.translating(table.client.call(s"partitions/$command", obj(request: _*), limited = false))
   }

@@ -76,7 +76,7 @@ class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
   private def action(command: LogicalPlan): Option[PartitionAction] = command match {
     case AddPartitions(_, Specs(specs), ifNotExists) => Some(AddAction(specs, ifNotExists))
     case DropPartitions(_, Specs(specs), ifExists, purge) =>
-      Some(DropAction(specs.map { case (spec, _) => equalities(spec) }, ifExists, purge))
+      Some(DropAction(specs.map { case (spec, _) => PartitionClauses.equalities(spec) }, ifExists, purge))
     case RenamePartitions(_, Spec(from), Spec(to)) => Some(RenameAction(from, to))
     case SetTableLocation(_, Some(spec), location) => Some(RelocateAction(spec, location))
     case TruncatePartition(_, Spec(spec)) => Some(TruncateAction(spec))
@@ -86,9 +86,6 @@ class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
     case ShowTablePartition(_, Spec(spec), output) => Some(ShowExtendedAction(spec, output))
     case _ => None
   }
-
-  private def equalities(spec: Map[String, String]): Seq[KeyComparison] =
-    spec.toSeq.map { case (key, value) => KeyComparison(key, "=", Seq(value)) }
 
   private object Spec {
     def unapply(spec: PartitionSpec): Option[Map[String, String]] = spec match {

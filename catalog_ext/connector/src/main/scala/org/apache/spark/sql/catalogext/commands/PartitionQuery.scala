@@ -3,10 +3,9 @@ package org.apache.spark.sql.catalogext.commands
 import java.util
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
-import org.apache.spark.sql.catalogext.scan.PartitionFilter
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.UnresolvedAttribute
-import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, GenericInternalRow}
+import org.apache.spark.sql.catalyst.expressions.{Alias, Expression, GenericInternalRow}
 import org.apache.spark.sql.catalyst.plans.logical.{Filter, GlobalLimit, LocalLimit, LogicalPlan, Project, Sort}
 import org.apache.spark.sql.connector.catalog.{SupportsRead, Table, TableCapability}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -20,25 +19,21 @@ import org.apache.spark.unsafe.types.UTF8String
 /** SHOW PARTITIONS with clauses, as a query over the partitions: Spark evaluates what the service cannot. */
 object PartitionQuery {
   def apply(table: CatalogExtTable, action: QueryAction): LogicalPlan = {
-    val specs = new PartitionSpecs(table.metadata)
-    if (table.metadata.partitionColumns.isEmpty) throw specs.unpartitioned
-    val spec = specs.partial(action.spec)
-    val listed = new ListedPartitionsTable(table)
+    val listed = new ListedPartitionsTable(
+      table, Option.when(action.spec.nonEmpty)(PartitionClauses.equalities(action.spec)).toSeq)
     val relation: LogicalPlan =
       DataSourceV2Relation.create(listed, None, None, CaseInsensitiveStringMap.empty(), None)
-    val chosen = (PartitionFilter.equalities(table.partitionSchema(), spec.names, spec.ident).map(named) ++
-      action.condition).foldLeft(relation)((plan, condition) => Filter(condition, plan))
+    val chosen = action.condition.fold(relation)(Filter(_, relation))
     val sorted = if (action.order.isEmpty) chosen else Sort(action.order, global = true, chosen, None)
     val names = Project(Seq(Alias(UnresolvedAttribute.quoted(listed.nameColumn), "partition")()), sorted)
     action.limit.fold[LogicalPlan](names)(limit => GlobalLimit(limit, LocalLimit(limit, names)))
   }
-
-  private def named(filter: Expression): Expression =
-    filter.transform { case a: Attribute => UnresolvedAttribute.quoted(a.name) }
 }
 
-/** The partitions of a table as rows: their keys, typed, and their names. */
-private class ListedPartitionsTable(table: CatalogExtTable) extends Table with SupportsRead {
+/** The partitions of a table that the clauses name, or all, as rows: their keys, typed, and their names. */
+private class ListedPartitionsTable(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]])
+  extends Table with SupportsRead {
+
   private val keys = table.partitionSchema()
   val nameColumn: String = Iterator.iterate("_partition")("_" + _)
     .find(name => !keys.fieldNames.exists(_.equalsIgnoreCase(name))).get
@@ -72,7 +67,7 @@ private class ListedPartitionsTable(table: CatalogExtTable) extends Table with S
     override def build(): Scan = new LocalScan {
       override def readSchema(): StructType = schema()
       override def description(): String = name()
-      override lazy val rows: Array[InternalRow] = table.listedPartitions(filters, limit).map { partition =>
+      override lazy val rows: Array[InternalRow] = table.partitions.list(clauses, filters, limit).map { partition =>
         new GenericInternalRow(
           partition.values.toSeq(keys).toArray[Any] :+ UTF8String.fromString(partition.name)): InternalRow
       }.toArray

@@ -4,11 +4,12 @@ import java.time.Instant
 
 import scala.collection.mutable.ArrayBuffer
 
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -39,7 +40,7 @@ case class PartitionDescription(
     "created" -> created.toString) ++ rows.map("rows" -> _.toString)
 }
 
-/** The partitions of a table at its version, for the commands that show them. */
+/** The partitions of a table or view at its version, for the commands that show them. */
 class TablePartitions(client: ServiceClient, table: TableMetadata) {
   private val zone = SQLConf.get.sessionLocalTimeZone
 
@@ -49,14 +50,25 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
 
   /** Those whose `names` have the values of `ident`, in the order of the typed values, NULL first. */
   def matching(names: Seq[String], ident: InternalRow): Seq[ListedPartition] =
-    list(PartitionFilter.equalities(schema, names, ident), None)
+    list(Nil, PartitionFilter.equalities(schema, names, ident))
 
-  /** Those that the filters leave, in that order; with a limit, the listing is read no further than that needs. */
-  def list(filters: Seq[Expression], limit: Option[Int]): Seq[ListedPartition] = {
+  /** The directories of the partition that a spec names by all its keys; the service refuses one that is not there. */
+  def of(spec: Map[String, String]): Seq[ListedPartition] = list(Nil, Nil, spec = Json.map(spec))
+
+  /**
+   * Those that one of the clauses, if there are any, and the filters leave, in the order of the typed values; with a
+   * limit, the listing is read no further than that needs.
+   */
+  def list(
+      clauses: Seq[Seq[KeyComparison]],
+      filters: Seq[Expression] = Nil,
+      limit: Option[Int] = None,
+      spec: JsonNode = Null): Seq[ListedPartition] = {
     val columns = schema.fieldNames.map(name => name -> name).toMap
     val predicate = new PredicateTranslator(columns, java.time.ZoneId.of(zone)).translate(filters)
-    val request = obj(
-      "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null))
+    val request = obj(Seq(
+      "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
+      "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)
     val rows = ArrayBuffer.empty[ListedPartition]
     val values = new PartitionValues(schema, zone)
     val filter = new PartitionFilter(schema, filters)
@@ -71,16 +83,19 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
 
   /** The partition of these values; None where there is none. */
   def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
-    Option(matching(names, ident)).filter(_.nonEmpty).map { found =>
-      val rows = found.map(_.rows)
-      PartitionDescription(
-        name = found.map(_.name).mkString(", "),
-        location = found.map(p => p.location.getOrElse(s"${table.location}/${p.name}")).mkString(", "),
-        created = Instant.ofEpochMilli(found.map(_.createdMillis).min),
-        files = found.map(_.files).sum,
-        bytes = found.map(_.bytes).sum,
-        rows = Option.unless(rows.contains(None))(rows.flatten.sum))
-    }
+    Option(matching(names, ident)).filter(_.nonEmpty).map(describe)
+
+  /** What statements show of these directories, which are one partition. */
+  def describe(found: Seq[ListedPartition]): PartitionDescription = {
+    val rows = found.map(_.rows)
+    PartitionDescription(
+      name = found.map(_.name).mkString(", "),
+      location = found.map(p => p.location.getOrElse(s"${table.location}/${p.name}")).mkString(", "),
+      created = Instant.ofEpochMilli(found.map(_.createdMillis).min),
+      files = found.map(_.files).sum,
+      bytes = found.map(_.bytes).sum,
+      rows = Option.unless(rows.contains(None))(rows.flatten.sum))
+  }
 
   private def read(batch: VectorSchemaRoot, values: PartitionValues): Seq[ListedPartition] = {
     def texts(name: String) = batch.getVector(name).asInstanceOf[VarCharVector]

@@ -3,9 +3,9 @@ package org.apache.spark.sql.catalogext.parser
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalogext.commands.{AddAction, DropAction, ExchangePartitions, KeyComparison,
-  PartitionAction, PartitionCommand, QueryAction}
+  PartitionAction, PartitionCommand, QueryAction, ShowAction}
 import org.apache.spark.sql.catalyst.analysis.UnresolvedTable
-import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ShowPartitions}
 
 /**
  * `ALTER TABLE … ADD PARTITION (…), PARTITION (…)`, `DROP PARTITION` with comparisons, and `EXCHANGE PARTITION`: the
@@ -96,8 +96,12 @@ object ShowSomePartitions extends StatementSyntax {
         Some(cursor.expectOrder("a partition column", "LIMIT"))
       } else None
       val limit = if (cursor.take("LIMIT")) Some(cursor.expectExpression("a number")) else None
-      PartitionCommand(
-        unresolved, QueryAction(spec, condition, order.getOrElse(Nil), limit), Left(cursor.refusal))
+      // Without these clauses Spark's parser has refused a key that is there twice, also one of a view.
+      val action =
+        if (spec.nonEmpty && condition.isEmpty && order.isEmpty && limit.isEmpty)
+          ShowAction(Some(spec), ShowPartitions.getOutputAttrs)
+        else QueryAction(spec, condition, order.getOrElse(Nil), limit)
+      PartitionCommand(unresolved, action, Left(cursor.refusal))
     }
 }
 

@@ -111,7 +111,6 @@ object ConnectorErrors {
    * Remedy: Add and drop partitions of a view; they have no files.
    */
   val ViewPartitionCommand: Condition = own("VIEW_PARTITION_COMMAND", "42000")
-  val PartitionNotFound: Condition = own("PARTITION_NOT_FOUND", "42704")
 
   /**
    * A statement names a column that the table does not have.
@@ -123,7 +122,6 @@ object ConnectorErrors {
   val CommitStateUnknown: Condition = own("COMMIT_STATE_UNKNOWN", "08007")
   val InvalidIdentifier: Condition = own("INVALID_IDENTIFIER", "22023")
   val InvalidInput: Condition = own("INVALID_INPUT", "22023")
-  val InvalidPartitionSpec: Condition = own("INVALID_PARTITION_SPEC", "22023")
   val LocationNotFound: Condition = own("LOCATION_NOT_FOUND", "42704")
   val PathLayout: Condition = own("PATH_LAYOUT", "42000")
   val PathNotFound: Condition = own("PATH_NOT_FOUND", "42704")

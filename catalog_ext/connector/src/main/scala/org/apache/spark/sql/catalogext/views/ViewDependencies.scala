@@ -4,10 +4,10 @@ import scala.collection.mutable
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns}
 import org.apache.spark.sql.catalogext.scan.CatalogExtScan
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalyst.catalog.HiveTableRelation
+import org.apache.spark.sql.catalyst.catalog.{ExternalCatalogUtils, HiveTableRelation}
 import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.plans.logical.LogicalPlan
 import org.apache.spark.sql.catalyst.util.QuotingUtils
@@ -15,6 +15,7 @@ import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.View
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
+import org.apache.spark.sql.types.StructField
 
 /** What the rows of a view are made of. */
 object ViewDependencies {
@@ -34,17 +35,28 @@ object ViewDependencies {
 
   /**
    * What the query `SELECT * FROM view WHERE column = 'value' AND …` reads, once it is optimised: our tables with the
-   * partitions that their scans choose, other relations by their names.
+   * partitions that their scans choose, other relations by their names. Nothing is read for a clause that names no
+   * partition column; of any other wrong one, which the service refuses, the query is right all the same.
    *
-   * @param values the partition columns and their values; null for NULL
+   * @param values the literals of a PARTITION clause; null for NULL
    */
   def of(session: SparkSession, view: CatalogExtView, values: Seq[(String, String)]): Seq[JsonNode] = {
-    val conditions = values.map {
-      case (column, null) => s"${QuotingUtils.quoteIdentifier(column)} IS NULL"
-      case (column, value) => s"${QuotingUtils.quoteIdentifier(column)} = ${Literal(value).sql}"
-    }
+    val conditions = for {
+      column <- view.metadata.partitionColumns.toSeq
+      (_, value) <- values.find(_._1.equalsIgnoreCase(column.name))
+    } yield condition(column, value)
+    if (conditions.isEmpty) Nil else of(session, view, conditions.mkString(" AND "))
+  }
+
+  private def condition(column: StructField, value: String): String = {
+    val name = QuotingUtils.quoteIdentifier(column.name)
+    if (value == null || value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) s"$name IS NULL"
+    else s"$name = try_cast(${Literal(value).sql} AS ${PartitionColumns.plain(column.dataType).sql})"
+  }
+
+  private def of(session: SparkSession, view: CatalogExtView, condition: String): Seq[JsonNode] = {
     val name = Seq(view.catalogName, view.metadata.namespace, view.metadata.name).map(QuotingUtils.quoteIdentifier)
-    val query = s"SELECT * FROM ${name.mkString(".")} WHERE ${conditions.mkString(" AND ")}"
+    val query = s"SELECT * FROM ${name.mkString(".")} WHERE $condition"
     // Not the plan of a query execution, in which what is cached hides what it was made of.
     val analyzed = session.sessionState.executePlan(session.sessionState.sqlParser.parsePlan(query)).analyzed
     read(session.sessionState.optimizer.execute(analyzed))

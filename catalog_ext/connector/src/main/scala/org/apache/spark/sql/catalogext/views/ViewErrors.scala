@@ -12,9 +12,4 @@ object ViewErrors {
 
   def elsewhere(catalog: String): AnalysisException = ConnectorErrors.notSupported(
     s"The catalog $catalog keeps no partitioned views. Create it in a catalog of the class CatalogExtCatalog.")
-
-  def noPartition(view: CatalogExtView, spec: Map[String, String]): AnalysisException = ConnectorErrors.analysis(
-    ConnectorErrors.PartitionNotFound,
-    s"The view ${view.name} has no partition ${spec.map { case (k, v) => s"$k=$v" }.mkString(", ")}; SHOW PARTITIONS " +
-      "lists them.", Map("view" -> view.name))
 }

@@ -16,18 +16,17 @@ import org.apache.spark.sql.types.StructType
  * A view of the service.
  *
  * @param metadata its definition, whose partition columns are its last columns
+ * @param automatic whether its partitions follow those of its tables
  */
 class CatalogExtView(
     val catalogName: String,
     val metadata: TableMetadata,
     val client: ServiceClient,
+    val automatic: Boolean,
     builder: CatalogExtView.Builder)
   extends View(builder) {
 
   def partitioned: Boolean = metadata.partitionColumns.nonEmpty
-
-  /** Whether its partitions follow those of its tables. */
-  def automatic: Boolean = CatalogExtView.isAutomatic(metadata.properties)
 
   def name: String = s"$catalogName.${metadata.qualifiedName}"
 }
@@ -37,10 +36,6 @@ object CatalogExtView {
 
   /** The property by which the partition columns come and go between Spark and the catalog: names with commas. */
   val PartitionedOn = "partitioned-on"
-  val Automatic = "partition.auto"
-
-  def isAutomatic(properties: Map[String, String]): Boolean =
-    properties.exists { case (key, value) => key.equalsIgnoreCase(Automatic) && value.trim.equalsIgnoreCase("true") }
 
   def fromJson(catalogName: String, client: ServiceClient, node: JsonNode): CatalogExtView = {
     val metadata = TableMetadata.fromJson(node)
@@ -59,7 +54,7 @@ object CatalogExtView {
       .withSqlConfigs(query.stringMap("configuration").asJava)
       .withSchemaMode(query.string("schema_mode"))
       .withQueryColumnNames(query.items("query_columns").map(_.asText()).toArray)
-    new CatalogExtView(catalogName, metadata, client, builder)
+    new CatalogExtView(catalogName, metadata, client, query.field("automatic").asBoolean(), builder)
   }
 }
 
@@ -75,11 +70,15 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
       .items("views").map(node => Identifier.of(namespace, node.asText())).toArray
   }
 
-  /** @param kind `create`, `create_or_replace` or `replace` */
+  /**
+   * Creates or replaces a view. To find its tables is to analyse its query once more, so they are sent only when the
+   * service asks for them.
+   *
+   * @param kind `create`, `create_or_replace` or `replace`
+   */
   def put(ident: Identifier, view: View, kind: String): View = {
     val properties = view.properties().asScala.toMap
     val on = properties.get(CatalogExtView.PartitionedOn).toSeq.flatMap(_.split(',')).map(_.trim).filter(_.nonEmpty)
-    val tables = if (CatalogExtView.isAutomatic(properties)) ViewDependencies.tablesOf(catalogName, view) else Nil
     val request = named(ident)
     request.setAll[JsonNode](java.util.Map.ofEntries(
       java.util.Map.entry("kind", text(kind)),
@@ -89,13 +88,18 @@ class ViewOperations(catalogName: String, client: ServiceClient, namespaces: Nam
       java.util.Map.entry("configuration", map(view.sqlConfigs().asScala)),
       java.util.Map.entry("schema_mode", text(Option(view.schemaMode()).getOrElse("BINDING"))),
       java.util.Map.entry("query_columns", texts(view.queryColumnNames())),
-      java.util.Map.entry("tables", arr(tables.map(text(_)))),
+      java.util.Map.entry("tables", Null),
       java.util.Map.entry("columns", arr(view.schema().map(TableMetadata.columnJson))),
       java.util.Map.entry("partition_columns", arr(on.map(text(_)))),
       java.util.Map.entry("properties", map(properties -- Reserved)),
       java.util.Map.entry("comment", text(properties.get(TableCatalog.PROP_COMMENT))),
       java.util.Map.entry("owner", text(properties.get(TableCatalog.PROP_OWNER)))))
-    read(translating(ident)(client.call("views/put", request)))
+    val answer = translating(ident)(client.call("views/put", request))
+    if (!answer.path("needs_tables").asBoolean()) read(answer)
+    else {
+      request.set[JsonNode]("tables", arr(ViewDependencies.tablesOf(catalogName, view).map(text(_))))
+      read(translating(ident)(client.call("views/put", request)))
+    }
   }
 
   def drop(ident: Identifier): Boolean = try {

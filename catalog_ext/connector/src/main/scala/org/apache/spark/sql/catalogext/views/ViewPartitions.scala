@@ -1,22 +1,17 @@
 package org.apache.spark.sql.catalogext.views
 
-import scala.collection.mutable.ArrayBuffer
-
 import com.fasterxml.jackson.databind.JsonNode
-import org.apache.arrow.vector.VarCharVector
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
-import org.apache.spark.sql.catalogext.commands.PartitionSpecs
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.commands.{PartitionDescriptions, TablePartitions}
 import org.apache.spark.sql.catalogext.parser.SqlText
-import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceException}
+import org.apache.spark.sql.catalogext.service.{Json, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
-import org.apache.spark.sql.catalyst.expressions.{Attribute, Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIfNeeded
 import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.execution.datasources.v2.{DescribeV2ViewExec, LeafV2CommandExec}
-import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructField
 import org.apache.spark.unsafe.types.UTF8String
 
@@ -42,34 +37,14 @@ case class ViewPartitionExec(view: CatalogExtView, change: ViewPartitionChange) 
   private def added(partition: ViewPartition): JsonNode = obj(
     "spec" -> Json.map(partition.values),
     "location" -> text(partition.location),
-    "dependencies" -> arr(dependencies(partition)))
-
-  /** None for what the service is going to refuse, with a better message than that of a query about it. */
-  private def dependencies(partition: ViewPartition): Seq[JsonNode] = {
-    val values = view.metadata.partitionColumns.flatMap { column =>
-      partition.values.find(_._1.equalsIgnoreCase(column.name)).map { case (_, value) =>
-        column -> (if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value)
-      }
-    }
-    val sound = partition.location.isEmpty && !view.automatic && view.partitioned &&
-      values.length == partition.values.length && values.length == view.metadata.partitionColumns.length &&
-      values.forall { case (column, value) => ViewPartitionExec.fits(column, value) }
-    if (sound) ViewDependencies.of(session, view, values.map { case (column, value) => column.name -> value }.toSeq)
-    else Nil
-  }
-}
-
-object ViewPartitionExec {
-  private def fits(column: StructField, value: String): Boolean = value == null || (value.nonEmpty &&
-    Cast(Literal(value), PartitionColumns.plain(column.dataType), Some(SQLConf.get.sessionLocalTimeZone), EvalMode.TRY)
-      .eval() != null)
+    "dependencies" -> arr(ViewDependencies.of(session, view, partition.values)))
 }
 
 case class ShowViewPartitionsExec(output: Seq[Attribute], view: CatalogExtView, spec: Map[String, String])
   extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] =
-    ViewPartitions.names(view, spec).map(name => InternalRow(UTF8String.fromString(name)))
+    PartitionDescriptions.names(ViewPartitions.of(view), Option.when(spec.nonEmpty)(spec))
 }
 
 /** DESCRIBE PARTITION of a view: its columns, the partition's values; there is no place and there are no files. */
@@ -78,9 +53,7 @@ case class DescribeViewPartitionExec(
   extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] = {
-    new PartitionSpecs(view.metadata).full(spec)
-    val names = ViewPartitions.names(view, spec)
-    if (names.isEmpty) throw ViewErrors.noPartition(view, spec)
+    val names = ViewPartitions.of(view).of(spec).map(_.name)
     val described = ViewPartitions.columns(view.schema()) ++ ViewPartitions.information(view)
     if (!extended) described
     else described ++ Seq(
@@ -107,24 +80,8 @@ case class ShowCreatePartitionedViewExec(output: Seq[Attribute], view: CatalogEx
 }
 
 object ViewPartitions {
-  /** The names of the partitions that have these values, in the order of the typed values. */
-  def names(view: CatalogExtView, spec: Map[String, String]): Seq[String] = {
-    val specs = new PartitionSpecs(view.metadata)
-    if (!view.partitioned) throw specs.unpartitioned
-    val found = specs.partial(spec)
-    val predicate = if (found.names.isEmpty) Null else specs.predicateOf(found.names, found.ident)
-    val now = current(view)
-    val request = obj(
-      "table_id" -> long(now.tableId), "version" -> long(now.version), "predicate" -> predicate)
-    val names = ArrayBuffer.empty[String]
-    ServiceException.translating {
-      view.client.stream("partitions/list", request)(input => ArrowRows.foreachBatch(input) { batch =>
-        val column = batch.getVector("partition").asInstanceOf[VarCharVector]
-        names ++= (0 until batch.getRowCount).map(i => column.getObject(i).toString)
-      })
-    }
-    names.toSeq
-  }
+  /** The partitions that the view has now. */
+  def of(view: CatalogExtView): TablePartitions = new TablePartitions(view.client, current(view))
 
   /** Automatic partitions are brought in step before they are shown. */
   private def current(view: CatalogExtView): TableMetadata = if (!view.automatic) view.metadata else {

@@ -6,7 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames}
-import org.apache.spark.sql.catalogext.commands.PartitionSpecErrors
+import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.IndexedNames
@@ -33,19 +33,17 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
         if !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier) =>
-      val errors = new PartitionSpecErrors("table", target.multipartIdentifier.takeRight(2).mkString("."))
-      val checked = spec.map { case (key, value) => key -> value.map(constant(errors, key, _)) }
+      val constants = spec.map { case (key, value) => key -> value.map(constant) }
       val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
         WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")
-      else Map(WriteMarks.Specification -> InsertMarks.write(checked))
-      insert.copy(table = target.copy(options = InsertMarks.added(target.options, mark)), partitionSpec = checked)
+      else Map(WriteMarks.Specification ->
+        InsertMarks.write(constants.collect { case (key, Some(value)) => key -> value }))
+      insert.copy(table = target.copy(options = InsertMarks.added(target.options, mark)), partitionSpec = constants)
   }
 
-  /** As in Hive, the default partition's name stands for NULL, and no partition has an empty value. */
-  private def constant(errors: PartitionSpecErrors, key: String, value: String): String =
-    if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
-    else if (value != null && value.isEmpty) throw errors.empty(key)
-    else value
+  /** As in Hive, the default partition's name stands for NULL. */
+  private def constant(value: String): String =
+    if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value
 }
 
 /**
@@ -56,7 +54,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case append @ AppendData(Target(relation, table), _, options, _, _, _, _) if !WriteMarks.decided(options) =>
       val insert = new Insert(relation, table, options)
-      insert.checkKeys()
+      insert.check()
       append.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
 
     case overwrite @ OverwriteByExpression(Target(relation, table), condition, query, options, byName, evolution, _, _)
@@ -74,7 +72,7 @@ class ResolveInserts extends Rule[LogicalPlan] {
       val insert = new Insert(relation, table, options)
       if (insert.marked) insert.overwrite(query, byName, evolution)
       else {
-        insert.checkKeys()
+        insert.check()
         overwrite.copy(table = insert.target, writeOptions = insert.options(None, keeps = false))
       }
   }
@@ -109,19 +107,33 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     WriteMarks.without(relation.options).asCaseSensitiveMap().asScala.toMap ++ writeOptions
 
   def options(operation: Option[String], keeps: Boolean): Map[String, String] = userOptions ++
-    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName)).toOptions
+    WriteMarks(operation, staticKeys, Option.when(keeps && keys.nonEmpty)(partitionName), values).toOptions
 
   /** What INSERT OVERWRITE replaces. */
   def overwrite(query: LogicalPlan, byName: Boolean, evolution: Boolean): LogicalPlan = {
-    checkKeys()
+    check()
     if (allStatic || userChoseStatic) {
       OverwriteByExpression(
         target, staticCondition, query, options(None, keeps = allStatic), byName, evolution)
     } else OverwritePartitionsDynamic(target, query, options(None, keeps = false), byName, evolution)
   }
 
+  def check(): Unit = {
+    checkConstants()
+    checkKeys()
+  }
+
+  /**
+   * Has the service refuse a constant of which Spark makes no value, before Spark fails or makes NULL of it. Of one
+   * that it takes Spark has the last word; the others it sees when the write begins.
+   */
+  private def checkConstants(): Unit =
+    if (constants.exists { case (column, value) => value != null && cast(column, value, EvalMode.TRY) == null }) {
+      table.partitions.list(Seq(PartitionClauses.equalities(values)), limit = Some(0))
+    }
+
   /** Hive's rules for keys that rows decide. */
-  def checkKeys(): Unit = if (!allStatic) {
+  private def checkKeys(): Unit = if (!allStatic) {
     val dynamic = keys.fieldNames.zip(static).collect { case (name, None) => name }
     static.zipWithIndex.collectFirst {
       case (Some(_), i) if static.take(i).contains(None) =>
@@ -158,25 +170,28 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     }
   }
 
-  private def staticCondition: Expression = keys.zip(static).collect { case (key, Some((_, value))) =>
-    val column = relation.output.find(_.name == key.name).get
-    EqualNullSafe(column, Literal(typed(key.name, column, value), column.dataType)): Expression
+  /** The columns that have one value for all rows, in the table's order, and the constants. */
+  private def constants: Seq[(Attribute, String)] = for {
+    (key, Some((_, value))) <- keys.toSeq.zip(static)
+    column <- relation.output.find(_.name == key.name)
+  } yield column -> value
+
+  private def staticCondition: Expression = constants.map { case (column, value) =>
+    EqualNullSafe(column, Literal(typed(column, value), column.dataType)): Expression
   }.reduceOption(And(_, _)).getOrElse(Literal.TrueLiteral)
 
   /** As a writer names the directory of rows with these values. */
-  private def partitionName: String = keys.zip(static).map { case (key, found) =>
-    val column = relation.output.find(_.name == key.name).get
-    val value = typed(key.name, column, found.get._2)
-    val shown = PartitionNames.text(Literal(value, column.dataType), conf.sessionLocalTimeZone).eval()
+  private def partitionName: String = keys.toSeq.zip(constants).map { case (key, (column, value)) =>
+    val typedValue = Literal(typed(column, value), column.dataType)
+    val shown = PartitionNames.text(typedValue, conf.sessionLocalTimeZone).eval()
     PartitionNames.component(key, if (shown == null) null else shown.toString)
   }.mkString("/")
 
-  private def typed(name: String, column: Attribute, value: String): Any =
-    if (value == null) null
-    else Option(Cast(
-      Literal(UTF8String.fromString(value), StringType), column.dataType, Some(conf.sessionLocalTimeZone),
-      EvalMode.TRY).eval()).getOrElse(
-        throw new PartitionSpecErrors("table", table.metadata.qualifiedName).misfit(keys(name), value))
+  private def typed(column: Attribute, value: String): Any =
+    if (value == null) null else cast(column, value, EvalMode.ANSI)
+
+  private def cast(column: Attribute, value: String, mode: EvalMode.Value): Any = Cast(
+    Literal(UTF8String.fromString(value), StringType), column.dataType, Some(conf.sessionLocalTimeZone), mode).eval()
 
   /** The write's own option, the session's setting, the table's property: the first there is, in lower case. */
   private def setting(key: String): Option[String] =
@@ -192,14 +207,13 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     ConnectorErrors.InvalidInput, s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))
 }
 
-private object InsertMarks {
+private[write] object InsertMarks {
   val Dynamic = "hive.exec.dynamic.partition"
   val Mode = "hive.exec.dynamic.partition.mode"
   /** The statement replaces by criteria of its own. */
   val Replaces = s"${WriteMarks.Specification}.replaces"
 
-  def write(spec: Map[String, Option[String]]): String =
-    obj(spec.toSeq.collect { case (key, Some(value)) => key -> text(value) }: _*).toString
+  def write(constants: Map[String, String]): String = map(constants).toString
 
   def read(note: String): Map[String, String] = mapper.readTree(note).properties().asScala
     .map(entry => entry.getKey -> (if (entry.getValue.isNull) null else entry.getValue.asText())).toMap

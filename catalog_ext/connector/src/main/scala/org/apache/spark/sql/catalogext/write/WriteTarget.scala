@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.write
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.commands.KeyComparison
 import org.apache.spark.sql.catalogext.service.ServiceClient
 
 /**
@@ -14,6 +15,7 @@ import org.apache.spark.sql.catalogext.service.ServiceClient
  * @param definition of a creation: the fields of `tables/create`
  * @param staticKeys how many leading partition columns have one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered also without rows
+ * @param clauses the PARTITION clause of an INSERT, as far as it gives constants
  */
 case class WriteTarget(
     client: ServiceClient,
@@ -24,7 +26,8 @@ case class WriteTarget(
     predicate: Option[JsonNode] = None,
     definition: Option[JsonNode] = None,
     staticKeys: Int = 0,
-    keep: Option[String] = None) {
+    keep: Option[String] = None,
+    clauses: Seq[Seq[KeyComparison]] = Nil) {
 
   def tableName: String = s"$catalogName.${metadata.qualifiedName}"
   def creates: Boolean = definition.isDefined

@@ -9,6 +9,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.catalog.DriverMetric
+import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
@@ -179,6 +180,8 @@ object WriteTransaction {
       "operation" -> text(target.operation.getOrElse(target.kind.operation)),
       "owner" -> text(owner),
       "predicate" -> target.predicate.getOrElse(Null),
+      "clauses" -> PartitionClauses.json(target.clauses),
+      "clause_session" -> PartitionClauses.session,
       "keep_emptied" -> bool(false),
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
