@@ -4,10 +4,20 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog_ext.conf.setting import NUMBER, SIZE, Scope, Setting, boolean, long_integer, size, unchecked, word
+from catalog_ext.conf.setting import NUMBER, SIZE, Scope, Setting, above_zero, boolean, long_integer, size, word
 
 _OF_STREAM = (Scope.STREAM,)
 _STRICT = (Scope.READ, Scope.SQL, Scope.SESSION, Scope.TABLE)
+
+
+def _version(text: str) -> int | str:
+    if text.lower() == "latest":
+        return text.lower()
+    try:
+        return long_integer(text)
+    except ValueError as error:
+        raise ValueError(f"{error}, or 'latest'") from error
+
 
 STRICT_CHECK: Setting[bool] = Setting(
     "hive.strict.checks.no.partition.filter",
@@ -26,17 +36,17 @@ STRICT_MODE: Setting[str] = Setting(
     word("strict", "nonstrict"),
     _STRICT,
 )
-STARTING_VERSION: Setting[str] = Setting(
+STARTING_VERSION: Setting[int | str] = Setting(
     "startingVersion",
     None,
     "Version from which a stream without a checkpoint reads what was added; otherwise what is there comes first.",
     "a whole number from 0, or `latest`",
-    unchecked,
+    _version,
     _OF_STREAM,
 )
 MAX_FILES_PER_TRIGGER: Setting[int] = Setting(
     "maxFilesPerTrigger", None, "Files that one batch of a stream reads; no limit where it is not given.", NUMBER,
-    long_integer, _OF_STREAM,
+    above_zero, _OF_STREAM,
 )  # fmt: skip
 MAX_BYTES_PER_TRIGGER: Setting[int] = Setting(
     "maxBytesPerTrigger",

@@ -47,6 +47,7 @@ class Setting(Generic[T]):
         scopes: Where it can be given.
         alias: Another system's name of it, which means the same wherever the key does.
         spark: Spark's own conf of the same meaning, which goes after the session's and before the table's property.
+        spark_last: Whether that conf goes after the table's property instead.
     """
 
     key: str
@@ -57,6 +58,7 @@ class Setting(Generic[T]):
     scopes: tuple[Scope, ...]
     alias: str | None = None
     spark: str | None = None
+    spark_last: bool = False
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -127,6 +129,17 @@ def count_or_all(text: str) -> int | None:
     if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
         raise ValueError("give a whole number from 1 to 1000000, or 'all'")
     return int(text)
+
+
+def above_zero(text: str) -> int:
+    """Read a whole number from 1 that 64 bits hold."""
+    try:
+        value = long_integer(text)
+    except ValueError:
+        value = 0
+    if value == 0:
+        raise ValueError("give a whole number from 1 to 9223372036854775807")
+    return value
 
 
 def long_integer(text: str) -> int:

@@ -7,26 +7,34 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog_ext.conf.setting import FLAG, Scope, Setting, truth, unchecked
+from catalog_ext.conf.setting import FLAG, Scope, Setting, flag, truth, unchecked
 from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY
 
 _TABLE = (Scope.TABLE,)
 _OF_FORMAT = "a codec that Spark's writer of the format knows; Doris' `plain` is `none`"
+
+
+def _boolean(text: str) -> bool:
+    try:
+        return flag(text)
+    except ValueError as error:
+        raise ValueError("it is a Boolean. Give 1, 0, true or false") from error  # ClickHouse's words
+
 
 PARTITION_STRATEGY: Setting[str] = Setting(
     "partition_strategy",
     "auto",
     "Whether ClickHouse's rules for Hive partitioning hold for the table, beyond Hive's own.",
     "`auto` or `hive`",
-    unchecked,
+    str.lower,
     _TABLE,
 )
-IN_DATA_FILE: Setting[str] = Setting(
+IN_DATA_FILE: Setting[bool] = Setting(
     "partition_columns_in_data_file",
     "false",
     "With `partition_strategy` = `hive`: whether the files hold the partition columns too.",
     FLAG,
-    unchecked,
+    _boolean,
     _TABLE,
 )
 PATH: Setting[str] = Setting(

@@ -128,6 +128,7 @@ WRITE_MAX_OPEN_WRITERS: Setting[int] = Setting(
     long_integer,
     _WRITE,
     spark="spark.sql.maxConcurrentOutputFileWriters",
+    spark_last=True,
 )
 WRITE_MAX_FILE_SIZE: Setting[int] = Setting(
     "write.max-file-size",

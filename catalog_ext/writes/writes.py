@@ -39,7 +39,8 @@ class Batch:
         operation: The word for the history: ``INSERT``, ``CTAS``, ``STREAMING`` …
         owner: Names the process, for people.
         app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
-        options: The write's own options, with those of its session.
+        options: The write's own options.
+        session: What its session gives to the catalog, by key.
     """
 
     operation: str
@@ -47,6 +48,7 @@ class Batch:
     app_id: str | None = None
     app_version: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    session: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.operation) > _LONGEST_OPERATION or not all(
@@ -104,7 +106,7 @@ class Writing:
         table = self.table_at(table_id, version)
         _check_predicate(table, predicate)
         check_reachable(self._catalog.storage, table.definition, table.definition.location, write=True)
-        settings = self._settings(batch.options, table.definition.properties)
+        settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
             kind, batch.operation, batch.owner, table=table, predicate=predicate, keep_emptied=keep_emptied,
             app_id=batch.app_id, app_version=batch.app_version, options=settings,
@@ -141,11 +143,13 @@ class Writing:
         warn_of_overlap(whole, others)
         request = BeginWrite(
             kind, batch.operation, batch.owner, table=there, definition=whole, app_id=batch.app_id,
-            app_version=batch.app_version, options=self._settings(batch.options, whole.properties),
+            app_version=batch.app_version, options=self._settings(batch.options, batch.session, whole.properties),
         )  # fmt: skip
         return self.engine.begin(request), whole
 
-    def release(self, table_id: int, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
+    def release(
+        self, table_id: int, app_id: str, owner: str, options: Mapping[str, str], session: Mapping[str, str]
+    ) -> WriteOutcome | None:
         """Commit what the epochs of a stream have kept back, because its query has ended; None if nothing waits.
 
         Args:
@@ -153,13 +157,15 @@ class Writing:
             app_id: The query's id, under which its epochs were committed.
             owner: Names the process, for people.
             options: As the epochs had them.
+            session: As the epochs had it.
 
         Raises:
             TableNotFoundError: The table is gone.
             ConflictError: Somebody else is committing an epoch of the query.
         """
         table = self._catalog.index.load_table_by_id(table_id)
-        return self.engine.release(table, app_id, owner, self._settings(options, table.definition.properties))
+        settings = self._settings(options, session, table.definition.properties)
+        return self.engine.release(table, app_id, owner, settings)
 
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
@@ -216,12 +222,14 @@ class Writing:
             )
         return replace(table, version=version)
 
-    def _settings(self, options: Mapping[str, str], properties: Mapping[str, str]) -> dict[str, str]:
+    def _settings(
+        self, options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str]
+    ) -> dict[str, str]:
         # Spark's options have names without regard to case.
         options = {key.lower(): text for key, text in options.items()}
         found: dict[str, str] = dict(options)
         for setting in _OF_TRANSACTION:
-            text = setting.text(options, properties, self._catalog.settings.conf)
+            text = setting.text(options, session, properties, self._catalog.settings.conf)
             if text is not None:
                 setting.value_of(text)
                 found[setting.key] = text

@@ -102,6 +102,7 @@ class FakeTable:
             "format": self.format, "location": self.location, "columns": _columns(self.columns),
             "partition_columns": _columns(self.partition_columns), "partition_mode": self.partition_mode,
             "options": self.options, "properties": self.properties, "comment": self.comment, "owner": "ada",
+            "settings": settings_json(f"{self.namespace}.{self.name}", self.properties, {}),
             "created_at_ms": 1763722800000, "version": self.version,
             "totals": {
                 "partitions": len(self.partitions), "files": len(files), "bytes": sum(file.size for file in files),
@@ -203,6 +204,13 @@ class FakeService:
         if handler is None:
             raise Refusal(404, "NOT_FOUND", f"no operation {operation}")
         return handler(**body)
+
+    def _settings_resolve(self, **request: Any) -> Any:
+        body = Request(request)
+        try:
+            return {"values": resolve(use_of(body), given_of(body, {}))}
+        except InvalidConfigurationError as error:
+            raise Refusal(400, error.code.removeprefix("CATALOG_EXT_"), error.message) from error
 
     def _ping(self) -> Any:
         return {"service": "catalog-ext", "contract": 1, "version": "0"}

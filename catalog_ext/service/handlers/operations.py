@@ -8,6 +8,7 @@ from importlib.metadata import version
 from threading import Lock
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from catalog_ext.conf.resolution import resolve
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
@@ -20,6 +21,7 @@ from catalog_ext.service.handlers.paths import PathOperations
 from catalog_ext.service.handlers.views import ViewOperations, view_json
 from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request, definition_of, namespace_json, table_json
+from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes
 
 if TYPE_CHECKING:
@@ -58,6 +60,7 @@ class Operations:
             "tables/rename": self._rename_table,
             "tables/drop": self._drop_table,
             "tables/plan": self._plan,
+            "settings/resolve": self._resolve_settings,
             "partitions/list": self._list_partitions,
             "procedures/list": self._list_procedures,
             "procedures/call": self._call_procedure,
@@ -163,7 +166,16 @@ class Operations:
             self._tables.move_to_end(key)
             while len(self._tables) > _REMEMBERED_TABLES:
                 self._tables.popitem(last=False)
-        return table_json(table)
+        return {**table_json(table), "settings": self._settings_of(table)}
+
+    def _settings_of(self, table: Table) -> dict[str, Any]:
+        definition = table.definition
+        return settings_json(str(definition.identifier), definition.properties, self._catalog.settings.conf)
+
+    def _resolve_settings(self, request: Request) -> Answer:
+        use, given = use_of(request), given_of(request, self._catalog.settings.conf)
+        request.finish()
+        return {"values": resolve(use, given)}
 
     def _pinned(self, request: Request) -> tuple[Table, Predicate | None]:
         table_id, pinned, condition = request.integer("table_id"), request.integer("version"), request.any("predicate")

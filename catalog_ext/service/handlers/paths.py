@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.keys import DISTRIBUTED_LISTING, USE_HIVE_PARTITIONING
 from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.paths.adhoc import SCHEMA, PathPlan, PathRequest, PathTable, load_path
 from catalog_ext.paths.keys import CastKey
 from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.messages.settings import settings_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,10 +33,15 @@ class PathOperations:
     def _load(self, request: Request) -> dict[str, Any]:
         asked = PathRequest(
             request.text("path"), request.optional_text("format"), request.optional_text("schema"),
-            request.text_map("options"), request.flag("partitioning", default=True),
+            request.text_map("options"),
+            request.flag("partitioning", default=USE_HIVE_PARTITIONING.read(request.text_map("session"))),
         )  # fmt: skip
         request.finish()
-        return _table_json(load_path(self._catalog.storage, asked))
+        return {
+            **_table_json(load_path(self._catalog.storage, asked)),
+            "partitioning": asked.partitioning,
+            "settings": settings_json(asked.path, {}, self._catalog.settings.conf),
+        }
 
     def _plan(self, request: Request) -> ArrowStream:
         partitioning = request.flag("partitioning", default=True)
@@ -43,10 +50,20 @@ class PathOperations:
         condition = request.any("predicate")
         plan = PathPlan(
             request.text("path"), keys if partitioning else None, casts,
-            None if condition is None else predicate_from_json(condition), request.optional_count("limit"),
+            None if condition is None else predicate_from_json(condition), _limit(request),
         )  # fmt: skip
         request.finish()
         return ArrowStream(SCHEMA, plan.run(self._catalog.storage))
+
+
+def _limit(request: Request) -> int | None:
+    """Return how many directories of one level are listed here, None for all: as asked, or what the settings say."""
+    limit, given = request.optional_count("limit"), request.optional_object("settings")
+    if given is None:
+        return limit
+    texts = given.text_map("given")
+    given.finish()
+    return DISTRIBUTED_LISTING.read(texts)
 
 
 def _cast(item: Request) -> CastKey:

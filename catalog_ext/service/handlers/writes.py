@@ -37,7 +37,7 @@ class WriteOperations:
         kind = kind_of(request)
         batch = Batch(
             request.text("operation"), request.text("owner"), request.optional_text("app_id"),
-            request.optional_count("app_version"), request.text_map("options"),
+            request.optional_count("app_version"), request.text_map("options"), request.text_map("session"),
         )  # fmt: skip
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate, keep_emptied = request.any("predicate"), request.flag("keep_emptied")
@@ -83,9 +83,9 @@ class WriteOperations:
 
     def _release(self, request: Request) -> dict[str, Any]:
         table_id, app_id, owner = request.integer("table_id"), request.text("app_id"), request.text("owner")
-        options = request.text_map("options")
+        options, session = request.text_map("options"), request.text_map("session")
         request.finish()
-        outcome = self._catalog.writes.release(table_id, app_id, owner, options)
+        outcome = self._catalog.writes.release(table_id, app_id, owner, options, session)
         return {"released": False} if outcome is None else {"released": True, **outcome_json(outcome)}
 
     def _delete(self, request: Request) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import java.nio.file.{Files, InvalidPathException, Paths}
 import java.time.Duration
 import java.util.Locale
 
-import org.apache.spark.network.util.JavaUtils
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The catalog's options: `spark.sql.catalog.<name>.<option>`. */
@@ -17,10 +17,20 @@ object CatalogOptions {
   val TokenVariable = "CATALOG_EXT_TOKEN"
   val RequestTimeout = "request-timeout"
   private val DefaultRequestTimeout = "60s"
+  /** Options that are the connector's own and go to nobody. */
+  private val Own = Set(Uri, Token, TokenFile, RequestTimeout)
   val PartitionColumns = "partition-columns"
 
   def client(catalog: String, options: CaseInsensitiveStringMap): ServiceClient =
     new ServiceClient(uri(catalog, options), () => token(catalog, options), requestTimeout(catalog, options))
+
+  /** What the session's conf gives to the catalog, for the service: `spark.sql.catalog.<name>.<key>`, by key. */
+  def ofSession(catalog: String, conf: SQLConf): Map[String, String] = {
+    val prefix = s"spark.sql.catalog.$catalog."
+    conf.getAllConfs.collect {
+      case (key, value) if key.startsWith(prefix) && !Own(key.stripPrefix(prefix)) => key.stripPrefix(prefix) -> value
+    }
+  }
 
   /** Whether SELECT * shows the keys of tables that do not say it themselves: the session catalog's default. */
   def declaresKeys(catalog: String, options: CaseInsensitiveStringMap): Boolean =
@@ -54,10 +64,24 @@ object CatalogOptions {
 
   private def requestTimeout(catalog: String, options: CaseInsensitiveStringMap): Duration = {
     val value = options.getOrDefault(RequestTimeout, DefaultRequestTimeout)
-    try Duration.ofMillis(JavaUtils.timeStringAs(value, java.util.concurrent.TimeUnit.MILLISECONDS)) catch {
-      case e: NumberFormatException =>
-        throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s", Some(e))
-    }
+    seconds(value).filter(_ > 0).map(found => Duration.ofNanos((found * 1e9).toLong)).getOrElse(
+      throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s"))
+  }
+
+  private val Units = Map(
+    "us" -> 1e-6, "ms" -> 1e-3, "s" -> 1.0, "sec" -> 1.0, "second" -> 1.0, "m" -> 60.0, "min" -> 60.0, "minute" -> 60.0,
+    "h" -> 3600.0, "hour" -> 3600.0, "d" -> 86400.0, "day" -> 86400.0)
+  private val DurationText = s"(\\d{1,18}(?:\\.\\d{1,6})?) ?(?:(${Units.keys.mkString("|")})s?)?".r
+  private val LongestSeconds = 1e14
+
+  /**
+   * A duration in seconds, by the service's grammar (`docs/configuration.md`): this one is needed before the service can
+   * be asked. `tests/contract/settings.json` holds both to the same.
+   */
+  def seconds(text: String): Option[Double] = text.trim.toLowerCase(Locale.ROOT) match {
+    case DurationText(number, unit) =>
+      Some(number.toDouble * Option(unit).fold(1.0)(Units)).filter(_ <= LongestSeconds)
+    case _ => None
   }
 
   private def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =

@@ -7,7 +7,11 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
-/** What `tables/load` says of a table, at one version. */
+/**
+ * What `tables/load` says of a table, at one version.
+ *
+ * @param settings those of reads and writes that give none themselves; `ResolvedSettings` reads them
+ */
 case class TableMetadata(
     tableId: Long,
     namespace: String,
@@ -24,7 +28,8 @@ case class TableMetadata(
     comment: Option[String],
     owner: Option[String],
     version: Long,
-    totals: TableTotals) {
+    totals: TableTotals,
+    settings: Option[JsonNode] = None) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) PartitionColumns.quoted(name) else s"$namespace.$name"
@@ -62,7 +67,8 @@ object TableMetadata {
         totals.field("partitions").asLong(),
         totals.field("files").asLong(),
         totals.field("bytes").asLong(),
-        totals.longOption("rows")))
+        totals.longOption("rows")),
+      settings = Option(node.get("settings")))
   }
 
   def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>

@@ -7,7 +7,6 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
-import org.apache.spark.sql.catalogext.scan.ReadOptions
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
@@ -94,7 +93,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       StructType((loaded.columns ++ keys).map(f => f.copy(dataType = PartitionColumns.plain(f.dataType))))
     }
     new CatalogExtTable(
-      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), Some(columns))
+      catalogName, loaded, client,
+      ResolvedSettings.virtualColumnsShown(client, catalogName, loaded, SQLConf.get), Some(columns))
   }
 
   /** Which of the two columns a row's value is for, nothing says. */
@@ -201,7 +201,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   private def table(metadata: TableMetadata): CatalogExtTable =
-    new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
+    new CatalogExtTable(
+      catalogName, metadata, client, ResolvedSettings.virtualColumnsShown(client, catalogName, metadata, SQLConf.get))
 
   private def named(ident: Identifier) = {
     paths.checkNoPath(ident)

@@ -25,14 +25,10 @@ class PartitionDeletion(client: ServiceClient, table: TableMetadata, partitions:
   def delete(predicates: Array[Predicate]): Unit = send("delete", translate(predicates).getOrElse(
     throw PartitionDeletion.notOfPartitions(table, predicates.mkString(" AND "))))
 
-  def truncateAll(): Boolean = {
-    refuseExternal("TRUNCATE TABLE")
-    send("truncate", Null)
-  }
+  def truncateAll(): Boolean = send("truncate", Null)
 
   /** Empties the partitions whose `names` have `values`; raises an error where none is registered. */
   def truncate(names: Seq[String], values: InternalRow): Boolean = {
-    refuseExternal("TRUNCATE TABLE ... PARTITION")
     if (partitions.matching(names, values).isEmpty) throw ConnectorErrors.analysis(
       ConnectorErrors.PartitionNotFound,
       s"Table ${table.qualifiedName} has no partition of that specification; SHOW PARTITIONS lists them.",
@@ -42,7 +38,6 @@ class PartitionDeletion(client: ServiceClient, table: TableMetadata, partitions:
 
   /** Empties several partitions, each given by the values of all keys. */
   def truncate(all: Array[InternalRow]): Boolean = {
-    refuseExternal("TRUNCATE TABLE ... PARTITION")
     val names = partitions.schema.fieldNames.toSeq
     send("truncate", obj("op" -> text("or"), "args" ->
       arr(all.map(values => exactly(PartitionFilter.equalities(partitions.schema, names, values))))))
@@ -52,16 +47,6 @@ class PartitionDeletion(client: ServiceClient, table: TableMetadata, partitions:
     val columns = partitions.schema.fieldNames.map(name => name -> name).toMap
     new PredicateTranslator(columns, ZoneId.of(zone)).exactly(filters.reduce(And(_, _))).getOrElse(
       throw PartitionDeletion.notOfPartitions(table, filters.map(_.sql).mkString(" AND ")))
-  }
-
-  /** As Hive and Spark do: the files of an external table are somebody else's, unless the table says otherwise. */
-  private def refuseExternal(command: String): Unit = {
-    val purged = table.properties.exists { case (key, value) =>
-      key.equalsIgnoreCase("external.table.purge") && value.equalsIgnoreCase("true")
-    }
-    if (table.tableType == "EXTERNAL" && !purged) throw ConnectorErrors.notSupported(
-      s"$command is not for external tables, and ${table.qualifiedName} is one. DELETE FROM deletes its partitions; " +
-        "the table property 'external.table.purge'='true' lets TRUNCATE empty them.")
   }
 
   private def send(operation: String, predicate: JsonNode): Boolean = {

@@ -9,7 +9,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PartitionValues, PlannedFileIndex, PlannedFileRows, PlannedPartition,
   PredicateTranslator, ScanChoice}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
@@ -79,7 +79,7 @@ class AdHocFileIndex(
       "keys" -> arr(names.map(text(_: String))),
       "casts" -> arr(casts.used),
       "predicate" -> predicate.getOrElse(Null),
-      "limit" -> long(AdHocFileIndex.threshold(catalogName, options, spark.sessionState.conf)))
+      "settings" -> obj("given" -> map(AdHocFileIndex.threshold(catalogName, options, spark.sessionState.conf))))
   }
 
   /** The service's files, and those that the executors find in the directories that it has left. */
@@ -105,15 +105,11 @@ class AdHocFileIndex(
 
 private object AdHocFileIndex {
   val Threshold = "adhoc.distributed-listing-threshold"
-  private val DefaultThreshold = 1000L
 
-  /** How many directories of one level the service lists itself: option of the read > session conf > default. */
-  def threshold(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): Long =
-    Option(options.get(Threshold))
-      .orElse(Option(conf.getConfString(s"spark.sql.catalog.$catalog.$Threshold", null)))
-      .fold(DefaultThreshold)(value => value.toLongOption.filter(_ > 0).getOrElse(
-        throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-          s"'$value' is no value of '$Threshold': give a number above 0.", Map("value" -> value))))
+  /** What says how many directories of one level the service lists itself: the option of the read, or the session. */
+  def threshold(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): Map[String, String] =
+    Option(options.get(Threshold)).orElse(CatalogOptions.ofSession(catalog, conf).get(Threshold))
+      .map(Threshold -> _).toMap
 }
 
 /**

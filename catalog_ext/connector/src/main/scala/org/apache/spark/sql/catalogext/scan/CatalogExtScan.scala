@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.scan
 
 import java.util.OptionalLong
 
-import org.apache.spark.sql.catalogext.catalog.PartitionColumns
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings}
 import org.apache.spark.sql.catalogext.commands.ColumnStatistics
 import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
 import org.apache.spark.sql.catalyst.expressions.Expression
@@ -55,7 +55,7 @@ class CatalogExtScan(
   /** The partition columns that a query of this session can name. */
   private def strictKeys: Seq[String] = {
     val conf = inner.sparkSession.sessionState.conf
-    val named = index.table.declared || ReadOptions.virtualColumnsShown(conf)
+    val named = index.table.declared || ResolvedSettings.virtualColumnsShown(index.client, index.catalogName, index.table, conf)
     if (named) PartitionColumns.visible(index.table, conf.resolver).map(_.name) else Nil
   }
 

@@ -40,7 +40,7 @@ object CatalogExtView {
   val Automatic = "partition.auto"
 
   def isAutomatic(properties: Map[String, String]): Boolean =
-    properties.get(Automatic).exists(_.trim.equalsIgnoreCase("true"))
+    properties.exists { case (key, value) => key.equalsIgnoreCase(Automatic) && value.trim.equalsIgnoreCase("true") }
 
   def fromJson(catalogName: String, client: ServiceClient, node: JsonNode): CatalogExtView = {
     val metadata = TableMetadata.fromJson(node)

@@ -53,7 +53,7 @@ class CatalogExtWrite(
 
   /** Begins the transaction of a job; None where the batch is committed already. */
   def start(application: Option[ApplicationBatch]): Option[RunningWrite] =
-    WriteTransaction.begin(target, settings.forService, CatalogExtWrite.owner(spark), application)
+    WriteTransaction.begin(target, settings, CatalogExtWrite.owner(spark), application)
       .map(new RunningWrite(target, settings, plan, _))
 
   override def supportedCustomMetrics(): Array[CustomMetric] = WriteMetrics.supported

@@ -16,7 +16,7 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
   extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
 
   private val settings =
-    new WriteSettings(target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
+    new WriteSettings(target.client, target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
   private var chosen = target
 
   // Spark's own refusal, after a false canOverwrite, does not say what can be done.

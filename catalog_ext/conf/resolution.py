@@ -1,0 +1,202 @@
+"""Resolves the settings of one read, write or stream, for clients that only forward what they were given.
+
+The nearest place wins: option > session's conf > conf of the catalog in the session > Spark's own conf > table
+property > the service's process (its session's conf or environment) > default.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.conf import keys, read_keys, table_keys, write_keys
+from catalog_ext.conf.setting import Scope, Setting
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.properties import property_value
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+STRICT = "strict"
+"""The resolved setting that says, for people, what asks for a predicate on a partition column; None for nothing."""
+
+
+class Use(StrEnum):
+    """What the settings are for."""
+
+    READ = "read"
+    WRITE = "write"
+    INSERT = "insert"
+    STREAM = "stream"
+    SESSION = "session"
+
+
+_OPTIONS = {
+    Use.READ: Scope.READ,
+    Use.WRITE: Scope.WRITE,
+    Use.INSERT: Scope.WRITE,
+    Use.STREAM: Scope.STREAM,
+    Use.SESSION: None,
+}
+_OF_STRICT = (read_keys.STRICT_CHECK, read_keys.STRICT_MODE)
+_SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
+    Use.READ: (keys.MISSING_FILES,),
+    Use.SESSION: (keys.USE_HIVE_PARTITIONING,),
+    Use.INSERT: (write_keys.DYNAMIC_PARTITION, write_keys.DYNAMIC_PARTITION_MODE),
+    Use.WRITE: (
+        write_keys.WRITE_DISTRIBUTION_MODE,
+        write_keys.WRITE_MAX_OPEN_WRITERS,
+        write_keys.WRITE_MAX_FILE_SIZE,
+        write_keys.HIVE_COMPATIBLE,
+        write_keys.MAX_DYNAMIC_PARTITIONS,
+        write_keys.MAX_DYNAMIC_PARTITIONS_PER_TASK,
+        write_keys.MAX_RECORDS_PER_FILE,
+        write_keys.TXN_APP_ID,
+        write_keys.TXN_VERSION,
+        write_keys.PARTITION_COMMIT_TRIGGER,
+        table_keys.PARTITION_STRATEGY,
+        table_keys.IN_DATA_FILE,
+    ),
+    Use.STREAM: (
+        read_keys.STARTING_VERSION,
+        read_keys.MAX_FILES_PER_TRIGGER,
+        read_keys.MAX_BYTES_PER_TRIGGER,
+        read_keys.SKIP_CHANGE_COMMITS,
+    ),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """What people gave, by place; the keys in any case.
+
+    Attributes:
+        table: The table's name, for messages.
+        catalog: The catalog's name in SQL, for messages.
+        options: Of the read, the write or the stream.
+        session: The session's conf, of keys that stand there as they are.
+        catalog_conf: The session's ``spark.sql.catalog.<catalog>.<key>``, by key.
+        properties: The table's.
+        process: What holds for the service's process.
+    """
+
+    table: str = ""
+    catalog: str = ""
+    options: Mapping[str, str] = field(default_factory=dict)
+    session: Mapping[str, str] = field(default_factory=dict)
+    catalog_conf: Mapping[str, str] = field(default_factory=dict)
+    properties: Mapping[str, str] = field(default_factory=dict)
+    process: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Text:
+    name: str
+    text: str
+    place: str
+
+
+def names(use: Use) -> tuple[str, ...]:
+    """Return every name, in lower case, by which a setting of the use can be given: keys, aliases, Spark's confs."""
+    settings = (*_SETTINGS[use], *(_OF_STRICT if use is Use.READ else ()))
+    found = [name for s in settings for name in (*s.names, *([s.spark] if s.spark else []))]
+    return tuple(name.lower() for name in found)
+
+
+def resolve(use: Use, given: Given) -> dict[str, Any]:
+    """Return the typed values by key; None where nothing is given and there is no default.
+
+    ``missing-files`` is None too where nobody gave it, because an option of Spark's reader then decides.
+
+    Raises:
+        InvalidConfigurationError: A text is none that its key may have.
+    """
+    found = {setting.key: _value(setting, _texts(setting, use, given)) for setting in _SETTINGS[use]}
+    if use is Use.READ:
+        found[STRICT] = _strict(given)
+    if use is Use.WRITE:
+        _check_batch(given.table, found)
+    return found
+
+
+def _check_batch(table: str, found: Mapping[str, Any]) -> None:
+    app_id, version = write_keys.TXN_APP_ID.key, write_keys.TXN_VERSION.key
+    if (found[app_id] is None) is not (found[version] is None):
+        raise InvalidConfigurationError(
+            f"A write to {table} has one of the options '{app_id}' and '{version}' without the other: give both to "
+            "have a batch committed once, or neither.",
+            {"table": table},
+        )
+
+
+def _value(setting: Setting[Any], texts: Iterator[_Text]) -> Any:  # noqa: ANN401 -- a value of the setting's type
+    nearest = next(texts, None)
+    if nearest is None:
+        if setting.default is None or setting is keys.MISSING_FILES:
+            return None
+        return setting.value_of(setting.default)
+    return _parsed(setting, nearest)
+
+
+def _parsed(setting: Setting[Any], given: _Text) -> Any:  # noqa: ANN401 -- a value of the setting's type
+    text = given.text.strip()
+    if given.name == setting.spark:
+        text = _of_spark(setting, text)
+    try:
+        return setting.parse(text)
+    except ValueError as error:
+        shown = given.text[:60]
+        raise InvalidConfigurationError(
+            f"{shown!r} is no value of {given.place}: {error}.", {"key": setting.key, "value": shown}
+        ) from error
+
+
+def _of_spark(setting: Setting[Any], text: str) -> str:
+    """Return the text that means here what Spark's own conf says."""
+    if setting is keys.MISSING_FILES:
+        return "skip" if text.lower() == "true" else "error"
+    # Spark takes a negative number of records for no limit.
+    return "0" if text.startswith("-") else text
+
+
+def _texts(setting: Setting[Any], use: Use, given: Given) -> Iterator[_Text]:
+    """Yield what was given of the setting, the nearest first."""
+    scopes = setting.scopes
+    if _OPTIONS[use] in scopes:
+        yield from _in(given.options, setting.names, f"the option {{name!r}} of the {use}")
+    if Scope.SQL in scopes:
+        yield from _in(given.session, setting.names, "the session conf {name!r}")
+    if Scope.SESSION in scopes:
+        yield from _in(
+            given.catalog_conf, setting.names, f"the session conf 'spark.sql.catalog.{given.catalog}.{{name}}'"
+        )
+    if setting.spark and not setting.spark_last:
+        yield from _in(given.session, (setting.spark,), "the session conf {name!r}")
+    if Scope.TABLE in scopes:
+        yield from _in(given.properties, setting.names, f"the property {{name!r}} of table {given.table}")
+    if setting.spark and setting.spark_last:
+        yield from _in(given.session, (setting.spark,), "the session conf {name!r}")
+    yield from _in(given.process, (setting.key,), "the setting {name!r} of the service")
+
+
+def _in(texts: Mapping[str, str], known: tuple[str, ...], place: str) -> Iterator[_Text]:
+    for name in known:
+        text = property_value(texts, name)
+        if text is not None:
+            yield _Text(name, text, place.format(name=name))
+
+
+def _strict(given: Given) -> str | None:
+    levels = (
+        (given.options, "option of the read"),
+        (given.session, "session"),
+        (given.catalog_conf, f"catalog {given.catalog}"),
+        (given.properties, f"table {given.table}"),
+    )
+    for texts, level in levels:
+        for setting in _OF_STRICT:  # in one place the newer key goes before the older one
+            for found in _in(texts, setting.names, "{name}"):
+                value = _parsed(setting, found)
+                return f"{found.name} = {found.text} ({level})" if value in (True, "strict") else None
+    return None

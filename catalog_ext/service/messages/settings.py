@@ -1,0 +1,47 @@
+"""What the JSON of settings looks like: what a client forwards, and what it gets with a table."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.conf.resolution import Given, Use, names, resolve
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.service.messages.core import Request
+
+
+def use_of(request: Request) -> Use:
+    """Read what the settings are for, in the field ``use``."""
+    text = request.text("use")
+    if text not in tuple(Use):
+        raise InvalidInputError(
+            f"The field 'use' of the request cannot be {text[:40]!r}. Use one of: {', '.join(Use)}."
+        )
+    return Use(text)
+
+
+def given_of(request: Request, process: Mapping[str, str]) -> Given:
+    """Read what was given, by place."""
+    return Given(
+        request.text("table"), request.text("catalog"), request.text_map("options"), request.text_map("session"),
+        request.text_map("catalog_conf"), request.text_map("properties"), process,
+    )  # fmt: skip
+
+
+def settings_json(table: str, properties: Mapping[str, str], process: Mapping[str, str]) -> dict[str, Any]:
+    """Return the settings of a table for reads and writes that give none themselves, and the names that give one.
+
+    A use of which a text is wrong is null: who reads or writes asks ``settings/resolve``, whose error says so.
+    """
+    given = Given(table, properties=properties, process=process)
+    return {str(use): {"names": list(names(use)), "values": _values(use, given)} for use in Use}
+
+
+def _values(use: Use, given: Given) -> dict[str, Any] | None:
+    try:
+        return resolve(use, given)
+    except InvalidConfigurationError:
+        return None
