@@ -3,14 +3,17 @@ PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
-# Tests or paths to run: make test T=tests/unit/test_errors.py
+# Tests or paths to run: make test T=tests/unit/test_values.py
 T      ?= tests
 # Benchmarks to run: make bench B="planning first"; all by default
 B      ?=
 KEEP   ?=
 
+# Two processes, and a share of hypothesis' examples: tests/examples.py
+QUICK  := $(BIN)/python -m pytest --numprocesses 2 --hypothesis-profile quick
+
 .DEFAULT_GOAL := help
-.PHONY: help venv prerequisites lock demo test unit lint format surface docs bench jar package clean distclean
+.PHONY: help venv prerequisites lock demo test check unit lint format surface docs bench jar package clean distclean
 
 ##@ Start here
 help:  ## Show this list
@@ -47,17 +50,22 @@ lint: $(STAMP)  ## Style, types, import direction, docs
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports --no-cache
+	$(BIN)/python tests/import_cycles.py
 	$(BIN)/python tests/docs_check.py
 
 format: $(STAMP)  ## Rewrite what ruff can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-test: $(STAMP)  ## The whole suite, with real servers (T=path for a part)
-	$(BIN)/python -m pytest $(T)
+test: $(STAMP)  ## Every test, with real servers (T=path for a part)
+	$(BIN)/python -m pytest --durations=20 $(T)
 
-unit: $(STAMP)  ## The tests that need neither a JVM nor a server
-	$(BIN)/python -m pytest tests/unit
+check: lint unit  ## In minutes: lint, unit, faults on SQLite, a statement of each kind in Spark
+	$(QUICK) -m "not server" tests/faults tests/migrations
+	$(BIN)/python -m pytest tests/integration/test_smoke.py
+
+unit: $(STAMP)  ## The tests that need neither a JVM nor a server, in a minute
+	$(QUICK) tests/unit
 
 surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change that is meant to change it
 	$(BIN)/python -m tests.contract.surface.snapshot

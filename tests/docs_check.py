@@ -1,4 +1,4 @@
-"""What `make lint` checks in the documentation: links, Python examples, generated pages, settings."""
+"""What `make lint` checks in the documentation: links, Python, generated pages, settings, the connector's files."""
 
 from __future__ import annotations
 
@@ -24,6 +24,9 @@ _FENCE = re.compile(
 )
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING = re.compile(r"^#+\s+(?P<title>.+?)\s*#*$", re.MULTILINE)
+_ROOM = re.compile(r"^### `(?P<room>[\w.]+)`|^\| `(?P<file>\w+)` \|", re.MULTILINE)
+_CONNECTOR = PROJECT / "catalog_ext" / "connector"
+_SCALA = "scala/org/apache/spark/sql/catalogext"
 _GENERATED = ("docs.tools.reference", "docs.tools.error_reference", "tests.conformance.report")
 
 
@@ -78,10 +81,32 @@ def stale_pages() -> Iterator[str]:
             yield f"python -m {module} --check: {answer.stdout}{answer.stderr}".strip()
 
 
+def misplaced_sources(page: Path, sources: Path) -> Iterator[str]:
+    """Yields a sentence for each Scala file that the page does not list under its sub-package, or that is not there.
+
+    Args:
+        page: It has a heading ``### `room` `` for each sub-package, ``.`` for the package itself, and a table of files.
+        sources: The folder with ``main`` and the folders of Spark's minor versions.
+    """
+    listed, room = set(), ""
+    for match in _ROOM.finditer(page.read_text(encoding="utf-8")):
+        room = match["room"] or room
+        if match["file"]:
+            listed.add((Path(room) / match["file"]).as_posix())
+    roots = [kind / _SCALA for kind in sources.iterdir()]
+    there = {f.relative_to(root).with_suffix("").as_posix() for root in roots for f in root.rglob("*.scala")}
+    yield from (f"{page}: the source file {name}.scala is missing in the table" for name in sorted(there - listed))
+    yield from (f"{page}: there is no source file {name}.scala" for name in sorted(listed - there))
+
+
 def main() -> int:
     """0 when the documentation is in order; otherwise 1, with what is not on standard error."""
     settings = (PROJECT / "docs" / "configuration.md").read_text(encoding="utf-8")
-    problems = [*stale_pages(), *missing_keys(PROJECT, settings)]
+    problems = [
+        *stale_pages(),
+        *misplaced_sources(_CONNECTOR / "README.md", _CONNECTOR / "src"),
+        *missing_keys(PROJECT, settings),
+    ]
     for page in pages(PROJECT):
         problems += [*broken_links(page), *broken_examples(page)]
     sys.stderr.write("".join(f"{problem}\n" for problem in problems))

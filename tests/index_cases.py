@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import math
 import random
+import tempfile
 from datetime import date, datetime
 from decimal import Decimal
+from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.alterations import with_properties
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, escape_path_name
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, Table, TableDefinition, TableType
+from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.model.values import Value, value_text
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import (
@@ -35,7 +39,6 @@ from catalog_ext.metastore.predicates.tree import (
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.metastore.index import Index
 
 _LONG = "ü" * 126  # 252 bytes: one more character of two bytes is kept, one of four is cut
 STRINGS = (
@@ -69,6 +72,23 @@ KEY_TYPES = {
     "c": "char(5)", "s9": "string", "l10": "bigint",
 }  # fmt: skip
 """Two keys more than the index has columns for."""
+
+
+@cache
+def empty_index() -> bytes:
+    """A SQLite index at head, made once: migrating takes longer than most tests."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "index.db"
+        Index.open(str(path)).close()
+        return path.read_bytes()
+
+
+def local_index(folder: Path) -> Index:
+    """The index in the folder, which is made at head when it is not there."""
+    path = folder / "index.db"
+    if not path.exists():
+        path.write_bytes(empty_index())
+    return Index.open(str(path))
 
 
 def definition(namespace: str, name: str, keys: dict[str, str]) -> TableDefinition:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -9,12 +11,13 @@ from typing import TYPE_CHECKING
 import boto3
 from botocore.config import Config
 
-from catalog_ext.metastore.commit.plan import Upload, UploadedPart
+from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
+from catalog_ext.metastore.errors import StagedFileMissingError
 from catalog_ext.metastore.storage.listing import ListedFile, list_tree
-from catalog_ext.metastore.storage.promotion import StagedPlace
+from catalog_ext.metastore.storage.promotion import StagedPlace, promote, undo
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from botocore.client import BaseClient
 
@@ -117,6 +120,28 @@ class _Client:
 
     def __exit__(self, *_: object) -> None:
         self._client.close()
+
+
+def promote_behind_an_undoing(store: RenameStore | UploadStore, places: Sequence[StagedPlace], step: int) -> None:
+    """A slow owner promotes file after file, last first with a step of -1, while another undoes them all.
+
+    Whatever the order of the two, nothing is visible at the end.
+    """
+    start = threading.Barrier(2)
+
+    def slow_owner() -> None:
+        start.wait(10)
+        for place in places[::step]:
+            with contextlib.suppress(StagedFileMissingError):
+                promote(store.storage, [place])
+
+    with ThreadPoolExecutor(1) as pool:
+        running = pool.submit(slow_owner)
+        start.wait(10)
+        undo(store.storage, places, threads=2)
+        running.result(60)
+    assert store.visible() == []
+    assert store.left_behind() == []
 
 
 def s3_options(server: S3Server) -> dict[str, str]:

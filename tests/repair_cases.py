@@ -3,29 +3,18 @@
 from __future__ import annotations
 
 import os
-import tempfile
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import catalog_ext
-from catalog_ext.metastore.index import Index
+from tests.index_cases import empty_index
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 KEYS = {"ds": "DATE", "region": "STRING"}
-
-
-@cache
-def empty_index() -> bytes:
-    """A SQLite index at head, made once: migrating takes longer than most tests."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "index.db"
-        Index.open(str(path)).close()
-        return path.read_bytes()
 
 
 def local_catalog(folder: Path, *, index: str | None = None, metastore: str | None = None) -> Catalog:

@@ -31,7 +31,7 @@ class Answer:
     def error(self) -> dict[str, Any]:
         assert self.type == "application/json"
         assert set(self.json) == {"error"}
-        assert set(self.json["error"]) == {"code", "message", "retryable", "parameters"}
+        assert set(self.json["error"]) == {"code", "message", "retryable", "kind", "sqlstate", "parameters"}
         return self.json["error"]  # type: ignore[no-any-return]
 
     @property

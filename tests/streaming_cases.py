@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TIME_PATTERN, TRIGGER
-from catalog_ext.metastore.index import Index
-from tests.repair_cases import empty_index
+from tests.index_cases import local_index
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
-    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
 
 HOURLY = {
     TRIGGER: "partition-time",
@@ -77,8 +76,7 @@ def hourly(folder: Path) -> Iterator[tuple[Stand, Calls]]:
     def committed(values: Mapping[str, str | None], location: str) -> None:
         made.append((dict(values), location))
 
-    (folder / "index.db").write_bytes(empty_index())
-    with Index.open(str(folder / "index.db")) as index, pytest.MonkeyPatch.context() as patch:
+    with local_index(folder) as index, pytest.MonkeyPatch.context() as patch:
         patch.setattr("json.committed", committed, raising=False)
         stand = Stand(index)
         stand.create(replace(definition(folder / "t", {"h": "int"}), properties=HOURLY))

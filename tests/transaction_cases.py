@@ -6,17 +6,9 @@ import itertools
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.json import outcome_from_dict
-from catalog_ext.metastore.commit.plan import (
-    Promotion,
-    StagedFile,
-    State,
-    Transaction,
-    WriteKind,
-    WriteOutcome,
-    WritePlan,
-)
-from catalog_ext.metastore.model.json import definition_to_dict
+from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion, WriteKind, WritePlan, asked_write
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.commit.transaction import State, Transaction, WriteOutcome
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -31,15 +23,22 @@ def new_id() -> str:
 
 
 def plan(table: Table, kind: WriteKind = WriteKind.APPEND, **more: Any) -> WritePlan:
+    """A checked plan; ``more`` has fields of what is asked, of what was found and of the plan itself."""
+    asked = asked_write(kind, **_of(more, "predicate", "keep_emptied"))
+    found = _of(more, "static_partition", "waiting", "due", "published", "found", "unknown")
     location = table.definition.location
-    return WritePlan(kind, location, "_staging", more.pop("base", location), Promotion.RENAME, **more)
+    base = more.pop("base", location)
+    return WritePlan(CheckedWrite(asked, **found), location, "_staging", base, Promotion.RENAME, **more)
+
+
+def _of(more: dict[str, Any], *names: str) -> dict[str, Any]:
+    return {name: more.pop(name) for name in names if name in more}
 
 
 def creation(definition: TableDefinition, kind: WriteKind = WriteKind.CREATE, **more: Any) -> Transaction:
     location = definition.location
-    made = WritePlan(
-        kind, location, "_staging", location, Promotion.RENAME, definition=definition_to_dict(definition), **more
-    )
+    change = CheckedWrite(asked_write(kind, definition=definition))
+    made = WritePlan(change, location, "_staging", location, Promotion.RENAME, **more)
     return transaction(made, table_id=None, table=str(definition.identifier), operation="CTAS", base_version=0)
 
 
@@ -79,7 +78,9 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
 def finish(index: Index, made: Transaction, *, deliver: bool = False) -> WriteOutcome:
     """Reserves and commits what ``begin`` made."""
     assert index.reserve(made.transaction_id, made.plan) is None
-    return outcome_from_dict(index.commit_transaction(made.transaction_id, deliver=deliver).outcome)
+    outcome = index.commit_transaction(made.transaction_id, deliver=deliver).outcome
+    assert outcome is not None
+    return outcome
 
 
 def write(index: Index, table: Table, plan: WritePlan, *partitions: str, deliver: bool = False) -> WriteOutcome:

@@ -6,7 +6,9 @@ import contextlib
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.plan import BeginWrite, BegunWrite, Promotion, StagedFile, WriteKind
+from catalog_ext.metastore.commit.plan import Promotion, WriteKind, asked_write
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite
 from catalog_ext.metastore.errors import CatalogExtError, NamespaceAlreadyExistsError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -14,14 +16,15 @@ from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDe
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
-from catalog_ext.metastore.transactions.staging_locations import Places
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
     from pathlib import Path
 
-    from catalog_ext.metastore.commit.plan import Upload, WriteOutcome
+    from catalog_ext.metastore.commit.staged_files import Upload
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.index import Index
 
 TABLE = TableIdentifier("s", "t")
@@ -64,11 +67,14 @@ class Stand:
 
     def begin(self, kind: WriteKind = WriteKind.APPEND, table: Table | None = None, **more: Any) -> BegunWrite:
         table = None if more.get("definition") is not None and table is None else table or self.table()
-        return self.engine.begin(BeginWrite(kind, more.pop("operation", "INSERT"), "test", table, **more))
+        asked = asked_write(
+            kind, **{name: more.pop(name) for name in ("predicate", "keep_emptied", "definition") if name in more}
+        )
+        return self.engine.begin(BeginWrite(asked, more.pop("operation", "INSERT"), "test", table, **more))
 
     def put(self, begun: BegunWrite, files: Mapping[str, str], *, task: int = 0) -> list[StagedFile]:
         """Writes files (one a partition: content by the partition's name) as a task would."""
-        places = Places(begun.transaction_id, begun.plan)
+        places = StagingLocations(begun.transaction_id, begun.plan)
         staged: list[StagedFile] = []
         for number, (partition, content) in enumerate(files.items()):
             name = f"part-{task:05d}-{begun.transaction_id}-c{number:03d}.csv"

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import StagedFile, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import CommitStateUnknownError
 from catalog_ext.writes.writes import Batch
 
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
 
 
 class Crash(BaseException):
@@ -61,4 +62,5 @@ def insert(
 ) -> WriteOutcome:  # fmt: skip
     """A whole write of a file to each of the partitions."""
     begun = begin(catalog, kind, table=table, predicate=predicate, **options)
-    return catalog.writes.engine.commit(begun.transaction_id, [stage(begun, partition) for partition in partitions])
+    staged = [stage(begun, partition) for partition in partitions]
+    return catalog.writes.transactions.commit(begun.transaction_id, staged)

@@ -55,7 +55,7 @@ class Finding:
 
 
 def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
-    """The findings of every check, one after another as they are made.
+    """Yield the findings of every check, one after another as they are made.
 
     Args:
         settings: What to look at.

@@ -44,7 +44,7 @@ class Invocation:
     debug: bool = False
 
     def catalog(self, *, follow: bool = True) -> Catalog:
-        """The catalog; close it.
+        """Return the catalog; close it.
 
         Args:
             follow: Whether the command concerns the metastore. Where it does not, none is connected to, and the
@@ -58,7 +58,7 @@ class Invocation:
         )
 
     def settings(self) -> Settings:
-        """The resolved settings, without opening anything."""
+        """Return the resolved settings, without opening anything."""
         return Settings.resolve(
             index=self.index,
             metastore=self.metastore,
@@ -86,12 +86,12 @@ def settle(catalog: Catalog) -> DeliveryReport | None:
 
 
 def output_console() -> Console:
-    """The console of results, on standard output."""
+    """Return the console of results, on standard output."""
     return _console(sys.stdout)
 
 
 def message_console() -> Console:
-    """The console of progress and messages, on standard error."""
+    """Return the console of progress and messages, on standard error."""
     return _console(sys.stderr)
 
 
@@ -103,7 +103,7 @@ def _console(stream: object) -> Console:
 
 
 def pairs(values: tuple[str, ...], option: str) -> dict[str, str]:
-    """The map of ``KEY=VALUE`` options.
+    """Return the map of ``KEY=VALUE`` options.
 
     Raises:
         click.UsageError: One has no ``=``.

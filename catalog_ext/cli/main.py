@@ -63,11 +63,11 @@ class Commands(click.Group):
     """The commands by name; each one's module is imported on demand, so that ``--version`` needs none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of all commands, sorted."""
+        """Return the names of all commands, sorted."""
         return sorted(COMMANDS)
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
-        """The command of a name; None if there is none."""
+        """Return the command of a name; None if there is none."""
         if cmd_name not in COMMANDS:
             return None
         module = import_module(f"catalog_ext.cli.{COMMANDS[cmd_name]}")
@@ -165,7 +165,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def exit_code(error: CatalogExtError) -> int:
-    """The exit code of an error."""
+    """Return the exit code of an error."""
     if isinstance(error, RepairRefusedError):
         return EXIT_REFUSED
     if error.retryable:

@@ -12,7 +12,7 @@ from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from catalog_ext.catalog import Where
+    from catalog_ext.metastore.predicates.conditions import Where
 
 F = TypeVar("F", bound="Callable[..., Any]")
 
@@ -51,7 +51,7 @@ def limit_option(command: F) -> F:
 
 
 def where_of(where: str | None, spec: tuple[str, ...]) -> Where:
-    """The limit that the options state.
+    """Return the limit that the options state.
 
     Raises:
         click.UsageError: Both are given, or a spec is not KEY=VALUE.

@@ -23,7 +23,7 @@ _LONGEST_CELL = 400
 
 
 def shown(text: str) -> str:
-    """The text on one line, with control characters escaped: a name from a store must not steer the terminal."""
+    """Return the text on one line, with control characters escaped: a name from a store must not steer the terminal."""
     visible = text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
     return visible if len(visible) <= _LONGEST_CELL else f"{visible[:_LONGEST_CELL]}…"
 
@@ -42,14 +42,14 @@ def echo_json_rows(head: dict[str, Any], name: str, rows: Iterable[object]) -> N
 
 
 def arrow_rows(table: pa.Table, limit: int | None = None) -> Iterator[dict[str, Any]]:
-    """The rows of an Arrow table, at most ``limit``."""
+    """Yield the rows of an Arrow table, at most ``limit``."""
     sliced = table if limit is None else table.slice(0, limit)
     for batch in sliced.to_batches(max_chunksize=10_000):
         yield from batch.to_pylist()
 
 
 def make_table(columns: Sequence[tuple[str, str]]) -> Table:
-    """An empty table; ``columns`` are headings and ``left`` or ``right``."""
+    """Return an empty table; ``columns`` are headings and ``left`` or ``right``."""
     table = Table(box=SIMPLE_HEAD, show_edge=False, pad_edge=False, header_style="bold")
     for heading, side in columns:
         # Long names are folded, never cut: what is shown must be what is there.
@@ -74,7 +74,7 @@ def size(count: int) -> str:
 
 
 def moment(milliseconds: int) -> str:
-    """A time in UTC, to the second."""
+    """Return a time in UTC, to the second."""
     return datetime.fromtimestamp(milliseconds / 1000, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 

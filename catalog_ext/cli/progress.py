@@ -25,7 +25,7 @@ _WORDS = {
 
 @contextmanager
 def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
-    """A bar for the phases of a repair or import; None where nobody watches.
+    """Yield a bar for the phases of a repair or import; None where nobody watches.
 
     Args:
         console: Standard error's.
@@ -63,7 +63,7 @@ def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
 
 @contextmanager
 def spinner(console: Console, title: str) -> Iterator[None]:
-    """A spinner while something runs that does not say how far it is."""
+    """Yield a spinner while something runs that does not say how far it is."""
     if not console.is_terminal:
         yield
         return

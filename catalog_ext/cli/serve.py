@@ -77,7 +77,7 @@ def serve(
 
 
 def spark_settings(name: str, uri: str, token: str, token_file: Path | None, jar: str | None) -> dict[str, str]:
-    """What a Spark session sets to use the service."""
+    """Return what a Spark session sets to use the service."""
     prefix = f"spark.sql.catalog.{name}"
     settings = {"spark.sql.extensions": EXTENSIONS_CLASS, prefix: CATALOG_CLASS, f"{prefix}.uri": uri}
     if token_file is None:

@@ -132,7 +132,7 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
 
 
 def _changes(summary: Mapping[str, Any]) -> str:
-    """What a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
+    """Return what a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
     parts = []
     for what in ("partitions", "files"):
         signs = (("added", "+"), ("removed", "-"), ("changed", "~"))

@@ -1,4 +1,4 @@
-"""The catalog's one way to its metastore: none, one that runs somewhere, or the embedded one."""
+"""Connects a catalog to its metastore: none, one that runs somewhere, or the embedded one."""
 
 from __future__ import annotations
 
@@ -10,13 +10,15 @@ from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIME
 from catalog_ext.conf.resolved import EMBEDDED, Settings
 from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.connect import connect
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.model.tables import TableDefinition
 
 
-class MetastoreLink:
+class MetastoreConnection:
     """Connects on the first use; the embedded server is being started meanwhile, so that nobody waits for it early."""
 
     def __init__(self, settings: Settings) -> None:
@@ -51,8 +53,12 @@ class MetastoreLink:
         """Whether it is the embedded one, and not ready yet."""
         return self._embedded is not None and not self._embedded.settled
 
+    def accepts(self, definition: TableDefinition) -> bool:
+        """Return whether the metastore gets this table: there is one, and it can hold it."""
+        return self.enabled and unrepresentable_reason(definition) is None
+
     def started_client(self) -> HiveMetastore:
-        """The client, without waiting for the embedded server.
+        """Return the client, without waiting for the embedded server.
 
         Raises:
             MetastoreUnavailableError: The embedded one is still starting, or does not start.
@@ -63,7 +69,7 @@ class MetastoreLink:
         return self.client()
 
     def uri(self, timeout_s: float = 120.0) -> str:
-        """The URIs of the metastore, waiting for the embedded one.
+        """Return the URIs of the metastore, waiting for the embedded one.
 
         Raises:
             InvalidConfigurationError: There is no metastore.
@@ -78,7 +84,7 @@ class MetastoreLink:
         return self._uris
 
     def client(self, timeout_s: float = 120.0) -> HiveMetastore:
-        """The client, waiting at most ``timeout_s`` seconds for the embedded server.
+        """Return the client, waiting at most ``timeout_s`` seconds for the embedded server.
 
         Raises:
             InvalidConfigurationError: There is no metastore.

@@ -1,4 +1,4 @@
-"""Brings what the metastore has not taken to it later, for as long as this process lives."""
+"""Retries the deliveries that the metastore has not taken, for as long as this process lives."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ LONGEST_PAUSE_S = 60.0
 IDLE_PAUSE_S = 30.0
 
 
-class Redelivery:
+class DeliveryRetry:
     """Delivers again, at growing intervals, until nothing is pending.
 
-    Nothing runs while nothing is pending, unless it was told to look all the time. What is still pending when the
+    Nothing runs while nothing is pending, unless `keep_delivering` was called. What is still pending when the
     process ends stays in the index, and the next change by any process delivers it.
 
     Args:
@@ -37,8 +37,8 @@ class Redelivery:
         self._closed = False
         self._always = False
 
-    def look_always(self) -> None:
-        """From now on look for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
+    def keep_delivering(self) -> None:
+        """Look from now on for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
         self._always = True
         self.schedule(IDLE_PAUSE_S)
 

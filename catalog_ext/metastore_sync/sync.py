@@ -1,4 +1,4 @@
-"""The metastore follows the index: what is delivered to it, when, and what is said of it."""
+"""Keeps the metastore in step with the index: delivers its changes, and describes what is pending."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import canonical_location
-from catalog_ext.metastore_sync.delivery_retry import Redelivery
+from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import TableDefinition
-    from catalog_ext.metastore_sync.connection import MetastoreLink
+    from catalog_ext.metastore_sync.connection import MetastoreConnection
 
 logger = logging.getLogger(__name__)
 
@@ -31,61 +31,57 @@ STARTING_PAUSE_S = 0.5
 """How soon delivery to an embedded metastore that is still starting is tried again; it waits there for the start."""
 
 
-class Following:
-    """Brings the outbox of an index to a metastore, now or later.
+class MetastoreSync:
+    """Delivers the outbox of an index to a metastore, now or later.
 
     Args:
         index: Holds the outbox.
-        metastore: The way to the metastore, which may be none.
+        metastore: The connection to the metastore, which may be none.
         settings: How long a change waits for it.
-        before: Is called after a change, before it is delivered: what follows from it in the index.
+        before: Is called after a change, before it is delivered, to change in the index what depends on it.
     """
 
     def __init__(
-        self, index: Index, metastore: MetastoreLink, settings: Settings, before: Callable[[], None] | None = None
+        self, index: Index, metastore: MetastoreConnection, settings: Settings, before: Callable[[], None] | None = None
     ) -> None:
         self._metastore = metastore
         self._before = before
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
-        self._patient = Deliverer(index, lambda: metastore.client(self._timeout_s))
+        self._waiting_deliverer = Deliverer(index, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
-        self._impatient = Deliverer(index, metastore.started_client)
+        self._immediate_deliverer = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
-        self._redelivery = Redelivery(self.deliver)
+        self._retry = DeliveryRetry(self.deliver)
 
     def close(self) -> None:
         """Arrange no more deliveries; what an embedded metastore could not take while it was starting goes now."""
-        self._redelivery.close()
+        self._retry.close()
         if self._metastore.embedded and self._last is not None and self._last.pending:
             self.deliver()
-
-    def takes(self, definition: TableDefinition) -> bool:
-        """Whether the metastore gets this table: there is one, and it can hold it."""
-        return self._metastore.enabled and unrepresentable_reason(definition) is None
 
     def deliver(self, timeout_s: float | None = None) -> DeliveryReport:
         """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``)."""
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
-        report = self._last = self._patient.deliver(timeout_s=timeout_s or self._timeout_s)
+        report = self._last = self._waiting_deliverer.deliver(timeout_s=timeout_s or self._timeout_s)
         return report
 
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""
         if self._metastore.enabled:
-            self._redelivery.look_always()
+            self._retry.keep_delivering()
 
-    def follow(self) -> DeliveryReport | None:
+    def publish(self) -> DeliveryReport | None:
         """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""
         if self._before is not None:
             self._before()
         if not self._metastore.enabled:
             return None
-        report = self._last = self._impatient.deliver(timeout_s=self._timeout_s)
+        report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s)
         if report.pending and self._metastore.starting:
-            self._redelivery.schedule(STARTING_PAUSE_S)
+            self._retry.schedule(STARTING_PAUSE_S)
         elif report.pending:
-            self._redelivery.schedule()
+            self._retry.schedule()
             logger.warning(
                 "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
                 "later, in order.",
@@ -95,10 +91,10 @@ class Following:
         return report
 
     def state(self, definition: TableDefinition | None = None) -> str:
-        """What is to be said of the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
+        """Describe the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
 
         Args:
-            definition: The table that is spoken of, if one is.
+            definition: The table in question; None for the metastore alone.
         """
         if not self._metastore.enabled:
             return "none"

@@ -1,28 +1,36 @@
-"""Partition commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE, each one transaction of the engine."""
+"""Adds, drops, renames, relocates and exchanges partitions, each command by one transaction."""
 
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    NewPartition,
+    RelocatePartition,
+    RenamePartition,
+)
 from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.partitions.specs import partition_name, require_partitioned, spec_condition
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from collections.abc import Set as AbstractSet
 
-    from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
 
     Spec = Mapping[str, str | None]
@@ -34,8 +42,8 @@ class PartitionCommands:
     Each method takes the table by its name, or as it was read, whose version then is the one to compare with.
     """
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def add(
         self, table: str | Table, partitions: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False
@@ -63,7 +71,7 @@ class PartitionCommands:
             raise InvalidPartitionSpecError(f"{what} to be added to table {target.identifier}.")
         own = self._located(target)
         comes = {name for name, location in named if location is None}
-        placed: list[tuple[str, str | None]] = []
+        placed: list[NewPartition] = []
         for name, location in named:
             place = below(Location.parse(target.definition.location), name)
             if location is not None:
@@ -71,9 +79,8 @@ class PartitionCommands:
             self._look_for_others(target, name, place, own, comes, chosen=location is not None)
             if location is not None:
                 own[name] = place
-            placed.append((name, None if location is None else str(place)))
-        command = {"partitions": placed, "if_not_exists": if_not_exists}
-        return self._run(target, WriteKind.ADD_PARTITIONS, "ADD PARTITION", command)
+            placed.append(NewPartition(name, None if location is None else str(place)))
+        return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
     def drop(
         self, table: str | Table, predicates: Sequence[object], *, if_exists: bool = False, purge: bool = False
@@ -98,9 +105,9 @@ class PartitionCommands:
         for predicate in predicates:
             self._require_match(target, predicate, needed=not if_exists)
         managed = target.definition.table_type is TableType.MANAGED
-        command = {"deletes": "none" if not managed else "all" if purge else "inside"}
+        deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": list(predicates)}
-        return self._run(target, WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, either)
+        return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
     def rename(self, table: str | Table, from_: Spec, to: Spec) -> WriteOutcome:
         """Give a partition other values; files of a managed one at its default place are moved.
@@ -113,8 +120,8 @@ class PartitionCommands:
             ConflictError: Another writer was first.
         """
         target = self._table(table)
-        command = {"from": partition_name(target, from_), "to": partition_name(target, to)}
-        return self._run(target, WriteKind.RENAME_PARTITION, "RENAME PARTITION", command)
+        asked = RenamePartition(partition_name(target, from_), partition_name(target, to))
+        return self._run(target, asked, "RENAME PARTITION")
 
     def relocate(self, table: str | Table, spec: Spec, location: str) -> WriteOutcome:
         """Make a partition's files those of another place; nothing is touched at the old one.
@@ -130,8 +137,7 @@ class PartitionCommands:
         name = partition_name(target, spec)
         place = self._place(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
-        command = {"name": name, "location": str(place)}
-        return self._run(target, WriteKind.RELOCATE_PARTITION, "SET LOCATION", command)
+        return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION")
 
     def exchange(self, table: str | Table, source: str | Table, specs: Sequence[Spec]) -> WriteOutcome:
         """Move the matching partitions of another table into this one; both change at one instant.
@@ -161,29 +167,25 @@ class PartitionCommands:
         predicates = [spec_condition(origin, spec) for spec in specs]
         for predicate in predicates:
             self._require_match(origin, predicate, needed=True)
-        command = {
-            "source_id": origin.table_id, "source_version": origin.version, "source": str(origin.identifier),
-        }  # fmt: skip
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": predicates}
-        return self._run(target, WriteKind.EXCHANGE_PARTITIONS, "EXCHANGE PARTITION", command, either)
+        asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
+        return self._run(target, asked, "EXCHANGE PARTITION")
 
-    def _run(
-        self, table: Table, kind: WriteKind, operation: str, command: Mapping[str, Any], predicate: object = None
-    ) -> WriteOutcome:
-        return self._catalog.writes.engine.command(table, kind, operation, command, predicate)
+    def _run(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
+        return self._context.transactions.command(table, asked, operation)
 
     def _table(self, table: str | Table) -> Table:
-        return self._catalog.load_table(table) if isinstance(table, str) else table
+        return self._context.load_table(table) if isinstance(table, str) else table
 
     def _require_match(self, table: Table, predicate: object, *, needed: bool) -> None:
-        bound = bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+        bound = bound_json(table, predicate)
         if needed:
-            with self._catalog.index.list_partitions(table, bound) as found:
+            with self._context.index.list_partitions(table, bound) as found:
                 if not any(batch.num_rows for batch in found):
                     raise not_found(table, _words(predicate))
 
     def _place(self, table: Table, name: str, location: str) -> Location:
-        """The place of a partition with a LOCATION of its own.
+        """Return the place of a partition with a LOCATION of its own.
 
         Raises:
             InvalidInputError: No partition of the table can lie there.
@@ -208,8 +210,8 @@ class PartitionCommands:
         return place
 
     def _located(self, table: Table) -> dict[str, Location]:
-        """The places of the partitions that are not at their default ones."""
-        return {name: Location.parse(at) for name, at in self._catalog.index.located_partitions(table).items()}
+        """Return the places of the partitions that are not at their default ones."""
+        return {name: Location.parse(at) for name, at in self._context.index.located_partitions(table).items()}
 
     def _look_for_others(
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
@@ -225,7 +227,7 @@ class PartitionCommands:
             comes: Partitions that come to their default places by the same statement.
             chosen: Whether the statement says the place; otherwise it is the default one.
         """
-        index, root = self._catalog.index, Location.parse(table.definition.location)
+        index, root = self._context.index, Location.parse(table.definition.location)
         others = [f"partition {n}" for n, at in own.items() if n != name and place.overlaps(at)]
         if chosen:
             others += [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]
@@ -263,7 +265,7 @@ def _described(columns: Sequence[Column]) -> list[str]:
 
 
 def _words(predicate: object) -> str:
-    """A JSON predicate as people write it, if it is one of a partition spec."""
+    """Return a JSON predicate as people write it, if it is one of a partition spec."""
     if isinstance(predicate, dict):
         match predicate:
             case {"op": "and", "args": list(args)}:

@@ -1,4 +1,4 @@
-"""What keeps a table's partitions in order by one call: dropping by a condition or by age, other partition columns."""
+"""Maintains a table's partitions: drops them by a condition or by age, and changes partition columns."""
 
 from __future__ import annotations
 
@@ -9,27 +9,39 @@ from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.definition_checks import check_keys
 from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, TableType
 from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.conditions import bound_where
 from catalog_ext.metastore.predicates.json import predicate_to_json
 from catalog_ext.repair.report import ReportEntry
-from catalog_ext.tables.registration import check_keys
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from catalog_ext.catalog import Catalog, Where
+    from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.conditions import Where
+    from catalog_ext.partitions.commands import PartitionCommands
+    from catalog_ext.tables.alter import TableAlterations
 
 _VALUES_AT_ONCE = 500
 
 
 class PartitionMaintenance:
-    """Maintenance of the partitions of a catalog's tables."""
+    """Maintains the partitions of a catalog's tables.
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    Args:
+        context: What the parts share.
+        commands: Drops partitions.
+        alterations: Changes how partition columns appear.
+    """
+
+    def __init__(self, context: Context, commands: PartitionCommands, alterations: TableAlterations) -> None:
+        self._context = context
+        self._commands = commands
+        self._alterations = alterations
 
     def drop(self, table: str, where: Where, *, purge: bool = False, dry_run: bool = False) -> list[ReportEntry]:
         """Drop the partitions that satisfy a condition, by one transaction; what was (or would be) dropped.
@@ -45,18 +57,18 @@ class PartitionMaintenance:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
             ConflictError: Another writer was first.
         """
-        target = self._catalog.load_table(table)
-        bound = self._catalog.predicate(target, where)
+        target = self._context.load_table(table)
+        bound = bound_where(target, where)
         if bound is None or not target.definition.keys:
             raise InvalidPartitionSpecError(
                 f"Which partitions of table {target.identifier} are to be dropped is not said: give a condition on its "
                 "partition columns, such as \"ds < '2024-01-01'\".",
                 {"table": str(target.identifier)},
             )
-        entries = list(self._entries(target, self._catalog.index.list_partitions(target, bound), purge, "dropped"))
+        entries = list(self._entries(target, self._context.index.list_partitions(target, bound), purge, "dropped"))
         if entries and not dry_run:
             json = predicate_to_json(bound, target.definition.keys)
-            self._catalog.partition_commands.drop(target, [json], if_exists=True, purge=purge)
+            self._commands.drop(target, [json], if_exists=True, purge=purge)
         return entries
 
     def expire(self, table: str, *, retention: str | None = None, dry_run: bool = False) -> list[ReportEntry]:
@@ -72,7 +84,7 @@ class PartitionMaintenance:
             InvalidInputError: There is no retention, or the partitions have no times.
             ConflictError: Another writer was first; what was dropped before stays dropped.
         """
-        target = self._catalog.load_table(table)
+        target = self._context.load_table(table)
         expiry = Expiry.of(target.definition, retention)
         if expiry is None:
             raise InvalidInputError(
@@ -81,12 +93,12 @@ class PartitionMaintenance:
                 {"table": str(target.identifier), "key": RETENTION},
             )
         now = now_ms()
-        rows = self._catalog.index.list_partitions(target, None)
+        rows = self._context.index.list_partitions(target, None)
         found = self._entries(target, rows, False, expiry.reason)
         entries = [entry for entry in found if expiry.expired(entry.partition, now)]
         if not dry_run:
             for condition in _conditions(expiry, entries):
-                self._catalog.partition_commands.drop(table, [condition], if_exists=True)
+                self._commands.drop(table, [condition], if_exists=True)
         return entries
 
     def set_partition_columns(
@@ -105,7 +117,7 @@ class PartitionMaintenance:
             InvalidValueError: Values of partitions do not fit the new types. Nothing was changed.
             ConflictError: Somebody is writing to the table.
         """
-        target = self._catalog.load_table(table)
+        target = self._context.load_table(table)
         if mode is None and not types:
             raise InvalidInputError(
                 f"What is to change of the partition columns of table {target.identifier} is not said: give a mode "
@@ -114,11 +126,11 @@ class PartitionMaintenance:
             )
         wanted = self._checked_types(target, types or {})
         if wanted:
-            deliver = self._catalog.following.takes(target.definition)
-            target = self._catalog.index.retype_keys(target, wanted, deliver=deliver)
-            self._catalog.following.follow()
+            deliver = self._context.metastore.accepts(target.definition)
+            target = self._context.index.retype_keys(target, wanted, deliver=deliver)
+            self._context.sync.publish()
         if mode is not None:
-            target = self._catalog.alter_table_properties(table, {PARTITION_MODE_PROPERTY: mode})
+            target = self._alterations.alter_table_properties(table, {PARTITION_MODE_PROPERTY: mode})
         return target
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Partition specs as statements give them: values by key names, made into the directory's name."""
+"""Checks partition specs, which give values by key names, and makes directory names of them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ MAX_COMPONENT_BYTES = 255
 
 
 def partition_name(table: Table, spec: Mapping[str, str | None]) -> str:
-    """The directory's name of a full spec, as a write would make it.
+    """Return the directory's name of a full spec, as a write would make it.
 
     Raises:
         InvalidPartitionSpecError: A key is missing, unknown or there twice, or a value is empty.
@@ -45,7 +45,7 @@ def partition_name(table: Table, spec: Mapping[str, str | None]) -> str:
 
 
 def spec_condition(table: Table, spec: Mapping[str, str | None]) -> dict[str, Any]:
-    """The contract's JSON predicate that a partition has the values of a spec, which may leave keys out.
+    """Return the contract's JSON predicate that a partition has the values of a spec, which may leave keys out.
 
     Raises:
         InvalidPartitionSpecError: A key is unknown or there twice, a value is empty, or there is no key.
@@ -93,7 +93,7 @@ def _by_key(table: Table, spec: Mapping[str, str | None]) -> dict[str, str | Non
 
 
 def _text(table: Table, key: Key, text: str | None) -> str | None:
-    """The canonical text of a value; None is NULL."""
+    """Return the canonical text of a value; None is NULL."""
     if text is None or text == DEFAULT_PARTITION:
         return None
     if text == "":

@@ -11,6 +11,7 @@ import pyarrow as pa
 from catalog_ext.conf.keys import SAMPLE_FILES
 from catalog_ext.metastore.errors import CatalogExtError, PathLayoutError, UnsupportedFormatError
 from catalog_ext.metastore.index import PLAN_SCHEMA
+from catalog_ext.metastore.model.definition_checks import check_columns, check_format
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.tree import bind
@@ -20,7 +21,6 @@ from catalog_ext.paths.keys import CastKey, Pruner, keys_of, partition_name, pru
 from catalog_ext.paths.sampling import Sampler
 from catalog_ext.paths.states import FoundFile, expression
 from catalog_ext.paths.walk import Matches, Walk
-from catalog_ext.tables.registration import check_columns, check_format
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -79,7 +79,7 @@ class PathTable:
 
 
 def load_path(storage: Storage, request: PathRequest) -> PathTable:
-    """The path as a table, after a look at a few of its files.
+    """Return the path as a table, after a look at a few of its files.
 
     Raises:
         InvalidPatternError: The path cannot be read.
@@ -125,7 +125,7 @@ class PathPlan:
     limit: int | None = None
 
     def run(self, storage: Storage) -> Iterator[pa.RecordBatch]:
-        """The rows of ``SCHEMA``: files, those of a directory together, then directories that are left.
+        """Return the rows of ``SCHEMA``: files, those of a directory together, then directories that are left.
 
         Raises:
             InvalidPatternError: The path cannot be read.
@@ -220,13 +220,13 @@ def _format(request: PathRequest, sample: Sequence[FoundFile]) -> str:
 
 
 def _suffix_format(name: str) -> str | None:
-    """The format that a file's name ends in, before a suffix of its compression."""
+    """Return the format that a file's name ends in, before a suffix of its compression."""
     parts = name.lower().split(".")
     return next((_SUFFIXES[part] for part in reversed(parts[-2:]) if part in _SUFFIXES and len(parts) > 1), None)
 
 
 def _keys(sample: Sequence[FoundFile]) -> tuple[Column, ...]:
-    """All keys of the sample's paths. Whether all files have them is seen when it is known which ones are read."""
+    """Return all keys of the sample's paths. Whether all files have them shows when it is known which are read."""
     names: dict[str, str] = {}
     for directory in dict.fromkeys(file.directory for file in sample):
         found = [name for name, _ in keys_of(directory)]
@@ -238,7 +238,7 @@ def _keys(sample: Sequence[FoundFile]) -> tuple[Column, ...]:
 
 
 def _root(alternatives: Sequence[Alternative]) -> Location:
-    """The directory that all alternatives lie below, by their literal components."""
+    """Return the directory that all alternatives lie below, by their literal components."""
     paths = []
     for alternative in alternatives:
         literals = takewhile(lambda text: text is not None, (c.literal for c in alternative.components[:-1]))
@@ -249,7 +249,7 @@ def _root(alternatives: Sequence[Alternative]) -> Location:
 
 
 def _about(error: CatalogExtError, path: str) -> CatalogExtError:
-    """The error, saying which path it is about where it does not."""
+    """Return the error, saying which path it is about where it does not."""
     if path in error.message or repr(path) in error.message:
         return error
     return error.about(f"The path {shown(path)} cannot be read", {"path": path})

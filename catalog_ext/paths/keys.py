@@ -35,13 +35,13 @@ class PathKey(NamedTuple):
 
 
 def keys_of(directory: Location) -> tuple[PathKey, ...]:
-    """The ``key=value`` components of a directory's path, from the store's root on, in their order."""
+    """Return the ``key=value`` components of a directory's path, from the store's root on, in their order."""
     splits = (split_component(component) for component in directory.key.split("/"))
     return tuple(PathKey(*split) for split in splits if split is not None)
 
 
 def partition_name(directory: Location, keys: Sequence[str]) -> str:
-    """The partition name of a directory's keys in the order given; a key that it has not is NULL.
+    """Return the partition name of a directory's keys in the order given; a key that it has not is NULL.
 
     Raises:
         PathLayoutError: The directory has one key twice.
@@ -94,7 +94,7 @@ class Pruner:
         self._judged = lru_cache(maxsize=_REMEMBERED)(self._judge)
 
     def judge(self, directory: Location) -> Verdict:
-        """What the predicate says of everything below a directory."""
+        """Return what the predicate says of everything below a directory."""
         if self._evaluator is None:
             return Verdict.SETTLED
         return self._judged(keys_of(directory))
@@ -113,7 +113,7 @@ class Pruner:
 
 
 def pruning_keys(keys: Sequence[str], casts: Sequence[CastKey]) -> tuple[Key, ...]:
-    """What a predicate may name: the keys as strings, and behind them their casts."""
+    """Return what a predicate may name: the keys as strings, and behind them their casts."""
     columns = [(name, STRING) for name in keys] + [(cast.name, cast.type) for cast in casts]
     return tuple(Key(position, name, data_type) for position, (name, data_type) in enumerate(columns))
 

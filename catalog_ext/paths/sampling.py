@@ -98,7 +98,7 @@ class Sampler:
 
 
 def spread(items: Sequence[T], wanted: int) -> Iterator[T]:
-    """All items, the first ``wanted`` of them in equal distances."""
+    """Yield all items, the first ``wanted`` of them in equal distances."""
     count = len(items)
     first = dict.fromkeys(number * count // wanted for number in range(min(wanted, count))) if count else {}
     if count <= wanted:

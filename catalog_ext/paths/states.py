@@ -65,11 +65,11 @@ class State:
         return all(map(_any_value, above)) and (bool(above) or _any_value(last))
 
     def matches(self, path: str) -> bool:
-        """Whether the file at a path relative to ``at`` is matched, or lies in a directory that is."""
+        """Return whether the file at a path relative to ``at`` is matched, or lies in a directory that is."""
         return expression(self.rest).fullmatch(f"{self.passed}/{path}" if self.passed else path) is not None
 
     def passing_literals(self) -> State:
-        """The state behind the literal components, which need no listing."""
+        """Return the state behind the literal components, which need no listing."""
         at, rest = self.at, self.rest
         while rest and (literal := rest[0].literal) is not None:
             at, rest = below(at, literal), rest[1:]
@@ -80,12 +80,12 @@ Step: TypeAlias = State | FoundFile | None
 
 
 def begin(alternatives: list[Alternative]) -> list[State]:
-    """Where each alternative starts."""
+    """Return where each alternative starts."""
     return [State(number, each.root, each.components) for number, each in enumerate(alternatives)]
 
 
 def step(state: State, entry: Entry) -> Step:
-    """Where an entry of the state's directory leads: further down, to a file, or nowhere."""
+    """Return where an entry of the state's directory leads: further down, to a file, or nowhere."""
     name, file = entry.location.name, entry.kind is EntryKind.FILE
     if state.crosses:
         if is_hidden(name):
@@ -105,13 +105,13 @@ def step(state: State, entry: Entry) -> Step:
 
 
 def below(directory: Location, path: str) -> Location:
-    """The location of a path as it is on the store, which ``Location.join`` might refuse."""
+    """Return the location of a path as it is on the store, which ``Location.join`` might refuse."""
     return Location(directory.scheme, directory.bucket, f"{directory.key}/{path}" if directory.key else path)
 
 
 @lru_cache(maxsize=1024)
 def expression(rest: tuple[Component, ...], *, whole: bool = True) -> re.Pattern[str]:
-    """What a relative path matches in full; with ``whole`` also one below a directory that does."""
+    """Return what a relative path matches in full; with ``whole`` also one below a directory that does."""
     plain = compile_components(rest)
     return re.compile(f"{plain.pattern}(?:/.+)?", re.DOTALL) if whole else plain
 

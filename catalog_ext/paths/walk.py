@@ -75,7 +75,7 @@ class Matches:
 
 
 def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
-    """The error for paths that are not there."""
+    """Return the error for paths that are not there."""
     listed = ", ".join(missing[:_SHOWN_MISSING]) + (", …" if len(missing) > _SHOWN_MISSING else "")
     if of == 1:
         what = f"nothing lies at {missing[0]}. Correct the path."
@@ -116,7 +116,7 @@ class Walk:
         self._matches = Matches([False] * count, [False] * count)
 
     def run(self) -> Matches:
-        """What the pattern matches.
+        """Return what the pattern matches.
 
         Raises:
             StorageError: The store refuses, does not answer or lists incompletely.
@@ -129,7 +129,7 @@ class Walk:
         return self._matches
 
     def _round(self, states: list[State], pool: ThreadPoolExecutor) -> list[State]:
-        """Where the states lead; files on the way are kept."""
+        """Return where the states lead; files on the way are kept."""
         arrived = [state for each in states if (state := self._arrive(each.passing_literals())) is not None]
         further = self._look_at([state for state in arrived if not state.rest])
         listed = [state for state in arrived if state.rest]
@@ -151,7 +151,7 @@ class Walk:
         return further
 
     def _arrive(self, state: State) -> State | None:
-        """The state, unless the keys of its directory rule it out."""
+        """Return the state, unless the keys of its directory rule it out."""
         if state.settled:
             return state
         # With nothing left it may be a file, whose name then counts only if its directory lacks a key: an error anyway.
@@ -185,7 +185,7 @@ class Walk:
         return state.settled and (state.crosses or (state.is_keys_only and not state.reaches_hidden))
 
     def _tree(self, place: Location, states: list[State], *, few: bool) -> list[tuple[list[int], FoundFile]]:
-        """What the states match below their common directory, with the numbers of their alternatives."""
+        """Return what the states match below their common directory, with the numbers of their alternatives."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
             self._storage, place, descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),

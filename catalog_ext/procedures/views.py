@@ -1,4 +1,4 @@
-"""The bodies of the procedures about views."""
+"""Shows and changes the partitions of views by procedures."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog_ext.procedures.procedure import MAP, SPEC, Parameter, Procedure, in_batches
 from catalog_ext.views.views import NewPartition
 
 if TYPE_CHECKING:
@@ -13,35 +14,70 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
 
-DEPENDENCIES_SCHEMA = pa.schema([
-    ("partition", pa.string()), ("relation", pa.string()), ("relation_partition", pa.string()),
-])  # fmt: skip
-PARTITIONS_SCHEMA = pa.schema([("partition", pa.string())])
+_DEPENDENCIES_SCHEMA = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("relation", pa.string()),
+        ("relation_partition", pa.string()),
+    ]
+)
+_PARTITIONS_SCHEMA = pa.schema([("partition", pa.string())])
 
 
-def view_dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """A row for each partition of a relation that a view's partition depends on; NULL for a relation without any."""
-    for found in catalog.views.dependencies(arguments["view"], arguments["partition"]):
-        for name in found.dependency.partitions or (None,):
-            yield {
-                "partition": found.partition,
-                "relation": found.dependency.relation,
-                "relation_partition": name,
-            }
+def _dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    # A relation without partitions is one row, whose partition is NULL.
+    rows = (
+        {"partition": found.partition, "relation": found.dependency.relation, "relation_partition": name}
+        for found in catalog.views.dependencies(arguments["view"], arguments["partition"])
+        for name in found.dependency.partitions or (None,)
+    )
+    return in_batches(rows, _DEPENDENCIES_SCHEMA)
 
 
-def add_view_partition(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The partitions that the view has now."""
+def _add(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     catalog.views.add_partitions(arguments["view"], [NewPartition(arguments["partition"])])
-    return refresh_view_partitions(catalog, arguments)
+    return _partitions(catalog, arguments)
 
 
-def drop_view_partition(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The partitions that the view has now."""
+def _drop(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     catalog.views.drop_partitions(arguments["view"], [arguments["partition"]])
-    return refresh_view_partitions(catalog, arguments)
+    return _partitions(catalog, arguments)
 
 
-def refresh_view_partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    """The partitions that an automatic view has now."""
-    return ({"partition": name} for name in catalog.views.partitions(arguments["view"]))
+def _partitions(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    rows = ({"partition": name} for name in catalog.views.partitions(arguments["view"]))
+    return in_batches(rows, _PARTITIONS_SCHEMA)
+
+
+_VIEW = Parameter("view", "string", "namespace.view", required=True)
+
+PROCEDURES = (
+    Procedure(
+        "view_dependencies",
+        "Shows what the partitions of a view were made of when they were added",
+        (_VIEW, Parameter("partition", MAP, "a maybe partial specification of the partitions; all if left out")),
+        _DEPENDENCIES_SCHEMA,
+        _dependencies,
+    ),
+    Procedure(
+        "refresh_view_partitions",
+        "Brings the partitions of an automatic view in step with its tables, and lists them",
+        (_VIEW,),
+        _PARTITIONS_SCHEMA,
+        _partitions,
+    ),
+    Procedure(
+        "add_view_partition",
+        "Adds a partition to a partitioned view, without dependencies, and lists what it has then",
+        (_VIEW, SPEC),
+        _PARTITIONS_SCHEMA,
+        _add,
+    ),
+    Procedure(
+        "drop_view_partition",
+        "Drops the partitions of a view that a specification names, and lists what it has then",
+        (_VIEW, SPEC),
+        _PARTITIONS_SCHEMA,
+        _drop,
+    ),
+)

@@ -9,12 +9,12 @@ from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.scan.scratch import Scratch
 
 _AT_ONCE = 1000
 
 
-def leave_out_expired(spool: Spool, table: Table, now_ms: int) -> None:
+def leave_out_expired(scratch: Scratch, table: Table, now_ms: int) -> None:
     """Take unregistered partitions that have expired out of what was listed, and say so in the report.
 
     Raises:
@@ -27,11 +27,11 @@ def leave_out_expired(spool: Spool, table: Table, now_ms: int) -> None:
     if expiry is None:
         return
     new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
-    found = [name for (name,) in spool.rows(new) if expiry.expired(name, now_ms)]
+    found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now_ms)]
     for start in range(0, len(found), _AT_ONCE):
         chunk = found[start : start + _AT_ONCE]
         rows = [(name, name, 0, 0, f"not registered again, {expiry.reason}") for name in chunk]
-        spool.insert("skipped", rows, columns=5, ignore=True)
+        scratch.insert("skipped", rows, columns=5, ignore=True)
         marks = ",".join("?" * len(chunk))
         for listed in ("listed_files", "listed_partitions"):
-            spool.execute(f"DELETE FROM {listed} WHERE name IN ({marks})", tuple(chunk))
+            scratch.execute(f"DELETE FROM {listed} WHERE name IN ({marks})", tuple(chunk))

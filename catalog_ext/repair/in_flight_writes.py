@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
@@ -18,29 +18,29 @@ from catalog_ext.metastore.transactions.staging_locations import transaction_id_
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.scan.scratch import Scratch
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
 _MOVING = "a RENAME or EXCHANGE is moving it"
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
-class UnfinishedWrites:
-    """What the writes to one table have under way while it is repaired.
+class InFlightWrites:
+    """Leaves out of a repair what writes to the table have in flight.
 
     Args:
         index: Knows the transactions.
         table: The table, at the version that the repair compares with.
-        spool: What the repair compares.
+        scratch: What the repair compares.
     """
 
-    def __init__(self, index: Index, table: Table, spool: Spool) -> None:
+    def __init__(self, index: Index, table: Table, scratch: Scratch) -> None:
         self._index = index
         self._table = table
-        self._spool = spool
+        self._scratch = scratch
 
     def note_removals(self) -> None:
         """Note what committed writes are about to delete; to be called before the store is listed.
@@ -50,23 +50,23 @@ class UnfinishedWrites:
         """
         root = f"{self._table.definition.location}/"
         for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
-            gives = transaction.plan.command.get("source_id") == self._table.table_id
+            gives = transaction.plan.source_id == self._table.table_id
             if not gives and transaction.table_id != self._table.table_id:
                 continue
             if not gives and (transaction.version is None or transaction.version > self._table.version):
                 # The version that is compared with still has these files.
                 continue
             for uri in self._index.removals(transaction.transaction_id):
-                self._spool.insert("leaving", [(uri,)], columns=1, ignore=True)
+                self._scratch.insert("pending_removals", [(uri,)], columns=1, ignore=True)
                 if uri.startswith(root):
-                    self._unsettle(uri[len(root) :].rpartition("/")[0])
+                    self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
     def leave_out(self) -> None:
-        """Take what is under way out of what was listed; to be called when both sides were observed.
+        """Take what is in flight out of what was listed; to be called when both sides were observed.
 
         What aborted writes have left is reported.
         """
-        self._leave_out_leaving()
+        self._leave_out_pending_removals()
         unfinished = self._index.list_transactions(states=UNFINISHED)
         self._leave_out_moving(unfinished)
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
@@ -77,11 +77,11 @@ class UnfinishedWrites:
         if states:
             self._leave_out_files(states)
             self._note_made_directories(states)
-        self._leave_out_unsettled()
+        self._leave_out_in_flight_partitions()
 
-    def _leave_out_unsettled(self) -> None:
-        self._spool.execute(
-            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unsettled)"
+    def _leave_out_in_flight_partitions(self) -> None:
+        self._scratch.execute(
+            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM in_flight_partitions)"
             " AND name NOT IN (SELECT name FROM indexed_partitions) AND name NOT IN (SELECT name FROM listed_files)"
         )
 
@@ -90,14 +90,14 @@ class UnfinishedWrites:
 
         They are reported: vacuum has yet to remove them.
         """
-        spool = self._spool
-        if not spool.value(
+        scratch = self._scratch
+        if not scratch.value(
             "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
-        spool.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
-        if not spool.value("SELECT count(*) FROM replaced"):
+        scratch.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
+        if not scratch.value("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a place of its own is where its files are looked for.
         there = (
@@ -112,22 +112,22 @@ class UnfinishedWrites:
         )
         in_differing = f"side = 1 AND rowid IN ({there.format('differing_files')})"
         for table, which in (("listed_files", in_listed), ("differing_files", in_differing)):
-            spool.execute(
+            scratch.execute(
                 "INSERT OR IGNORE INTO skipped SELECT iif(name = '', path, name || '/' || path), name, 1, size, ?"
                 f" FROM {table} WHERE {which}",
                 (_REPLACED, *root),
             )
-            spool.execute(f"INSERT OR IGNORE INTO unsettled SELECT name FROM {table} WHERE {which}", root)
-            spool.execute(f"DELETE FROM {table} WHERE {which}", root)
-        self._leave_out_unsettled()
+            scratch.execute(f"INSERT OR IGNORE INTO in_flight_partitions SELECT name FROM {table} WHERE {which}", root)
+            scratch.execute(f"DELETE FROM {table} WHERE {which}", root)
+        self._leave_out_in_flight_partitions()
 
-    def _leave_out_leaving(self) -> None:
-        if not self._spool.value("SELECT count(*) FROM leaving"):
+    def _leave_out_pending_removals(self) -> None:
+        if not self._scratch.value("SELECT count(*) FROM pending_removals"):
             return
-        self._spool.execute(
+        self._scratch.execute(
             "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
-            " JOIN leaving l"
+            " JOIN pending_removals l"
             " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path)",
             (self._table.definition.location,),
         )
@@ -140,7 +140,7 @@ class UnfinishedWrites:
             plan = transaction.plan
             if not plan.moves or transaction.state not in _MAKES_DIRECTORIES:
                 continue
-            if table_id not in (transaction.table_id, plan.command.get("source_id")):
+            if table_id not in (transaction.table_id, plan.source_id):
                 continue
             for file in self._index.staged_files(transaction.transaction_id):
                 if transaction.table_id == table_id:
@@ -149,45 +149,45 @@ class UnfinishedWrites:
                     moving.add(file.source[len(root) :].rpartition("/")[0])
         if not moving:
             return
-        self._spool.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
-        self._spool.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
+        self._scratch.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
+        self._scratch.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
         for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
-            self._spool.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
+            self._scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 
     def _leave_out_files(self, states: dict[str, State]) -> None:
         def carried(path: str) -> str | None:
             found = transaction_id_in(path)
             return found if found in states else None
 
-        spool = self._spool
-        spool.create_function("carried", carried)
+        scratch = self._scratch
+        scratch.create_function("carried", carried)
         # An epoch of a stream may have committed some of its files and hold back others: the index knows the former.
-        spool.execute(
-            "INSERT INTO under_way SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
+        scratch.execute(
+            "INSERT INTO in_flight_files SELECT f.rowid, f.name, f.path, f.size, carried(f.path) FROM listed_files f"
             " WHERE carried(f.path) IS NOT NULL AND NOT EXISTS"
             " (SELECT 1 FROM indexed_files i WHERE i.name = f.name AND i.path = f.path)"
         )
-        spool.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM under_way)")
-        spool.execute("INSERT OR IGNORE INTO unsettled SELECT DISTINCT name FROM under_way")
-        for name, path, size, transaction in spool.rows(
-            "SELECT name, path, size, id FROM under_way ORDER BY name, path"
+        scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM in_flight_files)")
+        scratch.execute("INSERT OR IGNORE INTO in_flight_partitions SELECT DISTINCT name FROM in_flight_files")
+        for name, path, size, transaction in scratch.rows(
+            "SELECT name, path, size, id FROM in_flight_files ORDER BY name, path"
         ):
             if states[transaction] is State.ABORTED:
                 reason = f"left by write {transaction}, which was aborted; vacuum removes it"
                 row = (f"{name}/{path}" if name else path, name, 1, size, reason)
-                spool.insert("skipped", [row], columns=5, ignore=True)
+                scratch.insert("skipped", [row], columns=5, ignore=True)
 
     def _note_made_directories(self, states: dict[str, State]) -> None:
         empty = (
             "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
             " AND name NOT IN (SELECT name FROM listed_files))"
         )
-        if not self._spool.value(empty):
+        if not self._scratch.value(empty):
             return
         for transaction_id, state in states.items():
             if state in _MAKES_DIRECTORIES:
                 for file in self._index.staged_files(transaction_id):
-                    self._unsettle(file.partition)
+                    self._note_in_flight(file.partition)
 
-    def _unsettle(self, name: str) -> None:
-        self._spool.insert("unsettled", [(name,)], columns=1, ignore=True)
+    def _note_in_flight(self, name: str) -> None:
+        self._scratch.insert("in_flight_partitions", [(name,)], columns=1, ignore=True)

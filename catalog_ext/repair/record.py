@@ -1,4 +1,4 @@
-"""Keeps what a repair did among the table's ``repairs``, however it ended."""
+"""Records what a repair did among the table's ``repairs``, however it ended."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from catalog_ext.metastore.index.write.repairs import RepairRecord
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.repair.repair import RepairOptions
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.repair.options import RepairOptions
+    from catalog_ext.scan.scratch import Scratch
 
 logger = logging.getLogger(__name__)
 
@@ -23,11 +23,11 @@ logger = logging.getLogger(__name__)
 class RepairRecorder:
     """Takes the time of one repair, and writes its row when it has ended."""
 
-    def __init__(self, index: Index, table: Table, options: RepairOptions, spool: Spool) -> None:
+    def __init__(self, index: Index, table: Table, options: RepairOptions, scratch: Scratch) -> None:
         self._index = index
         self._table = table
         self._options = options
-        self._spool = spool
+        self._scratch = scratch
         self._began_at_ms = now_ms()
 
     def finished(self, version: int) -> None:
@@ -53,10 +53,10 @@ class RepairRecorder:
 
     def _record(self, version: int, error: str | None) -> RepairRecord:
         added, dropped, changed = (
-            int(self._spool.value("SELECT count(DISTINCT partition) FROM entries WHERE action = ?", (action,)))
+            int(self._scratch.value("SELECT count(DISTINCT partition) FROM entries WHERE action = ?", (action,)))
             for action in ("add", "drop", "change")
         )
-        skipped = int(self._spool.value("SELECT count(*) FROM entries WHERE action = 'skip'"))
+        skipped = int(self._scratch.value("SELECT count(*) FROM entries WHERE action = 'skip'"))
         return RepairRecord(
             table_id=self._table.table_id,
             began_at_ms=self._began_at_ms,

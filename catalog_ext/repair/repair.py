@@ -1,4 +1,4 @@
-"""Repair: list the store, compare it with the index as sets, apply the difference in atomic batches.
+"""Repairs a table: lists the store, compares it with the index as sets, applies the difference in atomic batches.
 
 ``docs/design/1-how-it-works.md`` says what is promised when something fails on the way.
 """
@@ -6,17 +6,16 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from enum import StrEnum
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import ConflictError, InvalidInputError, RepairRefusedError
+from catalog_ext.metastore.errors import ConflictError, RepairRefusedError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
-from catalog_ext.repair.in_flight_writes import UnfinishedWrites
+from catalog_ext.repair.in_flight_writes import InFlightWrites
+from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import (
@@ -33,54 +32,11 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.scan.scratch import Scratch
 
 MAX_BATCH_FILES = 50_000
 """Files of the largest batch, so that a table of large partitions is committed in bounded memory too."""
-
-
-class RepairMode(StrEnum):
-    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known files."""
-
-    ADD = "add"
-    DROP = "drop"
-    SYNC = "sync"
-
-    @classmethod
-    def parse(cls, text: str) -> RepairMode:
-        """The mode of this name, in any case.
-
-        Raises:
-            InvalidInputError: There is no such mode.
-        """
-        try:
-            return cls(text.lower())
-        except ValueError as error:
-            raise InvalidInputError(f"{text[:60]!r} is not a repair mode. Use 'add', 'drop' or 'sync'.") from error
-
-
-@dataclass(frozen=True, slots=True)
-class RepairOptions:
-    """What a repair is to do.
-
-    Attributes:
-        predicate: A bound predicate that limits it, which also limits what is listed; None for the whole table.
-        where: The same in the user's words, for the report.
-        dry_run: Preview only.
-        strict: Refuse to change anything when something would be skipped.
-        deliver: Whether the metastore follows through the outbox.
-        batch_partitions: Partitions of one atomic batch.
-    """
-
-    mode: RepairMode = RepairMode.SYNC
-    predicate: Predicate | None = None
-    where: str | None = None
-    dry_run: bool = False
-    strict: bool = False
-    deliver: bool = True
-    batch_partitions: int = 1000
 
 
 class Repair:
@@ -100,8 +56,8 @@ class Repair:
         self._applied_partitions = 0
         self._applied_files = 0
 
-    def run(self, spool: Spool) -> int:
-        """Compare and, unless this is a preview, apply; the report's entries are in ``spool``.
+    def run(self, scratch: Scratch) -> int:
+        """Compare and, unless this is a preview, apply; the report's entries are in ``scratch``.
 
         Returns:
             The table's version afterwards.
@@ -110,42 +66,42 @@ class Repair:
             StorageError: The table's location cannot be listed at all.
             RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
         """
-        recorder = RepairRecorder(self._index, self._table, self._options, spool)
+        recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
-            self._run(spool)
+            self._run(scratch)
         except BaseException as error:
             recorder.failed(self._version, error)
             raise
         recorder.finished(self._version)
         return self._version
 
-    def _run(self, spool: Spool) -> None:
+    def _run(self, scratch: Scratch) -> None:
         mode = self._options.mode
-        unfinished = UnfinishedWrites(self._index, self._table, spool)
-        self._observe(spool, unfinished)
+        in_flight = InFlightWrites(self._index, self._table, scratch)
+        self._observe(scratch, in_flight)
         self._progress(RepairProgress("comparing", 0, 0))
         has_directories = self._storage.store_has_directories(self._table.definition.location)
         difference = Difference(
-            spool, self._layout.keys, has_directories=has_directories, drops=mode is not RepairMode.ADD
+            scratch, self._layout.keys, has_directories=has_directories, drops=mode is not RepairMode.ADD
         )
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
-        unfinished.leave_out_replaced()
-        spool.execute(
+        in_flight.leave_out_replaced()
+        scratch.execute(
             "INSERT INTO entries (action, partition, path, files, bytes, reason)"
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
         )
-        self._refuse_if_strict(spool)
+        self._refuse_if_strict(scratch)
         self._total = difference.count(adds=mode is not RepairMode.DROP)
-        self._apply(self._proposals(difference), spool)
+        self._apply(self._proposals(difference), scratch)
 
-    def _observe(self, spool: Spool, unfinished: UnfinishedWrites) -> None:
+    def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
         mode, predicate = self._options.mode, self._options.predicate
-        unfinished.note_removals()
-        observer = StoreObserver(self._storage, self._table, self._layout, spool, self._progress)
+        in_flight.note_removals()
+        observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress)
         observe_registered = partial(
-            observe_index, self._index, self._table, predicate, spool, files=mode is RepairMode.SYNC
+            observe_index, self._index, self._table, predicate, scratch, files=mode is RepairMode.SYNC
         )
         if self._storage.store_has_directories(self._table.definition.location):
             # A local listing does not wait for anything: side by side the two would take longer.
@@ -156,19 +112,19 @@ class Repair:
                 registered = pool.submit(observe_registered)
                 observer.observe(selective=predicate is not None)
                 registered.result()
-        report_elsewhere(spool)
-        leave_out_expired(spool, self._table, now_ms())
+        report_elsewhere(scratch)
+        leave_out_expired(scratch, self._table, now_ms())
         if mode is not RepairMode.ADD:
-            observe_elsewhere(self._storage, spool)
-        unfinished.leave_out()
+            observe_elsewhere(self._storage, scratch)
+        in_flight.leave_out()
 
-    def _refuse_if_strict(self, spool: Spool) -> None:
-        count = spool.value("SELECT count(*) FROM skipped")
+    def _refuse_if_strict(self, scratch: Scratch) -> None:
+        count = scratch.value("SELECT count(*) FROM skipped")
         if not self._options.strict or not count:
             return
         first = "; ".join(
             f"{path[:160]!r}: {reason}"
-            for path, reason in spool.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
+            for path, reason in scratch.rows("SELECT path, reason FROM skipped ORDER BY path LIMIT 5")
         )
         paths = "1 path" if count == 1 else f"{count} paths"
         raise RepairRefusedError(
@@ -186,27 +142,27 @@ class Repair:
         if mode is RepairMode.SYNC:
             yield from difference.changed()
 
-    def _apply(self, proposals: Iterator[Proposed], spool: Spool) -> None:
+    def _apply(self, proposals: Iterator[Proposed], scratch: Scratch) -> None:
         batch: list[Proposed] = []
         files = 0
         for proposed in proposals:
             batch.append(proposed)
             files += _file_count(proposed)
             if len(batch) >= self._options.batch_partitions or files >= MAX_BATCH_FILES:
-                self._apply_batch(batch, spool)
+                self._apply_batch(batch, scratch)
                 batch, files = [], 0
         if batch:
-            self._apply_batch(batch, spool)
+            self._apply_batch(batch, scratch)
 
-    def _apply_batch(self, batch: list[Proposed], spool: Spool) -> None:
+    def _apply_batch(self, batch: list[Proposed], scratch: Scratch) -> None:
         self._applied_partitions += len(batch)
         if not self._options.dry_run:
-            batch = self._commit(batch, spool)
-        spool.add_entries(line for proposed in batch for line in proposed.lines)
+            batch = self._commit(batch, scratch)
+        scratch.add_entries(line for proposed in batch for line in proposed.lines)
         self._applied_files += sum(_file_count(p) for p in batch)
         self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total))
 
-    def _commit(self, batch: list[Proposed], spool: Spool) -> list[Proposed]:
+    def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
         try:
             commit = self._index.commit(
                 self._table.table_id,
@@ -216,11 +172,13 @@ class Repair:
                 deliver=self._options.deliver,
             )
         except ConflictError as error:
-            return self._commit_without_conflicts(batch, spool, error)
+            return self._commit_without_conflicts(batch, scratch, error)
         self._version = commit.version
         return batch
 
-    def _commit_without_conflicts(self, batch: list[Proposed], spool: Spool, error: ConflictError) -> list[Proposed]:
+    def _commit_without_conflicts(
+        self, batch: list[Proposed], scratch: Scratch, error: ConflictError
+    ) -> list[Proposed]:
         """Commit what nobody else has changed meanwhile; the rest is reported as skipped."""
         there = self._index.partition_exists(
             self._index.load_table_by_id(self._table.table_id), [p.change.name for p in batch]
@@ -231,20 +189,20 @@ class Repair:
             if isinstance(proposed.change, AddPartition) is not is_there:
                 possible.append(proposed)
             else:
-                _skip(spool, proposed, "is registered already" if is_there else "is no longer registered")
+                _skip(scratch, proposed, "is registered already" if is_there else "is no longer registered")
         if len(possible) < len(batch):
-            return self._commit(possible, spool) if possible else []
+            return self._commit(possible, scratch) if possible else []
         if len(batch) == 1:
-            _skip(spool, batch[0], error.message)
+            _skip(scratch, batch[0], error.message)
             return []
         # It is about the files of known partitions. Halving finds which, without giving up the rest.
         middle = len(batch) // 2
-        return self._commit(batch[:middle], spool) + self._commit(batch[middle:], spool)
+        return self._commit(batch[:middle], scratch) + self._commit(batch[middle:], scratch)
 
 
-def _skip(spool: Spool, proposed: Proposed, what: str) -> None:
+def _skip(scratch: Scratch, proposed: Proposed, what: str) -> None:
     name = proposed.change.name
-    spool.add_entries([("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {what}")])
+    scratch.add_entries([("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {what}")])
 
 
 def _file_count(proposed: Proposed) -> int:

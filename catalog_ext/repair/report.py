@@ -1,4 +1,4 @@
-"""What a repair did, or would do."""
+"""Reports what a repair did, or would do."""
 
 from __future__ import annotations
 
@@ -12,12 +12,18 @@ from typing import TYPE_CHECKING, NamedTuple, overload
 import pyarrow as pa
 
 if TYPE_CHECKING:
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.scan.scratch import Scratch
 
-SCHEMA = pa.schema([
-    ("action", pa.string()), ("partition", pa.string()), ("path", pa.string()), ("files", pa.int64()),
-    ("bytes", pa.int64()), ("reason", pa.string()),
-])  # fmt: skip
+SCHEMA = pa.schema(
+    [
+        ("action", pa.string()),
+        ("partition", pa.string()),
+        ("path", pa.string()),
+        ("files", pa.int64()),
+        ("bytes", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
 """The columns of a report as rows, as ``CALL system.repair_partitions`` returns them."""
 
 NEW = "new on the store"
@@ -53,18 +59,18 @@ class ReportEntry(NamedTuple):
 class ReportEntries(Sequence[ReportEntry]):
     """The entries of one action, read from the scratch database as they are asked for: a report needs no memory."""
 
-    def __init__(self, spool: Spool, action: str, *, but: str = "") -> None:
-        self._spool = spool
+    def __init__(self, scratch: Scratch, action: str, *, but: str = "") -> None:
+        self._scratch = scratch
         # ``but`` leaves out the entries that give this reason.
         self._where = "action = ? AND reason <> ?"
         self._which = (action, but)
-        self._length: int = spool.value(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
+        self._length: int = scratch.value(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
 
     def __len__(self) -> int:
         return self._length
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        rows = self._spool.rows(f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq", self._which)
+        rows = self._scratch.rows(f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq", self._which)
         return (ReportEntry(*row) for row in rows)
 
     @overload
@@ -86,7 +92,7 @@ class ReportEntries(Sequence[ReportEntry]):
 
     def _between(self, start: int, stop: int) -> list[ReportEntry]:
         query = f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq LIMIT ? OFFSET ?"
-        return [ReportEntry(*row) for row in self._spool.rows(query, (*self._which, stop - start, start))]
+        return [ReportEntry(*row) for row in self._scratch.rows(query, (*self._which, stop - start, start))]
 
     def __repr__(self) -> str:
         return f"<{counted(self._length, 'entry', 'entries')}>"
@@ -115,10 +121,18 @@ class RepairReport:
     """
 
     def __init__(
-        self, spool: Spool, *, table: str, mode: str, where: str | None, dry_run: bool, version: int,
-        pending_deliveries: int = 0, delivery_error: str | None = None,
-    ) -> None:  # fmt: skip
-        self._spool = spool
+        self,
+        scratch: Scratch,
+        *,
+        table: str,
+        mode: str,
+        where: str | None,
+        dry_run: bool,
+        version: int,
+        pending_deliveries: int = 0,
+        delivery_error: str | None = None,
+    ) -> None:
+        self._scratch = scratch
         self.table = table
         self.mode = mode
         self.where = where
@@ -126,18 +140,18 @@ class RepairReport:
         self.version = version
         self.pending_deliveries = pending_deliveries
         self.delivery_error = delivery_error
-        self.added = ReportEntries(spool, "add")
-        self.dropped = ReportEntries(spool, "drop")
-        self.changed = ReportEntries(spool, "change")
-        self.skipped = ReportEntries(spool, "skip")
+        self.added = ReportEntries(scratch, "add")
+        self.dropped = ReportEntries(scratch, "drop")
+        self.changed = ReportEntries(scratch, "change")
+        self.skipped = ReportEntries(scratch, "skip")
 
     def counts(self, action: str) -> Counts:
-        """The distinct partitions, the files and the bytes of one action (``add``, ``drop``, ``change``, ``skip``)."""
+        """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""
         query = (
             "SELECT count(DISTINCT partition), coalesce(sum(files), 0), coalesce(sum(bytes), 0)"
             " FROM entries WHERE action = ?"
         )
-        return Counts(*next(self._spool.rows(query, (action,))))
+        return Counts(*next(self._scratch.rows(query, (action,))))
 
     def __iter__(self) -> Iterator[ReportEntry]:
         for entries in (self.added, self.dropped, self.changed, self.skipped):
@@ -147,26 +161,30 @@ class RepairReport:
         return len(self.added) + len(self.dropped) + len(self.changed) + len(self.skipped)
 
     def batches(self, size: int = 10_000) -> Iterator[pa.RecordBatch]:
-        """The entries as Arrow batches of ``SCHEMA``."""
+        """Yield the entries as Arrow batches of ``SCHEMA``."""
         entries = iter(self)
         while chunk := list(islice(entries, size)):
             yield pa.RecordBatch.from_pylist([e._asdict() for e in chunk], schema=SCHEMA)
 
     def to_arrow(self) -> pa.Table:
-        """The entries as one Arrow table of ``SCHEMA``."""
+        """Return the entries as one Arrow table of ``SCHEMA``."""
         return pa.Table.from_batches(self.batches(), schema=SCHEMA)
 
     def to_json(self) -> str:
-        """The report as one JSON object."""
+        """Return the report as one JSON object."""
         return "".join(self.json_chunks())
 
     def json_chunks(self) -> Iterator[str]:
-        """The text of ``to_json`` in pieces, for reports that are larger than memory."""
+        """Yield the text of ``to_json`` in pieces, for reports that are larger than memory."""
         head = {
-            "table": self.table, "mode": self.mode, "where": self.where, "dry_run": self.dry_run,
-            "version": self.version, "pending_deliveries": self.pending_deliveries,
+            "table": self.table,
+            "mode": self.mode,
+            "where": self.where,
+            "dry_run": self.dry_run,
+            "version": self.version,
+            "pending_deliveries": self.pending_deliveries,
             "delivery_error": self.delivery_error,
-        }  # fmt: skip
+        }
         yield json.dumps(head, ensure_ascii=False)[:-1]
         for word, entries in self._by_word():
             yield f', "{word}": ['
@@ -185,7 +203,7 @@ class RepairReport:
         return f"{verb} of {self.table} (mode {self.mode}{limit}): {state}"
 
     def _lines(self) -> Iterator[tuple[str, str]]:
-        """What was done, an action a line; nothing for an action of which there is nothing to say."""
+        """Yield what was done, an action a line; nothing for an action of which there is nothing to say."""
         for action, word in _WORDS.items():
             counts = self.counts(action)
             if action == "skip" and self.skipped:
@@ -204,13 +222,13 @@ class RepairReport:
             yield f"the metastore has not taken {changes} yet{reason}; delivered later, in order"
 
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
-        """The first entries of what is worth a line for each: all but what was simply added."""
-        not_plain = ReportEntries(self._spool, "add", but=NEW)
+        """Yield the first entries of what is worth a line for each: all but what was simply added."""
+        not_plain = ReportEntries(self._scratch, "add", but=NEW)
         for entries in (not_plain, self.dropped, self.changed, self.skipped):
             yield entries, entries[:_SHOWN]
 
     def summary(self) -> str:
-        """The report in a few lines of text: counts, and the first entries of what is not plain."""
+        """Return the report in a few lines of text: counts, and the first entries of what is not plain."""
         lines = [self._headline(), *(f"  {word:<8} {text}" for word, text in self._lines())]
         for entries, shown in self._remarkable():
             lines += [_text_line(entry) for entry in shown]
@@ -250,12 +268,12 @@ def _html_row(entry: ReportEntry) -> str:
 
 
 def counted(number: int, one: str, many: str | None = None) -> str:
-    """The number with its noun: ``1 file``, ``1,200 files``."""
+    """Return the number with its noun: ``1 file``, ``1,200 files``."""
     return f"{number:,} {one if number == 1 else many or one + 's'}"
 
 
 def format_bytes(size: int) -> str:
-    """The size for people, in binary units.
+    """Return the size for people, in binary units.
 
     >>> format_bytes(10), format_bytes(3_500_000)
     ('10 B', '3.3 MiB')
@@ -270,6 +288,6 @@ def format_bytes(size: int) -> str:
 
 
 def _one_line(text: str, limit: int = 160) -> str:
-    """The text without line breaks and other characters that do not print, cut where it is longer than the limit."""
+    """Return the text without characters that do not print, such as line breaks, cut at the limit."""
     shown = "".join(c if c.isprintable() else c.encode("unicode_escape").decode("ascii") for c in text[: limit + 1])
     return shown if len(shown) <= limit else f"{shown[: limit - 1]}…"

@@ -1,4 +1,4 @@
-"""Which partitions the metastore can hold: it knows them by their values, which two directories may have in common."""
+"""Finds partitions that the metastore cannot hold beside another, because it knows them by their values."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _CANONICAL_VALUE = "(?:[^/{}]|%(?:{}))+".format(
 )
 
 
-class Spellings:
+class EquivalentNames:
     """Finds partitions whose values another one has already, under another spelling (``a b`` and ``a%20b``).
 
     Args:
@@ -43,7 +43,7 @@ class Spellings:
         )
 
     def obstacle(self, name: str) -> str:
-        """Why the metastore cannot hold a new partition of this name, or ``''`` if it can."""
+        """Return why the metastore cannot hold a new partition of this name, or ``''`` if it can."""
         if not name:
             return ""
         obstacle = metastore_obstacle(name)

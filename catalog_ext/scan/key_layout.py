@@ -1,4 +1,4 @@
-"""Which directories of a table's tree are partitions, and why others are not."""
+"""Judges which directories of a table's tree are partitions, and why others are not."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ class Layout:
         self._looked_at = lru_cache(maxsize=_REMEMBERED)(self._look_at)
 
     def judge(self, directory: str) -> Verdict:
-        """The verdict on a directory.
+        """Return the verdict on a directory.
 
         Args:
             directory: Its path relative to the table's location, ``''`` for the location itself.
@@ -86,7 +86,7 @@ class Layout:
         return self._looked_at(directory)[0]
 
     def _look_at(self, directory: str) -> tuple[Verdict, tuple[Value, ...]]:
-        """The verdict, and the values of the path's components if it is none against them."""
+        """Return the verdict, and the values of the path's components if it is none against them."""
         if not directory:
             return self._place(()), ()
         parent, _, name = directory.rpartition("/")
@@ -147,7 +147,7 @@ def _shown(text: str) -> str:
 
 
 def typed_value(escaped: str, data_type: DataType) -> Value:
-    """The typed value of a directory's still escaped value; the default partition is NULL.
+    """Return the typed value of a directory's still escaped value; the default partition is NULL.
 
     Raises:
         InvalidValueError: It does not cast to the type, or is a string that only NULL may be written as.

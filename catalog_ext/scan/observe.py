@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.scan.scratch import Spool
+    from catalog_ext.scan.scratch import Scratch
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
@@ -49,8 +49,12 @@ class RepairProgress:
 Progress = Callable[[RepairProgress], None]
 
 
+def no_progress(_: RepairProgress) -> None:
+    """Ignore how far a repair or an import is."""
+
+
 def storable(text: str) -> bool:
-    """Whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
+    """Return whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
     if text.isascii():
         return "\x00" not in text
     try:
@@ -61,18 +65,18 @@ def storable(text: str) -> bool:
 
 
 def printable(path: str) -> str:
-    r"""The path with bytes that are not UTF-8 shown as ``\\udcXX``."""
+    r"""Return the path with bytes that are not UTF-8 shown as ``\\udcXX``."""
     return path if storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
 
 
 class StoreObserver:
     """Lists a table's tree into the scratch database."""
 
-    def __init__(self, storage: Storage, table: Table, layout: Layout, spool: Spool, progress: Progress) -> None:
+    def __init__(self, storage: Storage, table: Table, layout: Layout, scratch: Scratch, progress: Progress) -> None:
         self._storage = storage
         self._table = table
         self._layout = layout
-        self._spool = spool
+        self._scratch = scratch
         self._progress = progress
         self._judge = layout.judge
         self._has_directories = storage.store_has_directories(table.definition.location)
@@ -144,22 +148,22 @@ class StoreObserver:
 
     def _take_failure(self, failure: ListingFailure) -> None:
         row = (printable(failure.directory), failure.error.message)
-        self._spool.insert("failures", [row], columns=2, ignore=True)
+        self._scratch.insert("failures", [row], columns=2, ignore=True)
 
     def _skip(self, path: str, reason: str, *, files: int = 0, size: int = 0) -> None:
         self._skipped.put((path, "", files, size, reason))
         if self._skipped.qsize() >= _BUFFER_ROWS:
             # A tree may hold more misfits than memory, and nothing else that would make us come by here.
-            self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+            self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
 
     def _flush(self) -> None:
         self._seen_files += len(self._files)
         self._seen_partitions += len(self._partitions)
-        self._spool.insert("listed_partitions", self._partitions, columns=1, ignore=True)
-        self._spool.insert("listed_files", self._files, columns=4)
+        self._scratch.insert("listed_partitions", self._partitions, columns=1, ignore=True)
+        self._scratch.insert("listed_files", self._files, columns=4)
         self._partitions.clear()
         self._files.clear()
-        self._spool.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
+        self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
         self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
 
     def _drain_skipped(self) -> Iterator[_Skipped]:
@@ -174,46 +178,46 @@ def _path(event: ListedFile) -> str:
     return f"{event.directory}/{event.name}" if event.directory else event.name
 
 
-def observe_index(index: Index, table: Table, predicate: Predicate | None, spool: Spool, *, files: bool) -> None:
+def observe_index(index: Index, table: Table, predicate: Predicate | None, scratch: Scratch, *, files: bool) -> None:
     """Copy what is registered at the pinned version (files only where wanted) into the scratch database."""
     for batch in index.list_partitions(table, predicate):
         columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
-        spool.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+        scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
     if files:
         for batch in index.plan_files(table, predicate):
             columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
-            spool.insert("indexed_files", zip(*columns, strict=True), columns=4)
+            scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
 
 
-def report_elsewhere(spool: Spool) -> None:
+def report_elsewhere(scratch: Scratch) -> None:
     """Take directories whose partition is registered at another location out of the comparison, and say so."""
-    spool.execute(
+    scratch.execute(
         "INSERT OR IGNORE INTO skipped SELECT l.name, l.name, 0, 0, 'the partition is registered at ' || i.location"
         " FROM listed_partitions l JOIN indexed_partitions i USING (name) WHERE i.location IS NOT NULL"
     )
     for listed in ("listed_files", "listed_partitions"):
-        spool.execute(
+        scratch.execute(
             f"DELETE FROM {listed} WHERE name IN (SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
         )
 
 
-def observe_elsewhere(storage: Storage, spool: Spool) -> None:
+def observe_elsewhere(storage: Storage, scratch: Scratch) -> None:
     """List the partitions that are registered at a location of their own into the scratch database."""
-    elsewhere = spool.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
-    list_locations(storage, elsewhere, spool)
+    elsewhere = scratch.rows("SELECT name, location FROM indexed_partitions WHERE location IS NOT NULL ORDER BY name")
+    list_locations(storage, elsewhere, scratch)
 
 
-def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], spool: Spool) -> None:
+def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch) -> None:
     """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
     with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
         while chunk := list(islice(partitions, 256)):
             outcomes = pool.map(lambda item: _list_location(storage, *item), chunk)
             for (name, _), outcome in zip(chunk, outcomes, strict=True):
                 if isinstance(outcome, CatalogExtError):
-                    spool.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
+                    scratch.insert("failures", [(name, outcome.message)], columns=2, ignore=True)
                 elif outcome is not None:
-                    spool.insert("listed_partitions", [(name,)], columns=1, ignore=True)
-                    spool.insert("listed_files", [(name, *file) for file in outcome], columns=4)
+                    scratch.insert("listed_partitions", [(name,)], columns=1, ignore=True)
+                    scratch.insert("listed_files", [(name, *file) for file in outcome], columns=4)
 
 
 def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str, int, int]] | CatalogExtError | None:

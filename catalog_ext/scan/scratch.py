@@ -1,4 +1,4 @@
-"""The scratch database of one repair: what was listed, what was indexed, and the entries of the report.
+"""Holds the scratch database of one repair: what was listed, what was indexed, and the entries of the report.
 
 A listing has no order and may be larger than memory, so the two sides are compared as sets by SQLite, on disk, with a
 bounded cache.
@@ -26,10 +26,10 @@ CREATE TABLE differing_files (name TEXT, path TEXT, size INTEGER, modified_ms IN
 CREATE TABLE failures (directory TEXT PRIMARY KEY, reason TEXT) WITHOUT ROWID;
 CREATE TABLE protected (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE skipped (path TEXT PRIMARY KEY, partition TEXT, files INTEGER, bytes INTEGER, reason TEXT) WITHOUT ROWID;
-CREATE TABLE leaving (uri TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE pending_removals (uri TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE replaced (uri TEXT PRIMARY KEY, ended_ms INTEGER) WITHOUT ROWID;
-CREATE TABLE under_way (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
-CREATE TABLE unsettled (name TEXT PRIMARY KEY) WITHOUT ROWID;
+CREATE TABLE in_flight_files (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
+CREATE TABLE in_flight_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE entries (
     seq INTEGER PRIMARY KEY, action TEXT, partition TEXT, path TEXT, files INTEGER, bytes INTEGER, reason TEXT
 );
@@ -52,7 +52,7 @@ def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
     return call
 
 
-class Spool:
+class Scratch:
     """A scratch database that goes with its owner, or with the process, however that ends; threads may share it."""
 
     def __init__(self) -> None:
@@ -87,11 +87,11 @@ class Spool:
 
     @_translated
     def value(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 -- as the query has it
-        """The single value that a query gives."""
+        """Return the single value that a query gives."""
         return self._db.execute(query, parameters).fetchone()[0]
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
-        """The rows of a query, one by one."""
+        """Yield the rows of a query, one by one."""
         with closing(_translated(self._db.execute)(query, parameters)) as cursor:
             while rows := _translated(cursor.fetchmany)(1000):
                 yield from rows

@@ -6,6 +6,7 @@ import hmac
 import json
 import logging
 import time
+from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -35,11 +36,18 @@ from catalog_ext.metastore.errors import (
     VersionExpiredError,
 )
 from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.service.handlers.operations import Operations
+from catalog_ext.service.handlers.namespaces import NamespaceOperations
+from catalog_ext.service.handlers.partitions import PartitionOperations
+from catalog_ext.service.handlers.paths import PathOperations
+from catalog_ext.service.handlers.procedures import ProcedureOperations
+from catalog_ext.service.handlers.statistics import StatisticsOperations
+from catalog_ext.service.handlers.tables import TableOperations
+from catalog_ext.service.handlers.views import ViewOperations
+from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Generator
+    from collections.abc import AsyncIterator, Callable, Generator, Mapping
     from typing import Any
 
     from starlette.requests import Request as HttpRequest
@@ -50,6 +58,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
+CONTRACT = 1
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
@@ -69,9 +78,12 @@ class _Json(JSONResponse):
 
 
 def error_response(error: CatalogExtError) -> JSONResponse:
-    """The answer that tells an error, by the contract."""
+    """Return the answer that tells an error, by the contract."""
     status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
-    body = {"code": error.code, "message": error.message, "retryable": error.retryable, "parameters": error.parameters}
+    body = {
+        "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
+        "sqlstate": error.sqlstate, "parameters": error.parameters,
+    }  # fmt: skip
     return _Json({"error": body}, status)
 
 
@@ -116,7 +128,7 @@ class _Sink:
 
 
 def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
-    """The Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
+    """Yield the Arrow IPC stream, batch by batch; a failure on the way leaves it without its end marker."""
     sink = _Sink()
     writer = pa.ipc.new_stream(pa.PythonFile(sink, mode="w"), stream.schema)
     try:
@@ -130,9 +142,29 @@ def encode_stream(stream: ArrowStream) -> Generator[bytes, None, None]:
     yield sink.take()
 
 
+def operations_of(catalog: Catalog) -> Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]]:
+    """Return what answers each operation on a catalog, by the contract's names."""
+    return {
+        "ping": _ping,
+        **NamespaceOperations(catalog).handlers,
+        **TableOperations(catalog).handlers,
+        **PartitionOperations(catalog).handlers,
+        **StatisticsOperations(catalog).handlers,
+        **WriteOperations(catalog).handlers,
+        **ViewOperations(catalog).handlers,
+        **PathOperations(catalog).handlers,
+        **ProcedureOperations(catalog).handlers,
+    }
+
+
+def _ping(request: Request) -> dict[str, Any]:
+    request.finish()
+    return {"service": "catalog-ext", "contract": CONTRACT, "version": version("catalog-ext")}
+
+
 def build_application(catalog: Catalog, token: str) -> ASGIApp:
-    """The application that serves a catalog to whoever has the token."""
-    operations = Operations(catalog)
+    """Return the application that serves a catalog to whoever has the token."""
+    operations = operations_of(catalog)
 
     async def handle(http: HttpRequest) -> Response:
         name = http.path_params["operation"]
@@ -157,7 +189,7 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
 
 
 async def _no_route(http: HttpRequest, _: Exception) -> Response:
-    """The answer to what is no POST of a known path, in the form of every other error."""
+    """Return the answer to what is no POST of a known path, in the form of every other error."""
     asked = f"{http.method} {http.url.path}"
     return error_response(
         NotFoundError(f"There is no operation {asked[:80]!r}. Every operation is POST /v1/<operation>, see service.md.")
@@ -165,7 +197,7 @@ async def _no_route(http: HttpRequest, _: Exception) -> Response:
 
 
 async def _body(http: HttpRequest) -> bytes:
-    """The request's body; what is longer than the limit is not kept."""
+    """Return the request's body; what is longer than the limit is not kept."""
     parts: list[bytes] = []
     size = 0
     async for part in http.stream():
@@ -177,8 +209,10 @@ async def _body(http: HttpRequest) -> bytes:
     return b"".join(parts)
 
 
-def _answer(operations: Operations, name: str, body: bytes) -> Response:
-    handler = operations.handlers.get(name)
+def _answer(
+    operations: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]], name: str, body: bytes
+) -> Response:
+    handler = operations.get(name)
     if handler is None:
         raise NotFoundError(f"There is no operation {name[:80]!r}. See docs/spec/service.md.")
     try:

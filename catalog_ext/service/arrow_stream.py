@@ -21,7 +21,7 @@ class ArrowStream:
 
     @classmethod
     def of(cls, reader: pa.RecordBatchReader) -> Self:
-        """The answer that a reader gives; it is closed with the answer."""
+        """Return the answer that a reader gives; it is closed with the answer."""
         return cls(reader.schema, _batches(reader))
 
     def close(self) -> None:

@@ -27,7 +27,7 @@ _START_TIMEOUT_S = 10.0
 
 
 def new_token() -> str:
-    """A random token of 32 bytes."""
+    """Return a random token of 32 bytes."""
     return secrets.token_urlsafe(32)
 
 

@@ -9,7 +9,7 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.catalog import Catalog, Where
+from catalog_ext.catalog import Catalog
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from catalog_ext.metastore.predicates.conditions import Where
     from catalog_ext.repair.report import RepairReport
     from catalog_ext.scan.observe import Progress
 

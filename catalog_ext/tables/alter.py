@@ -1,38 +1,43 @@
-"""The catalog's DDL of tables: alterations and renames. Files never move (``docs/design/1-how-it-works.md``)."""
+"""Alters and renames tables. Files never move (``docs/design/1-how-it-works.md``)."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
 from catalog_ext.metastore.errors import InvalidAlterationError, InvalidInputError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.alterations import altered, with_properties
+from catalog_ext.metastore.model.definition_checks import check_columns
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.tables.locations import check_location, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_alteration
-from catalog_ext.tables.registration import (
-    check_columns,
-    check_location,
-    check_not_transactional,
-    check_partition_commit,
-    checked_properties,
-    warn_of_overlap,
-)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from catalog_ext.catalog import Catalog
+    from catalog_ext.context import Context
     from catalog_ext.metastore.model.alterations import ColumnChange
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.repair.table_repair import TableRepair
+    from catalog_ext.tables.creation import TableCreation
 
 
-class TableDdl:
-    """Alters and renames the tables of a catalog."""
+class TableAlterations:
+    """Alters and renames the tables of a catalog.
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    Args:
+        context: What the parts share.
+        creation: Checks that a new name is free.
+        repair: Finds the files of an unpartitioned table that has another location.
+    """
+
+    def __init__(self, context: Context, creation: TableCreation, repair: TableRepair) -> None:
+        self._context = context
+        self._creation = creation
+        self._repair = repair
 
     def alter(
         self,
@@ -61,7 +66,7 @@ class TableDdl:
             LocationNotFoundError, StorageError: The location is no directory that can be read.
             ConflictError: The location is to change, and somebody is writing to the table.
         """
-        there = self._catalog.load_table(table)
+        there = self._context.load_table(table)
         checked = checked_properties(set_ or {})
         check_alteration(there.definition, checked, remove)
         check_partition_commit(there.definition, checked, remove)
@@ -74,14 +79,23 @@ class TableDdl:
             return new if place is None else replace(new, location=place)
 
         self._check_metastore(there.definition, change)
-        result = self._catalog.index.alter_table(
-            there.identifier, change, removed=remove, deliver=self._catalog.following.takes(there.definition)
+        result = self._context.index.alter_table(
+            there.identifier, change, removed=remove, deliver=self._context.metastore.accepts(there.definition)
         )
-        self._catalog.following.follow()
+        self._context.sync.publish()
         if place is not None and not result.definition.partition_columns:
-            self._catalog.repair_partitions(str(there.identifier), mode="sync")
-            return self._catalog.load_table(str(there.identifier))
+            self._repair.repair_partitions(str(there.identifier), mode="sync")
+            return self._context.load_table(str(there.identifier))
         return result
+
+    def alter_table_properties(self, table: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Table:
+        """Set and remove properties of a table.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidConfigurationError: A value is none that its key may have.
+        """
+        return self.alter(table, set_=set_, remove=remove)
 
     def rename(self, table: str, to: str) -> Table:
         """Give a table another name, which may be in another namespace; its files stay where they are.
@@ -91,16 +105,16 @@ class TableDdl:
             NamespaceNotFoundError: The new name's namespace is not there.
             TableAlreadyExistsError: The new name is taken, here or in the metastore.
         """
-        there = self._catalog.load_table(table)
-        new = self._catalog.identify(to)
+        there = self._context.load_table(table)
+        new = self._context.identify(to)
         if new == there.identifier:
             return there
-        self._catalog.check_free(new)
-        self._catalog.following.check_free(replace(there.definition, identifier=new))
-        renamed = self._catalog.index.rename_table(
-            there.identifier, new, deliver=self._catalog.following.takes(there.definition)
+        self._creation.check_free(new)
+        self._context.sync.check_free(replace(there.definition, identifier=new))
+        renamed = self._context.index.rename_table(
+            there.identifier, new, deliver=self._context.metastore.accepts(there.definition)
         )
-        self._catalog.following.follow()
+        self._context.sync.publish()
         return renamed
 
     def _checked_location(self, definition: TableDefinition, location: str) -> str:
@@ -111,8 +125,8 @@ class TableDdl:
                 {"table": str(definition.identifier)},
             )
         place = canonical_location(location)
-        check_location(self._catalog.storage, place, may_be_empty=True)
-        others = self._catalog.index.overlapping_tables(place)
+        check_location(self._context.storage, place, may_be_empty=True)
+        others = self._context.index.overlapping_tables(place)
         warn_of_overlap(replace(definition, location=place), [o for o in others if o != definition.identifier])
         return place
 
@@ -120,7 +134,7 @@ class TableDdl:
         self, definition: TableDefinition, change: Callable[[TableDefinition], TableDefinition]
     ) -> None:
         """Return unless the metastore has the table and could no longer hold it, or the other way round."""
-        if not self._catalog.metastore.enabled:
+        if not self._context.metastore.enabled:
             return
         new = change(definition)
         before, after = unrepresentable_reason(definition), unrepresentable_reason(new)

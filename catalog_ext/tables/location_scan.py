@@ -1,4 +1,4 @@
-"""A look at a location before it is registered: its partition columns, and a sample of its files."""
+"""Scans a location before it is registered: its partition columns, and a sample of its files."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.storage.store import Storage
 
-MAX_SURVEYED_FILES = 20_000
-"""Where the keys are given, the survey for a sample of files ends after so many."""
+MAX_SCANNED_FILES = 20_000
+"""Where the keys are given, the scan for a sample of files ends after so many."""
 
 _SHOWN_PATHS = 3
 _MAX_KINDS = 100
@@ -28,8 +28,8 @@ _MAX_KINDS = 100
 
 
 @dataclass
-class Survey:
-    """What a location holds.
+class LocationContents:
+    """What the scan of a location has found.
 
     Attributes:
         partition_columns: Those given, or the keys found in the paths, as STRING.
@@ -44,8 +44,8 @@ class Survey:
     misfits: list[str] = field(default_factory=list)
 
 
-class Surveyor:
-    """Surveys a location.
+class LocationScan:
+    """Scans a location for its partition columns and a sample of its files.
 
     Args:
         storage: Where it is.
@@ -58,15 +58,15 @@ class Surveyor:
         # A fixed seed: the same tree gives the same sample, so that the same schema is read from it.
         self._random = random.Random(20250101)
 
-    def with_keys(self, definition: TableDefinition, *, sample: bool) -> Survey:
-        """The survey of a table whose keys are known; without ``sample`` it ends at the first file that fits.
+    def with_keys(self, definition: TableDefinition, *, sample: bool) -> LocationContents:
+        """Scan a table whose keys are known; without ``sample`` it ends at the first file that fits.
 
         Raises:
             TableLayoutError: The location holds files, and none of them lies where the partition columns say.
             StorageError: Nothing that fits was found, and a part of the tree cannot be listed.
         """
         layout = Layout(definition)
-        survey = Survey(definition.partition_columns)
+        found = LocationContents(definition.partition_columns)
         root = Location.parse(definition.location)
         fitting = 0
         failure: ListingFailure | None = None
@@ -74,7 +74,7 @@ class Surveyor:
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
             if verdict.place is Place.MISFIT:
-                _remember(survey.misfits, f"{directory!r}: {verdict.reason}")
+                _remember(found.misfits, f"{directory!r}: {verdict.reason}")
             # What does not conform is looked into as well: whether it holds files decides what is said.
             return verdict.place is not Place.HIDDEN
 
@@ -85,31 +85,31 @@ class Surveyor:
                     failure = failure or event
                 if not isinstance(event, ListedFile) or is_hidden(event.name):
                     continue
-                survey.files += 1
+                found.files += 1
                 if layout.judge(event.directory).place is Place.PARTITION:
                     fitting += 1
-                    self._sample(survey, fitting, root, event)
-                elif not survey.misfits:
-                    _remember(survey.misfits, f"{_path(event)!r}: the file lies above the partition directories")
-                if fitting and (not sample or survey.files >= MAX_SURVEYED_FILES):
+                    self._sample(found, fitting, root, event)
+                elif not found.misfits:
+                    _remember(found.misfits, f"{_path(event)!r}: the file lies above the partition directories")
+                if fitting and (not sample or found.files >= MAX_SCANNED_FILES):
                     break
         finally:
             listing.close()
         if failure is not None and not fitting:
             # What could not be looked into may be all that fits, or all that does not.
             raise failure.error
-        if survey.files and not fitting:
-            raise _no_partitions(definition, survey)
-        return survey
+        if found.files and not fitting:
+            raise _no_partitions(definition, found)
+        return found
 
-    def find_keys(self, location: str, table: str) -> Survey:
-        """The survey of a location whose partition columns are to be found in its paths; it lists the whole tree.
+    def find_keys(self, location: str, table: str) -> LocationContents:
+        """Find the partition columns of a location in its paths; this lists the whole tree.
 
         Raises:
             TableLayoutError: The paths disagree on the keys; the message lists some of each kind.
             StorageError: A part of the tree cannot be listed, so that its keys are not known.
         """
-        survey = Survey(())
+        found = LocationContents(())
         root = Location.parse(location)
         kinds: dict[tuple[str | None, ...], list[str]] = {}
 
@@ -122,27 +122,27 @@ class Surveyor:
                 if isinstance(event, ListingFailure):
                     raise event.error
                 if isinstance(event, ListedFile) and not is_hidden(event.name):
-                    survey.files += 1
-                    self._sample(survey, survey.files, root, event)
+                    found.files += 1
+                    self._sample(found, found.files, root, event)
                     _remember(kinds.setdefault(_keys(event.directory, table), []), _path(event))
                     if len(kinds) > _MAX_KINDS:
                         break
         finally:
             listing.close()
         names = _agreed_keys(kinds, table, location)
-        return replace(survey, partition_columns=tuple(Column(name, "string") for name in names))
+        return replace(found, partition_columns=tuple(Column(name, "string") for name in names))
 
-    def _sample(self, survey: Survey, seen: int, root: Location, event: ListedFile) -> None:
+    def _sample(self, found: LocationContents, seen: int, root: Location, event: ListedFile) -> None:
         # Reservoir sampling: every file has the same chance, however many there turn out to be.
         size = self._sample_files
-        place = len(survey.sample) if size is None or len(survey.sample) < size else self._random.randrange(seen)
+        place = len(found.sample) if size is None or len(found.sample) < size else self._random.randrange(seen)
         if size is not None and place >= size:
             return
         item = (root.join(_path(event)), event.size)
-        if place == len(survey.sample):
-            survey.sample.append(item)
+        if place == len(found.sample):
+            found.sample.append(item)
         else:
-            survey.sample[place] = item
+            found.sample[place] = item
 
 
 def _path(event: ListedFile) -> str:
@@ -155,7 +155,7 @@ def _remember(paths: list[str], path: str) -> None:
 
 
 def _keys(directory: str, table: str) -> tuple[str | None, ...]:
-    """The keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
+    """Return the keys in a path; None stands for a plain folder between them, which cannot be a partition column."""
     keys: list[str | None] = []
     for component in directory.split("/") if directory else []:
         split = split_component(component)
@@ -207,11 +207,11 @@ def _disagreement(table: str, location: str, kinds: Mapping[tuple[str | None, ..
     )
 
 
-def _no_partitions(definition: TableDefinition, survey: Survey) -> TableLayoutError:
+def _no_partitions(definition: TableDefinition, found: LocationContents) -> TableLayoutError:
     keys = "/".join(f"{c.name}=…" for c in definition.partition_columns) or "files directly in it"
     return TableLayoutError(
         f"Table {definition.identifier} cannot be registered: no file below {definition.location} lies in a "
         f"directory {keys}. "
-        f"Found: {'; '.join(survey.misfits)}. Check the location and the partition columns and their types.",
+        f"Found: {'; '.join(found.misfits)}. Check the location and the partition columns and their types.",
         {"table": str(definition.identifier), "location": definition.location},
     )

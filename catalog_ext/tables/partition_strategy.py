@@ -1,4 +1,4 @@
-"""ClickHouse's write options as table properties: ``partition_strategy`` and what belongs to it.
+"""Checks ClickHouse's write options as table properties: ``partition_strategy`` and what belongs to it.
 
 They are checked when a table is created (``docs/spec/semantics.md``, "partition_strategy"). What they mean for the rows
 of a write, the connector checks where it names the directories.
@@ -33,9 +33,19 @@ FILENAME = table_keys.FILENAME.key
 HIVE, AUTO = "hive", "auto"
 
 KEY_TYPES = (
-    "tinyint", "smallint", "int", "bigint", "string", "char", "varchar", "date", "time", "timestamp", "timestamp_ntz",
+    "tinyint",
+    "smallint",
+    "int",
+    "bigint",
+    "string",
+    "char",
+    "varchar",
+    "date",
+    "time",
+    "timestamp",
+    "timestamp_ntz",
     "boolean",
-)  # fmt: skip
+)
 """Types that a key may have under the strategy ``hive``: Spark's counterparts of ClickHouse's table."""
 
 _REFUSED = re.compile(r"[{}\\\"'*?\x00-\x1f\x7f]")
@@ -55,7 +65,7 @@ class Strategy:
 
     @classmethod
     def of(cls, table: str, properties: Mapping[str, str]) -> Strategy:
-        """The strategy that a table's properties ask for.
+        """Return the strategy that a table's properties ask for.
 
         Raises:
             InvalidConfigurationError: It is none that there is.
@@ -116,7 +126,7 @@ class Strategy:
             )
 
     def root(self, location: str | None) -> Location | None:
-        """The directory that ``path`` or the table's LOCATION names, without ``filename``; None where neither is given.
+        """Return the directory that ``path`` or the table's LOCATION names, without ``filename``; None without either.
 
         Raises:
             InvalidInputError: ``path`` is none that a store has, or is another place than LOCATION.
@@ -134,7 +144,7 @@ class Strategy:
         return path
 
     def below(self, root: Location) -> Location:
-        """The directory of the partitions: ``filename`` below the root, where it is given.
+        """Return the directory of the partitions: ``filename`` below the root, where it is given.
 
         Raises:
             InvalidInputError: ``filename`` is no directory's name, or the whole is longer than a key may be.
@@ -168,7 +178,7 @@ class Strategy:
 def placed(
     definition: TableDefinition, location: str | None, default: Callable[[], str]
 ) -> tuple[TableDefinition, Location]:
-    """The definition as its strategy has it, and where the table lies.
+    """Return the definition as its strategy has it, and where the table lies.
 
     Args:
         definition: Of a table to be created.
@@ -188,7 +198,7 @@ def placed(
 
 
 def check_registered(definition: TableDefinition) -> TableDefinition:
-    """The definition of a table that exists already, with keys that writes may not leave NULL under ``hive``.
+    """Return the definition of a table that exists already, with keys that writes may not leave NULL under ``hive``.
 
     Raises:
         InvalidInputError: Its columns or properties are not what the strategy allows.

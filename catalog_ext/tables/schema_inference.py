@@ -48,7 +48,7 @@ def infer_columns(
     format: str,
     options: Mapping[str, str],
 ) -> tuple[Column, ...]:
-    """The columns that the files have: their union by name, whatever the case, in the spelling and order first met.
+    """Infer the columns of files: their union by name, whatever the case, in the spelling and order first met.
 
     Parquet and ORC are read from their footers. Of CSV and JSON the first part is read, about 16 MiB altogether and at
     most 2 MiB of a file; their types are those that Spark would infer, where STRING holds what disagrees.
@@ -85,7 +85,7 @@ def infer_columns(
 
 
 def without_keys(columns: Iterable[Column], keys: Iterable[Column]) -> tuple[Column, ...]:
-    """The columns but those named as a partition column: the path's value is shown (``docs/spec/semantics.md``)."""
+    """Drop the columns named as a partition column: the path's value is shown (``docs/spec/semantics.md``)."""
     names = {key.name.lower() for key in keys}
     return tuple(c for c in columns if c.name.lower() not in names)
 
@@ -93,7 +93,7 @@ def without_keys(columns: Iterable[Column], keys: Iterable[Column]) -> tuple[Col
 def _read_all(
     files: Sequence[FileRef], read: Callable[[Location], tuple[Field, ...]]
 ) -> Iterator[tuple[Location, tuple[Field, ...]]]:
-    """The fields of each file, in the order given whoever answers first, so that the union is always the same."""
+    """Yield the fields of each file, in the order given whoever answers first, so that the union is always the same."""
     remaining = iter(files)
     with ThreadPoolExecutor(_THREADS, "schema") as pool:
         while chunk := [location for location, _ in islice(remaining, _CHUNK)]:

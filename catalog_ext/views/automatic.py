@@ -60,7 +60,7 @@ class Rule:
 
 
 def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str) -> list[Rule]:
-    """The rules of an automatic view; tables that have none of its partition columns have no say.
+    """Return the rules of an automatic view; tables that have none of its partition columns have no say.
 
     Args:
         definition: The view's.
@@ -81,9 +81,12 @@ def rules_of(definition: TableDefinition, tables: Iterable[Table], catalog: str)
 
 
 def _rule(
-    table: Table, definition: TableDefinition, names: Mapping[str, int], requirements: Sequence[Requirement],
+    table: Table,
+    definition: TableDefinition,
+    names: Mapping[str, int],
+    requirements: Sequence[Requirement],
     catalog: str,
-) -> Rule:  # fmt: skip
+) -> Rule:
     renamed = _renamed(table, definition, catalog)
     keys = [key.name.lower() for key in table.definition.keys]
     columns = tuple((i, names[renamed.get(k, k)]) for i, k in enumerate(keys) if renamed.get(k, k) in names)
@@ -150,7 +153,7 @@ def _check_complete(definition: TableDefinition, rules: Sequence[Rule], requirem
 
 
 def parse_requirements(text: str) -> tuple[Requirement, ...]:
-    """The requirements that the property says, with semicolons between several.
+    """Return the requirements that the property says, with semicolons between several.
 
     Raises:
         InvalidConfigurationError: It is not of that form.
@@ -197,7 +200,7 @@ class _Group:
 def complete_partitions(
     definition: TableDefinition, rules: Sequence[Rule], partitions: Sequence[Sequence[str]], catalog: str
 ) -> dict[str, tuple[Dependency, ...]]:
-    """The partitions that the view has, by name, each with what it is made of.
+    """Return the partitions that the view has, by name, each with what it is made of.
 
     Args:
         definition: The view's.
@@ -238,7 +241,7 @@ def _groups(keys: Sequence[Key], rule: Rule, own: Sequence[int], names: Iterable
 
 
 def _as_column(text: str | None, column: Key) -> str | None:
-    """The value as the view's column would show it; None for NULL and for what is no value of the column's type."""
+    """Return the value as the view's column shows it; None for NULL and for what is no value of the column's type."""
     if not text:
         return None
     try:

@@ -1,4 +1,4 @@
-"""What a view must be like, and a specification of its partitions."""
+"""Checks what a view must be like, and a specification of its partitions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class ViewRequest:
 
 
 def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """The columns and the partition columns, which are the last ones in their order.
+    """Return the columns and the partition columns, which are the last ones in their order.
 
     Raises:
         ViewError: They are not.
@@ -79,7 +79,7 @@ def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Colum
 
 
 def bad_spec(view: View, what: str) -> ViewPartitionSpecError:
-    """The error that says what a statement does wrong with the view's partition columns."""
+    """Return the error that says what a statement does wrong with the view's partition columns."""
     keys = ", ".join(c.name for c in view.definition.partition_columns)
     return ViewPartitionSpecError(
         f"The statement {what}; the view {view.identifier} is partitioned on ({keys}).", {"view": str(view.identifier)}
@@ -87,7 +87,7 @@ def bad_spec(view: View, what: str) -> ViewPartitionSpecError:
 
 
 def checked_spec(view: View, spec: Mapping[str, str | None]) -> dict[str, str | None]:
-    """The (maybe partial) specification with the view's spelling of the columns; the default partition is NULL.
+    """Return the (maybe partial) specification with the view's spelling of the columns; the default partition is NULL.
 
     Raises:
         ViewPartitionSpecError: It names another column, or one twice, or has an empty value.
@@ -115,7 +115,7 @@ def _text(view: View, key: Key, value: str | None) -> str | None:
 
 
 def partition_name(view: View, spec: Mapping[str, str | None]) -> str:
-    """The name of the partition that a full specification names.
+    """Return the name of the partition that a full specification names.
 
     Raises:
         ViewPartitionSpecError, InvalidValueError: As ``checked_spec``; also when it is not full.

@@ -1,18 +1,17 @@
-"""Statistics that ANALYZE has found: row counts and bounds of files, and what a table's columns hold."""
+"""Records the statistics that ANALYZE has found: row counts and bounds of files, and what a table's columns hold."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import WriteOutcome
-from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.commit.transaction import WriteOutcome
+from catalog_ext.metastore.predicates.conditions import bound_json
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from catalog_ext.catalog import Catalog
+    from catalog_ext.context import Context
     from catalog_ext.metastore.index.write.file_statistics import KnownFile
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
@@ -23,11 +22,11 @@ VERSION = "catalog-ext.statistics.version"
 """The version of the table that these properties describe; of any other one they are out of date."""
 
 
-class StatisticsKeeper:
-    """Keeps statistics of the tables of a catalog."""
+class ColumnStatistics:
+    """Records statistics of the tables of a catalog."""
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    def __init__(self, context: Context) -> None:
+        self._context = context
 
     def put(
         self,
@@ -36,40 +35,44 @@ class StatisticsKeeper:
         columns: Mapping[str, Mapping[str, str]] | None,
         predicate: object = None,
     ) -> WriteOutcome:
-        """Record what was found; with neither files nor columns the metastore is told what is known already.
+        """Record what was found; with neither files nor columns, publish what is known already.
 
         Args:
             table: At the version that the statement read.
             files: What was counted; files that have changed since are left as they are.
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
-            predicate: Limits the partitions that the metastore is told of; the contract's JSON, None for all.
+            predicate: Limits the partitions that are published; the contract's JSON, None for all.
 
         Raises:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
         """
-        index, following = self._catalog.index, self._catalog.following
-        deliver = following.takes(table.definition)
-        bound = None
-        if predicate is not None:
-            bound = bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+        index = self._context.index
+        deliver = self._context.metastore.accepts(table.definition)
+        bound = bound_json(table, predicate)
         messages = rows = changed = 0
         if files:
             counted = index.put_statistics(table, files, deliver=deliver)
             messages, rows, changed = counted.deliveries, counted.rows, counted.partitions
         if columns is not None:
-            self._keep_columns(table, columns)
+            self._put_columns(table, columns)
         elif not files and deliver:
             messages = index.tell_statistics(table, bound)
-        report = following.follow() if messages else None
+        report = self._context.sync.publish() if messages else None
         return WriteOutcome(
-            "", table.table_id, str(table.identifier), "ANALYZE", table.version, partitions_changed=changed, rows=rows,
+            "",
+            table.table_id,
+            str(table.identifier),
+            "ANALYZE",
+            table.version,
+            partitions_changed=changed,
+            rows=rows,
             pending_deliveries=0 if report is None else report.pending,
-        )  # fmt: skip
+        )
 
-    def _keep_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
+    def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
         """Spark's properties of this version replace those of any other one."""
-        totals = self._catalog.index.load_table(table.identifier).totals
+        totals = self._context.index.load_table(table.identifier).totals
         found = {
             f"{COLUMN_PREFIX}{column}.{name}": text
             for column, statistics in columns.items()
@@ -88,4 +91,4 @@ class StatisticsKeeper:
             return replace(definition, properties={**kept, **found})
 
         # The metastore, whose tables others change, could not know when they are out of date.
-        self._catalog.index.alter_table(table.identifier, change, deliver=False)
+        self._context.index.alter_table(table.identifier, change, deliver=False)

@@ -1,18 +1,18 @@
-"""What is under way: unfinished transactions, partitions that wait, messages that the metastore has not taken."""
+"""Lists what is in flight: unfinished transactions, waiting partitions, messages pending for the metastore."""
 
 from __future__ import annotations
 
 from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
@@ -46,7 +46,7 @@ class StatusEntry(NamedTuple):
 
 
 def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    """Everything that is under way, of one table or (``table`` is None) of all."""
+    """Yield everything that is under way, of one table or (``table`` is None) of all."""
     table_id = None if table is None else table.table_id
     now = now_ms()
     for transaction in index.list_transactions(table_id, states=UNFINISHED):
@@ -74,9 +74,13 @@ def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:
             kept = list(documents)
             files = sum(len(d.files) for d in kept)
             yield StatusEntry(
-                "waiting", str(each.identifier), partition, "waiting", min(d.since_ms for d in kept),
+                "waiting",
+                str(each.identifier),
+                partition,
+                "waiting",
+                min(d.since_ms for d in kept),
                 f"{files:,} {'file' if files == 1 else 'files'} of a stream, until the watermark passes its time",
-            )  # fmt: skip
+            )
 
 
 def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
@@ -90,6 +94,10 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
             times = "once" if message.attempts == 1 else f"{message.attempts} times"
             tried = f"; tried {times}: {message.last_error}" if message.attempts else ""
             yield StatusEntry(
-                "delivery", name, str(message.outbox_id), "failed" if message.last_error else "pending",
-                message.created_at_ms, f"{message.operation} for the metastore{tried}",
-            )  # fmt: skip
+                "delivery",
+                name,
+                str(message.outbox_id),
+                "failed" if message.last_error else "pending",
+                message.created_at_ms,
+                f"{message.operation} for the metastore{tried}",
+            )

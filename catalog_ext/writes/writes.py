@@ -1,30 +1,28 @@
-"""The catalog's side of writes: what is asked for is checked here, the transactions themselves are the engine's."""
+"""Checks what writers ask for, and begins their transactions."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.metastore.commit.plan import BeginWrite, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind, asked_write
+from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import bind
-from catalog_ext.metastore.transactions.write_protocol import Transactions
+from catalog_ext.metastore.predicates.conditions import bound_json
 from catalog_ext.scan.observe import storable
+from catalog_ext.tables.locations import warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable
-from catalog_ext.tables.registration import warn_of_overlap
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    import pyarrow as pa
-
-    from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.transactions.write_protocol import Transactions
+    from catalog_ext.tables.creation import TableCreation
 
 _LONGEST_OPERATION = 64
 _OF_TRANSACTION = (write_keys.TRANSACTION_LEASE, write_keys.STAGING_DIR, write_keys.OVERWRITE_MODE)
@@ -65,29 +63,33 @@ class Batch:
             )
 
 
-class Writing:
-    """Writes to the tables of a catalog."""
+class Writes:
+    """Begins writes to the tables of a catalog.
 
-    def __init__(self, catalog: Catalog) -> None:
-        self._catalog = catalog
+    Args:
+        context: What the parts share.
+        creation: Checks the tables that a write is to create.
+    """
 
-    @cached_property
-    def engine(self) -> Transactions:
-        """The engine; made on the first use, like the stores that it works on."""
-        conf = self._catalog.settings.conf
-        return Transactions(
-            self._catalog.index,
-            self._catalog.storage,
-            threads=write_keys.COMMIT_THREADS.read(conf),
-            unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf),
-            deliver=self._catalog.following.takes,
-            follow=self._catalog.following.follow,
-        )
+    def __init__(self, context: Context, creation: TableCreation) -> None:
+        self._context = context
+        self._creation = creation
+
+    @property
+    def transactions(self) -> Transactions:
+        """The protocol, for the steps of a write that has begun."""
+        return self._context.transactions
 
     def begin(
-        self, kind: WriteKind, table_id: int, version: int, batch: Batch, *, predicate: object = None,
+        self,
+        kind: WriteKind,
+        table_id: int,
+        version: int,
+        batch: Batch,
+        *,
+        predicate: object = None,
         keep_emptied: bool = False,
-    ) -> tuple[BegunWrite, Table]:  # fmt: skip
+    ) -> tuple[BegunWrite, Table]:
         """Begin a write to a table that is there.
 
         Args:
@@ -104,14 +106,19 @@ class Writing:
             InvalidConfigurationError: An option is none that its key may have.
         """
         table = self.table_at(table_id, version)
-        _check_predicate(table, predicate)
-        check_reachable(self._catalog.storage, table.definition, table.definition.location, write=True)
+        bound_json(table, predicate)
+        check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
-            kind, batch.operation, batch.owner, table=table, predicate=predicate, keep_emptied=keep_emptied,
-            app_id=batch.app_id, app_version=batch.app_version, options=settings,
-        )  # fmt: skip
-        return self.engine.begin(request), table
+            asked_write(kind, predicate=predicate, keep_emptied=keep_emptied),
+            batch.operation,
+            batch.owner,
+            table=table,
+            app_id=batch.app_id,
+            app_version=batch.app_version,
+            options=settings,
+        )
+        return self.transactions.begin(request), table
 
     def begin_creation(
         self, kind: WriteKind, definition: TableDefinition, location: str | None, batch: Batch
@@ -129,23 +136,28 @@ class Writing:
             TableNotFoundError: It is to be replaced, and is not there.
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
-        catalog, identifier = self._catalog, definition.identifier
-        there = catalog.find_table(identifier)
+        context, identifier = self._context, definition.identifier
+        there = context.find_table(identifier)
         if kind is WriteKind.REPLACE and there is None:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
         if kind is WriteKind.CREATE or there is None:
-            catalog.check_free(identifier)
-        whole = catalog.complete_definition(definition, location)
-        check_reachable(catalog.storage, whole, whole.location, write=True)
+            self._creation.check_free(identifier)
+        whole = self._creation.complete_definition(definition, location)
+        check_reachable(context.storage, whole, whole.location, write=True)
         if there is None:
-            catalog.following.check_free(whole)
-        others = [o for o in catalog.index.overlapping_tables(whole.location) if o != identifier]
+            context.sync.check_free(whole)
+        others = [o for o in context.index.overlapping_tables(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
         request = BeginWrite(
-            kind, batch.operation, batch.owner, table=there, definition=whole, app_id=batch.app_id,
-            app_version=batch.app_version, options=self._settings(batch.options, batch.session, whole.properties),
-        )  # fmt: skip
-        return self.engine.begin(request), whole
+            asked_write(kind, definition=whole),
+            batch.operation,
+            batch.owner,
+            table=there,
+            app_id=batch.app_id,
+            app_version=batch.app_version,
+            options=self._settings(batch.options, batch.session, whole.properties),
+        )
+        return self.transactions.begin(request), whole
 
     def release(
         self, table_id: int, app_id: str, owner: str, options: Mapping[str, str], session: Mapping[str, str]
@@ -163,9 +175,8 @@ class Writing:
             TableNotFoundError: The table is gone.
             ConflictError: Somebody else is committing an epoch of the query.
         """
-        table = self._catalog.index.load_table_by_id(table_id)
-        settings = self._settings(options, session, table.definition.properties)
-        return self.engine.release(table, app_id, owner, settings)
+        table = self._context.index.load_table_by_id(table_id)
+        return self.transactions.release(table, app_id, owner, self._settings(options, session, table.definition.properties))
 
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
@@ -178,44 +189,14 @@ class Writing:
         """
         table = self.table_at(table_id, version)
         if truncate:
-            _check_truncation(
-                table.definition, "TRUNCATE TABLE" if predicate is None else "TRUNCATE TABLE ... PARTITION"
-            )
-        _check_predicate(table, predicate)
-        return self.engine.delete(table, predicate, truncate)
-
-    def metadata(self, table_id: int, name: str, condition: object = None) -> pa.RecordBatchReader:
-        """A metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
-
-        Args:
-            table_id: The table's number.
-            name: Which one.
-            condition: A JSON predicate over the partition columns, for ``partitions`` and ``files``; None for all.
-
-        Raises:
-            InvalidInputError: There is no metadata table of that name, or it takes no condition.
-            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
-        """
-        index = self._catalog.index
-        by_partition = {"partitions": index.partition_rows, "files": index.file_rows}
-        whole = {"history": index.history_rows, "transactions": index.transaction_rows, "repairs": index.repair_rows}
-        if name not in by_partition and name not in whole:
-            known = ", ".join((*by_partition, *whole))
-            raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")
-        table = index.load_table_by_id(table_id)
-        if name in whole:
-            if condition is not None:
-                raise InvalidInputError(f"The metadata table '{name}' has no partition columns and takes no predicate.")
-            return whole[name](table)
-        predicate = None
-        if condition is not None:
-            predicate = bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))
-        return by_partition[name](table, predicate)
+            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
+        bound_json(table, predicate)
+        return self.transactions.delete(table, predicate, truncate)
 
     def table_at(self, table_id: int, version: int) -> Table:
-        """The table as it is now, at the version that a statement has read."""
+        """Return the table as it is now, at the version that a statement has read."""
         # Loaded anew: what is written goes by the table's properties of today.
-        table = self._catalog.index.load_table_by_id(table_id)
+        table = self._context.index.load_table_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(
                 f"{table.identifier} is a view, which nobody writes.", {"table": str(table.identifier)}
@@ -229,7 +210,7 @@ class Writing:
         options = {key.lower(): text for key, text in options.items()}
         found: dict[str, str] = dict(options)
         for setting in _OF_TRANSACTION:
-            text = setting.text(options, session, properties, self._catalog.settings.conf)
+            text = setting.text(options, session, properties, self._context.settings.conf)
             if text is not None:
                 setting.value_of(text)
                 found[setting.key] = text
@@ -245,8 +226,3 @@ def _check_truncation(definition: TableDefinition, command: str) -> None:
             f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
             {"table": str(definition.identifier)},
         )
-
-
-def _check_predicate(table: Table, predicate: Any) -> None:  # noqa: ANN401 -- a JSON value
-    if predicate is not None:
-        bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))

@@ -5,12 +5,28 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import COMMANDS, WriteKind
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    Append,
+    CheckedAdd,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    CheckedWrite,
+    DropPartitions,
+    ExchangePartitions,
+    Overwrite,
+)
+from catalog_ext.metastore.model.typed_values import typed_values
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
 
     from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.model.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +66,52 @@ class Claims:
 
 def replaces(plan: WritePlan) -> bool:
     """Whether the transaction ends what is there."""
-    return plan.kind not in (WriteKind.APPEND, WriteKind.ADD_PARTITIONS)
+    return not isinstance(plan.asked, Append | AddPartitions)
 
 
 def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
-    """The names of the partitions that the transaction claims.
+    """Return the names of the table's partitions that the transaction claims.
+
+    What a predicate is true for is claimed by the predicate: all that a DROP takes, and what an exchange takes from its
+    source.
 
     Args:
-        plan: What it is for.
+        plan: What it is for, checked.
         staged: The partitions of its staged files.
     """
-    if plan.kind in COMMANDS:
-        return set(plan.command.get("names", ()))
-    return {*staged, *plan.takes_in, *plan.removes, *plan.due, *(() if plan.keep is None else (plan.keep,))}
+    match plan.change:
+        case CheckedWrite() as write:
+            kept = () if write.static_partition is None else (write.static_partition,)
+            return {*staged, *write.found, *write.unknown, *write.due, *kept}
+        case CheckedAdd(partitions=partitions) | CheckedExchange(partitions=partitions):
+            return {partition.name for partition in partitions}
+        case CheckedRename(asked=asked):
+            return {asked.name, asked.to}
+        case CheckedRelocate(asked=asked):
+            return {asked.name}
+        case _:
+            return set()
+
+
+def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
+    """Return the predicate of an overwrite, ``TRUE`` for the whole table; None of any other write.
+
+    That of a DROP too, and of an exchange in the table that it takes partitions from.
+    """
+    asked = plan.asked
+    if not isinstance(asked, Overwrite | DropPartitions | ExchangePartitions):
+        return None
+    if isinstance(asked, ExchangePartitions) and table.table_id != asked.source_id:
+        return None
+    if asked.predicate is None:
+        return TRUE
+    return bind(predicate_from_json(asked.predicate), table.definition.keys, str(table.identifier))
+
+
+def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
+    """Return what says of a partition's name whether the predicate is true for it; None without a predicate."""
+    if predicate is None:
+        return None
+    keys = table.definition.keys
+    evaluator = Evaluator(predicate, keys)
+    return lambda name: evaluator.matches(typed_values(name, keys))

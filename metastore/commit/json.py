@@ -1,20 +1,12 @@
-"""Plans and staged files as JSON values; a staged file has the form that ``docs/spec/service.md`` gives it."""
+"""Staged files and outcomes as JSON values; a staged file has the form that ``docs/spec/service.md`` gives it."""
 
 from __future__ import annotations
 
 from dataclasses import fields
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.plan import (
-    ColumnStatistics,
-    Promotion,
-    StagedFile,
-    Upload,
-    UploadedPart,
-    WriteKind,
-    WriteOutcome,
-    WritePlan,
-)
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
+from catalog_ext.metastore.commit.transaction import WriteOutcome
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -64,21 +56,6 @@ def _upload_to_dict(upload: Upload) -> dict[str, Any]:
 
 def _upload_from_dict(value: Mapping[str, Any]) -> Upload:
     return Upload(value["id"], tuple(UploadedPart(p["number"], p["etag"], p["checksums"]) for p in value["parts"]))
-
-
-def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
-    """The plan as JSON values."""
-    return {f.name: getattr(plan, f.name) for f in fields(plan)}
-
-
-def plan_from_dict(value: Mapping[str, Any]) -> WritePlan:
-    """The plan that ``plan_to_dict`` wrote, after a passage through JSON."""
-    read: dict[str, Any] = {name: tuple(v) if isinstance(v, list) else v for name, v in value.items()}
-    read["kind"] = WriteKind(value["kind"])
-    read["promotion"] = Promotion(value["promotion"])
-    read["takes_in"] = {name: tuple((p, n, at) for p, n, at in found) for name, found in value["takes_in"].items()}
-    read["removes"] = {name: tuple(paths) for name, paths in value["removes"].items()}
-    return WritePlan(**read)
 
 
 def outcome_to_dict(outcome: WriteOutcome) -> dict[str, Any]:

@@ -1,34 +1,25 @@
-"""Transactions as values; ``docs/spec/commit-protocol.md`` says what they mean."""
+"""The plan of a transaction: what is asked, one class a kind of change, and what was found when it was checked.
+
+A transaction begins with what is asked (``Asked``). ``check`` looks at the table and the store and puts what it has
+found beside it (``Checked``); from ``reserve`` on the plan holds all that a recoverer has to know.
+"""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from catalog_ext.metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.model.tables import Table, TableDefinition
-
-
-class State(StrEnum):
-    """The states of a transaction."""
-
-    OPEN = "open"
-    RESERVED = "reserved"
-    COMMITTED = "committed"
-    FINISHED = "finished"
-    ABORTING = "aborting"
-    ABORTED = "aborted"
+    from catalog_ext.metastore.model.tables import DataFile, TableDefinition
 
 
 class WriteKind(StrEnum):
-    """What a write does to the partitions that it touches.
-
-    ``OVERWRITE_PARTITIONS`` replaces those that receive rows, ``OVERWRITE`` those that a predicate is true for; without
-    new files the latter is DELETE and, with ``WritePlan.keep_emptied``, TRUNCATE.
-    """
+    """The tags of the kinds of change, in the service's messages and in the kept plan."""
 
     APPEND = "append"
     OVERWRITE_PARTITIONS = "overwrite_partitions"
@@ -43,13 +34,6 @@ class WriteKind(StrEnum):
     EXCHANGE_PARTITIONS = "exchange_partitions"
 
 
-COMMANDS = frozenset((
-    WriteKind.ADD_PARTITIONS, WriteKind.DROP_PARTITIONS, WriteKind.RENAME_PARTITION, WriteKind.RELOCATE_PARTITION,
-    WriteKind.EXCHANGE_PARTITIONS,
-))  # fmt: skip
-"""Kinds that are partition commands: nobody stages new rows for them."""
-
-
 class Promotion(StrEnum):
     """How a staged file gets its final name."""
 
@@ -57,206 +41,318 @@ class Promotion(StrEnum):
     UPLOAD = "upload"
 
 
-@dataclass(frozen=True, slots=True)
-class UploadedPart:
-    """A part of a multipart upload; ``checksums`` by boto3's names (``ChecksumCRC32C``) where the store gave some."""
+class DataDeletion(StrEnum):
+    """Which data a ``DropPartitions`` deletes: all of it, that inside the table's directory, or none."""
 
-    number: int
-    etag: str
-    checksums: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Upload:
-    """A multipart upload to the file's final key that is not completed."""
-
-    upload_id: str
-    parts: tuple[UploadedPart, ...]
+    ALL = "all"
+    INSIDE = "inside"
+    NONE = "none"
 
 
 @dataclass(frozen=True, slots=True)
-class ColumnStatistics:
-    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs."""
+class Append:
+    """Files are added to partitions, which are made where they are not there."""
 
-    minimum: str | None = None
-    maximum: str | None = None
-    nulls: int | None = None
+    kind: ClassVar = WriteKind.APPEND
 
 
 @dataclass(frozen=True, slots=True)
-class StagedFile:
-    """A file that a task has written and nobody can see.
+class OverwritePartitions:
+    """Partitions that receive rows are replaced."""
+
+    kind: ClassVar = WriteKind.OVERWRITE_PARTITIONS
+
+
+@dataclass(frozen=True, slots=True)
+class Overwrite:
+    """Partitions that a predicate is true for are replaced: without new files DELETE, or TRUNCATE.
 
     Attributes:
-        partition: The partition's name (``''`` in an unpartitioned table).
-        name: Its final name in the partition's directory; it contains the transaction's id.
-        size: Bytes.
-        rows: Exact count.
-        statistics: By column name, where the format has them.
-        upload: On S3, the upload to complete.
-        source: Absolute URI of a file of the table (or of another one) that a partition command moves.
+        predicate: The contract's JSON predicate, None for the whole table.
+        keep_emptied: Whether partitions that are left without files stay registered (TRUNCATE).
     """
 
-    partition: str
+    kind: ClassVar = WriteKind.OVERWRITE
+    predicate: Any = None
+    keep_emptied: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Create:
+    """A table comes with its first files."""
+
+    kind: ClassVar = WriteKind.CREATE
+    definition: TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class Replace:
+    """A table takes the place of one that is there."""
+
+    kind: ClassVar = WriteKind.REPLACE
+    definition: TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class CreateOrReplace:
+    """A table comes, in the place of the one of its name if there is one."""
+
+    kind: ClassVar = WriteKind.CREATE_OR_REPLACE
+    definition: TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class NewPartition:
+    """A partition that is to be registered, with the URI of its directory (None: the default place)."""
+
     name: str
-    size: int
-    rows: int | None = None
-    statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
-    upload: Upload | None = None
-    source: str | None = None
+    location: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class AddPartitions:
+    """Partitions are registered with the files that lie there."""
+
+    kind: ClassVar = WriteKind.ADD_PARTITIONS
+    partitions: tuple[NewPartition, ...]
+    if_not_exists: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class DropPartitions:
+    """Partitions that a JSON predicate is true for leave the table."""
+
+    kind: ClassVar = WriteKind.DROP_PARTITIONS
+    predicate: Any
+    deletes: DataDeletion
+
+
+@dataclass(frozen=True, slots=True)
+class RenamePartition:
+    """A partition gets other values."""
+
+    kind: ClassVar = WriteKind.RENAME_PARTITION
+    name: str
+    to: str
+
+
+@dataclass(frozen=True, slots=True)
+class RelocatePartition:
+    """A partition's files become those of another directory, given by its URI."""
+
+    kind: ClassVar = WriteKind.RELOCATE_PARTITION
+    name: str
+    location: str
+
+
+@dataclass(frozen=True, slots=True)
+class ExchangePartitions:
+    """Partitions of another table move into this one.
+
+    Attributes:
+        source_id: The number of the table that loses them.
+        source: Its name, for people.
+        source_version: The version of it that the statement read.
+        predicate: JSON, true for the partitions that move.
+    """
+
+    kind: ClassVar = WriteKind.EXCHANGE_PARTITIONS
+    source_id: int
+    source: str
+    source_version: int
+    predicate: Any
+
+
+Creation: TypeAlias = Create | Replace | CreateOrReplace
+AskedWrite: TypeAlias = Append | OverwritePartitions | Overwrite | Creation
+"""What brings new files (or none) by tasks of a query."""
+AskedCommand: TypeAlias = AddPartitions | DropPartitions | RenamePartition | RelocatePartition | ExchangePartitions
+"""Partition commands: nobody stages new rows for them."""
+Asked: TypeAlias = AskedWrite | AskedCommand
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedWrite:
+    """A write whose staged files are complete.
+
+    Attributes:
+        static_partition: Name of the fully static partition that stays (or becomes) registered also without rows.
+        waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
+        due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
+            the commit.
+        published: Partitions that get files and have policies to run for them.
+        found: Of an append, the visible files in the directories of new partitions, by partition; they are added.
+        unknown: Of an overwrite, the visible files that the index does not know in overwritten directories, by
+            partition; they are deleted.
+    """
+
+    asked: AskedWrite
+    static_partition: str | None = None
+    waiting: tuple[str, ...] = ()
+    due: tuple[str, ...] = ()
+    published: tuple[str, ...] = ()
+    found: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedAdd:
+    """The partitions that are not there yet, and the files that lie in each of them."""
+
+    asked: AddPartitions
+    partitions: tuple[NewPartition, ...]
+    found: Mapping[str, tuple[DataFile, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedDrop:
+    """Files unknown to the index that go with the data that is deleted, by partition."""
+
+    asked: DropPartitions
+    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class MovingPartition:
+    """A partition that a command has found: the commit takes it only as it was.
+
+    Attributes:
+        partition_id: Its number.
+        begin_version: The version that has made it what it is.
+        name: The name that it gets.
+    """
+
+    partition_id: int
+    begin_version: int
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRename:
+    """The partitions of the old values, the one that keeps its number first, and whether their files move."""
+
+    asked: RenamePartition
+    partitions: tuple[MovingPartition, ...]
+    moves: bool
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedRelocate:
+    """The new directory (None: the default place), and the files that lie there."""
+
+    asked: RelocatePartition
+    location: str | None
+    found: tuple[DataFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class CheckedExchange:
+    """The source's partitions with the names that they get, its location, and whether files move."""
+
+    asked: ExchangePartitions
+    partitions: tuple[MovingPartition, ...]
+    source_location: str
+    moves: bool
+
+
+CheckedCommand: TypeAlias = CheckedAdd | CheckedDrop | CheckedRename | CheckedRelocate | CheckedExchange
+Checked: TypeAlias = CheckedWrite | CheckedCommand
+CHECKED = (CheckedWrite, CheckedAdd, CheckedDrop, CheckedRename, CheckedRelocate, CheckedExchange)
+COMMANDS = (AddPartitions, DropPartitions, RenamePartition, RelocatePartition, ExchangePartitions)
+CREATIONS = (Create, Replace, CreateOrReplace)
+_CREATIONS_BY_KIND = {creation.kind: creation for creation in CREATIONS}
 
 
 @dataclass(frozen=True, slots=True)
 class WritePlan:
-    """What a transaction is for; kept with it, so that whoever recovers it knows all that its owner did.
+    """What a transaction is for and where; kept with it, so that whoever recovers it knows all that its owner did.
 
     Attributes:
+        change: What is asked, or (from ``reserve`` on) what is asked and was found.
         location: The table's location, canonical.
         staging: Name of the staging directory (no slash).
         base: Directory under which new partition directories lie: the table's, or that of a relocating overwrite.
         promotion: By rename or by completing uploads.
-        predicate: Of ``OVERWRITE``: the contract's JSON predicate, None for the whole table.
-        keep_emptied: Whether partitions that an ``OVERWRITE`` leaves without files stay registered.
-        keep: Name of the fully static partition that stays (or becomes) registered also without rows.
         relocate: Whether an overwrite moves partitions to ``base``.
         locations: Directories of partitions that are not under ``base``, by name: all of the table's until ``reserve``,
             then of those that the write touches.
         lease_ms: How long the owner may give no sign of life.
-        definition: Of ``CREATE`` and ``REPLACE``: the table, as ``definition_to_dict`` has it.
         created_location: Whether the table's directory was made for this transaction.
-        takes_in: Visible files found in the directories of new partitions, by partition, to be added by an append.
-        removes: Visible files unknown to the index in overwritten directories, by partition, to be deleted.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
-        announces: From ``reserve`` on, the partitions that get files and have policies to run for them.
-        waiting: Partitions whose staged files are not added by the commit, but kept back in ``waiting_files``.
-        due: Partitions whose files of ``waiting_files``, left by earlier epochs of the same application, are added by
-            the commit.
-        command: Of a partition command, what it does, as
-            ``catalog_ext.metastore.transactions.partition_commands`` says.
-        moves: Of a partition command from ``reserve`` on, whether its staged files are moved from their sources.
     """
 
-    kind: WriteKind
+    change: Asked | Checked
     location: str
     staging: str
     base: str
     promotion: Promotion
-    predicate: Any = None
-    keep_emptied: bool = False
-    keep: str | None = None
     relocate: bool = False
     locations: Mapping[str, str] = field(default_factory=dict)
     lease_ms: int = 600_000
-    definition: Mapping[str, Any] | None = None
     created_location: bool = False
-    takes_in: Mapping[str, tuple[tuple[str, int, int], ...]] = field(default_factory=dict)
-    removes: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     partition_commit: Mapping[str, str] = field(default_factory=dict)
-    announces: tuple[str, ...] = ()
-    waiting: tuple[str, ...] = ()
-    due: tuple[str, ...] = ()
-    command: Mapping[str, Any] = field(default_factory=dict)
-    moves: bool = False
+
+    @property
+    def asked(self) -> Asked:
+        """What was asked."""
+        return self.change.asked if isinstance(self.change, CHECKED) else self.change
+
+    @property
+    def write(self) -> CheckedWrite | None:
+        """The checked write; None of a command, and before ``reserve``."""
+        return self.change if isinstance(self.change, CheckedWrite) else None
+
+    @property
+    def is_command(self) -> bool:
+        """Whether it is a partition command."""
+        return isinstance(self.asked, COMMANDS)
+
+    @property
+    def definition(self) -> TableDefinition | None:
+        """The table that a creation or replacement makes."""
+        return self.asked.definition if isinstance(self.asked, CREATIONS) else None
+
+    @property
+    def source_id(self) -> int | None:
+        """The number of the table that an exchange takes partitions from."""
+        return self.asked.source_id if isinstance(self.asked, ExchangePartitions) else None
+
+    @property
+    def moves(self) -> bool:
+        """Whether the staged files of a checked command are moved from their sources."""
+        return isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves
+
+    def directory(self, partition: str) -> str:
+        """The URI of the directory that gets the write's files of a partition."""
+        return self.locations.get(partition) or (f"{self.base}/{partition}" if partition else self.base)
 
 
-@dataclass(frozen=True, slots=True)
-class Transaction:
-    """A row of ``transactions``.
+def asked_write(
+    kind: WriteKind,
+    *,
+    predicate: Any = None,  # noqa: ANN401 -- a JSON value
+    keep_emptied: bool = False,
+    definition: TableDefinition | None = None,
+) -> AskedWrite:
+    """Return the write of a tag.
 
-    Attributes:
-        table_id: None until the commit that creates the table.
-        table: ``namespace.name``, for people and for creation.
-        operation: What the user did (``INSERT``, ``CTAS``, ``STREAMING`` …), for the history.
-        base_version: The version that the statement read.
-        version: The version that the commit made.
-        outcome: ``WriteOutcome`` as JSON values, from the commit on.
+    Args:
+        kind: Of no partition command.
+        predicate: Of an ``Overwrite``.
+        keep_emptied: Of an ``Overwrite``.
+        definition: Of a creation.
+
+    Raises:
+        InvalidInputError: The tag is another one's, or a creation lacks its definition.
     """
-
-    transaction_id: str
-    table_id: int | None
-    table: str
-    operation: str
-    state: State
-    owner: str
-    base_version: int
-    began_at_ms: int
-    expires_at_ms: int
-    plan: WritePlan
-    ended_at_ms: int | None = None
-    app_id: str | None = None
-    app_version: int | None = None
-    version: int | None = None
-    outcome: Mapping[str, Any] = field(default_factory=dict)
-    error: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class BeginWrite:
-    """The request for a transaction.
-
-    Attributes:
-        table: The table at the version that the statement read; None where it is created.
-        definition: Of ``CREATE`` and ``REPLACE``, whole and checked.
-        options: The write's own options, which go before the table's properties.
-        command: Of a partition command.
-    """
-
-    kind: WriteKind
-    operation: str
-    owner: str
-    table: Table | None = None
-    definition: TableDefinition | None = None
-    predicate: Any = None
-    keep_emptied: bool = False
-    app_id: str | None = None
-    app_version: int | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
-    command: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class BegunWrite:
-    """What a writer has to know.
-
-    Attributes:
-        duplicate: Whether the application's version is committed already; there is no transaction then.
-        partition_locations: Directories of the partitions that are not under ``plan.base``, by name.
-        lease_ms: A heartbeat is due at a third of it.
-    """
-
-    transaction_id: str
-    plan: WritePlan
-    partition_locations: Mapping[str, str]
-    lease_ms: int
-    duplicate: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class WriteOutcome:
-    """What a write did.
-
-    Attributes:
-        version: The table's version that shows it; of a duplicate, the version that the first one made.
-        rows: Rows written.
-        bytes: Bytes written.
-        waiting: Partitions whose files are kept back until they are due (``sink.partition-commit.trigger``).
-        pending_deliveries: Messages that the metastore has not taken yet.
-        commit_ms: From the call of ``commit`` to its end, without the metastore.
-    """
-
-    transaction_id: str
-    table_id: int
-    table: str
-    operation: str
-    version: int
-    partitions_added: int = 0
-    partitions_removed: int = 0
-    partitions_changed: int = 0
-    files_added: int = 0
-    files_removed: int = 0
-    rows: int = 0
-    bytes: int = 0
-    waiting: int = 0
-    duplicate: bool = False
-    pending_deliveries: int = 0
-    commit_ms: int = 0
+    if definition is not None and kind in _CREATIONS_BY_KIND:
+        return _CREATIONS_BY_KIND[kind](definition)
+    match kind:
+        case WriteKind.APPEND:
+            return Append()
+        case WriteKind.OVERWRITE_PARTITIONS:
+            return OverwritePartitions()
+        case WriteKind.OVERWRITE:
+            return Overwrite(predicate, keep_emptied)
+        case _:
+            raise InvalidInputError(f"A write of the kind '{kind}' cannot be begun without more than its predicate.")

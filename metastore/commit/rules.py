@@ -1,14 +1,145 @@
-"""What decides in partition commands what becomes of data, and the errors of partitions that are (not) there."""
+"""The rules of the partition commands: what each does to which partitions, and what it is refused for.
+
+``check`` and ``commit`` go by the same rules: the former by what is there before any file is touched, the latter by
+what is there under the lock of the table's row.
+"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
+from catalog_ext.metastore.commit.plan import CheckedRename, DataDeletion, MovingPartition
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    InvalidInputError,
+    PartitionAlreadyExistsError,
+    PartitionNotFoundError,
+)
+from catalog_ext.metastore.model.partition_names import escape_path_name, split_component
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.commit.plan import WritePlan
-    from catalog_ext.metastore.model.tables import Table
+    from collections.abc import Iterable, Sequence
+
+    from catalog_ext.metastore.commit.plan import (
+        AddPartitions,
+        DropPartitions,
+        NewPartition,
+        RenamePartition,
+    )
+    from catalog_ext.metastore.model.tables import Partition, Table
+
+
+def partitions_to_add(
+    asked: AddPartitions, table: Table, wanted: Sequence[NewPartition], living: Iterable[Partition]
+) -> tuple[NewPartition, ...]:
+    """Return those of the wanted partitions whose values no living one has.
+
+    Raises:
+        PartitionAlreadyExistsError: One is there, and that is an error.
+    """
+    there = by_name(table, [partition.name for partition in wanted], living)
+    if there and not asked.if_not_exists:
+        raise _already_exists(table, there)
+    return tuple(partition for partition in wanted if partition.name not in there)
+
+
+def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partition]) -> CheckedRename:
+    """Return which partitions get the new values; files of a managed table at default places move.
+
+    Raises:
+        PartitionNotFoundError: None has the old values.
+        PartitionAlreadyExistsError: One has the new values.
+        InvalidInputError: Several directories have the old values, and their files stay where they are.
+    """
+    living = list(living)
+    partitions = partitions_of(table, asked.name, living)
+    require_free(table, [asked.to], living)
+    managed = table.definition.table_type is TableType.MANAGED
+    moves = managed and all(partition.location is None for partition in partitions)
+    if len(partitions) > 1 and not moves:
+        names = ", ".join(repr(partition.name[:200]) for partition in partitions)
+        raise InvalidInputError(
+            f"The partition {asked.name[:200]!r} of table {table.identifier} has {len(partitions)} directories "
+            f"({names}), whose files a rename leaves where they are: one partition cannot lie in two places. Bring "
+            "them together, or drop one of them, before.",
+            {"table": str(table.identifier), "partition": asked.name[:200]},
+        )
+    moving = tuple(MovingPartition(p.partition_id, p.begin_version, asked.to) for p in partitions)
+    return CheckedRename(asked, moving, moves)
+
+
+def exchanged_names(table: Table, source: Table, found: Iterable[Partition]) -> list[tuple[Partition, str]]:
+    """Return the partitions of an exchange's source, in the order of their names, with those that they get.
+
+    Raises:
+        PartitionNotFoundError: The source has none that the exchange names.
+    """
+    pairs = [(partition, respelled(partition.name, table)) for partition in sorted(found, key=lambda p: p.name)]
+    if not pairs:
+        raise not_found(source, "that the exchange names")
+    return pairs
+
+
+def staying(living: Iterable[Partition], name: str) -> list[Partition]:
+    """Return partitions of the same values, first the one that SET LOCATION keeps: one that the metastore has."""
+    return sorted(living, key=lambda p: (not p.in_metastore, p.name != name, p.name))
+
+
+def as_checked(table: Table, planned: Sequence[MovingPartition], living: Iterable[Partition]) -> list[Partition]:
+    """Return the partitions that ``check`` has found, in its order, if they are what is there now.
+
+    Raises:
+        ConflictError: Somebody has changed one of them.
+    """
+    found = {partition.partition_id: partition for partition in living}
+    expected = {moving.partition_id: moving.begin_version for moving in planned}
+    if {number: partition.begin_version for number, partition in found.items()} != expected:
+        raise ConflictError(
+            f"A partition of table {table.identifier} was changed by somebody else, as by a repair, while it was "
+            "to be moved. Nothing was changed; try again.",
+            {"table": str(table.identifier)},
+        )
+    return [found[moving.partition_id] for moving in planned]
+
+
+def by_name(table: Table, names: Sequence[str], living: Iterable[Partition]) -> dict[str, list[Partition]]:
+    """Return those of the names whose typed values a living partition has, with the partitions that have them."""
+    keys = table.definition.keys
+    of_values: dict[str, list[Partition]] = {}
+    for partition in living:
+        of_values.setdefault(claim_hash(typed_values(partition.name, keys), keys), []).append(partition)
+    digests = {name: claim_hash(typed_values(name, keys), keys) for name in names}
+    return {name: of_values[digest] for name, digest in digests.items() if digest in of_values}
+
+
+def partitions_of(table: Table, name: str, living: Iterable[Partition]) -> list[Partition]:
+    """Return the partitions that have the values of a name, the one of that name first.
+
+    Raises:
+        PartitionNotFoundError: There is none.
+    """
+    found = by_name(table, [name], living).get(name)
+    if not found:
+        raise not_found(table, name)
+    return sorted(found, key=lambda partition: (partition.name != name, partition.name))
+
+
+def require_free(table: Table, names: Sequence[str], living: Iterable[Partition]) -> None:
+    """Return if no living partition has the values of one of the names.
+
+    Raises:
+        PartitionAlreadyExistsError: One has.
+    """
+    there = by_name(table, names, living)
+    if there:
+        raise _already_exists(table, there)
+
+
+def own_location(table: Table, name: str, place: str | None) -> str | None:
+    """Return a partition's place as the index keeps it: None for the default one."""
+    return None if place == table.directory(name) else place
 
 
 def lies_inside(table: Table, place: str) -> bool:
@@ -16,19 +147,26 @@ def lies_inside(table: Table, place: str) -> bool:
     return place.startswith(f"{table.definition.location}/")
 
 
-def deletes(plan: WritePlan, table: Table, place: str) -> bool:
+def deletes(asked: DropPartitions, table: Table, place: str) -> bool:
     """Whether a ``DROP`` deletes the data of a partition that lies there."""
-    scope = plan.command["deletes"]
-    return scope == "all" or (scope == "inside" and lies_inside(table, place))
+    return asked.deletes is DataDeletion.ALL or (asked.deletes is DataDeletion.INSIDE and lies_inside(table, place))
 
 
-def travels(source: Table, place: str) -> bool:
-    """Whether an ``EXCHANGE`` moves the files of a partition there: those in the source's directory, as in Hive."""
-    return lies_inside(source, place)
+def moves_files(source: Table, partition: Partition) -> bool:
+    """Whether an ``EXCHANGE`` moves the files of a partition: those in the source's directory, as in Hive."""
+    return lies_inside(source, source.directory(partition.name, partition.location))
 
 
-def already_exists(table: Table, name: str, known_as: str) -> PartitionAlreadyExistsError:
-    """The error for a partition that is to come and whose values are taken."""
+def respelled(name: str, table: Table) -> str:
+    """Return the partition's name with the keys as the table has them; its values keep their spelling."""
+    keys = table.definition.keys
+    values = [(split_component(component) or ("", ""))[1] for component in name.split("/")]
+    return "/".join(f"{escape_path_name(key.name)}={value}" for key, value in zip(keys, values, strict=True))
+
+
+def _already_exists(table: Table, there: dict[str, list[Partition]]) -> PartitionAlreadyExistsError:
+    name, living = next(iter(there.items()))
+    known_as = living[0].name
     spelled = "" if name == known_as else f", as {known_as[:200]!r}"
     return PartitionAlreadyExistsError(
         f"The partition {name[:200]!r} of table {table.identifier} exists already{spelled}. Nothing was changed; drop "
@@ -38,7 +176,7 @@ def already_exists(table: Table, name: str, known_as: str) -> PartitionAlreadyEx
 
 
 def not_found(table: Table, which: str) -> PartitionNotFoundError:
-    """The error for a partition that is not there."""
+    """Return the error for a partition that is not there."""
     return PartitionNotFoundError(
         f"Table {table.identifier} has no partition {which[:200]!r}. Nothing was changed; SHOW PARTITIONS lists those "
         "that are there, MSCK REPAIR TABLE finds new ones.",

@@ -1,8 +1,9 @@
 """The error tree of catalog-ext.
 
 Every error that a user can meet is one of these; each has a stable ``code`` and says whether the same call may be
-tried again (``retryable``). The service sends ``code``, ``message`` and ``parameters`` as they are, and the connector
-raises the matching Spark exception. A class's docstring says what the error means and what to do (``Remedy: …``): the
+tried again (``retryable``), whether it is an error of analysis or of running (``kind``), and what its SQLSTATE is
+(``sqlstate``). The service sends these, ``message`` and ``parameters`` as they are, and the connector raises the Spark
+exception that they name. A class's docstring says what the error means and what to do (``Remedy: …``): the
 reference in ``docs/errors.md`` is made of them.
 
 ::
@@ -58,6 +59,7 @@ reference in ``docs/errors.md`` is made of them.
     ├── ConflictError                     somebody else committed first          (retryable)
     ├── TransactionStateError             the transaction is no longer what the step needs, as when it was aborted
     ├── VersionExpiredError               vacuum has forgotten that version of the table
+    ├── StreamChangedError                a stream cannot go on from its checkpoint
     ├── CommitStateUnknownError           the write may be committed, and will be if it can: never repeat it blindly
     ├── IndexDatabaseError
     │   ├── IndexUnavailableError         database gone or locked                (retryable)
@@ -83,6 +85,7 @@ from catalog_ext.metastore.errors.commit import (
     CommitStateUnknownError,
     ConflictError,
     PartitionPolicyError,
+    StreamChangedError,
     TransactionStateError,
     VersionExpiredError,
 )
@@ -143,6 +146,7 @@ from catalog_ext.metastore.errors.not_found import (
 )
 from catalog_ext.metastore.errors.root import (
     CatalogExtError,
+    ErrorKind,
 )
 from catalog_ext.metastore.errors.service import (
     EnvironmentSetupError,
@@ -179,6 +183,7 @@ __all__ = [
     "CommitStateUnknownError",
     "ConflictError",
     "EnvironmentSetupError",
+    "ErrorKind",
     "IncompleteListingError",
     "IndexDatabaseError",
     "IndexNotAtHeadError",
@@ -217,6 +222,7 @@ __all__ = [
     "StorageAccessDeniedError",
     "StorageError",
     "StorageUnavailableError",
+    "StreamChangedError",
     "TableAlreadyExistsError",
     "TableLayoutError",
     "TableNotFoundError",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog_ext.metastore.errors.root import CatalogExtError
+from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class ConflictError(CatalogExtError):
@@ -12,6 +12,8 @@ class ConflictError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_CONFLICT"
+    sqlstate = "40001"
+    kind = ErrorKind.ANALYSIS
     retryable = True
 
 
@@ -22,6 +24,8 @@ class TransactionStateError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_TRANSACTION_STATE"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS
 
 
 class VersionExpiredError(CatalogExtError):
@@ -31,6 +35,8 @@ class VersionExpiredError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_VERSION_EXPIRED"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS
 
 
 class CommitStateUnknownError(CatalogExtError):
@@ -40,6 +46,7 @@ class CommitStateUnknownError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
+    sqlstate = "08007"
 
 
 class PartitionPolicyError(CatalogExtError):
@@ -49,3 +56,14 @@ class PartitionPolicyError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_PARTITION_POLICY"
+    sqlstate = "58000"
+
+
+class StreamChangedError(CatalogExtError):
+    """A stream's table changed in a way that its checkpoint cannot follow.
+
+    Remedy: Start the query with a new checkpoint, or set the option that the message names.
+    """
+
+    code = "CATALOG_EXT_STREAM_CHANGED"
+    sqlstate = "58000"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog_ext.metastore.errors.root import CatalogExtError
+from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class AlreadyExistsError(CatalogExtError):
@@ -12,6 +12,8 @@ class AlreadyExistsError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_ALREADY_EXISTS"
+    sqlstate = "42710"
+    kind = ErrorKind.ANALYSIS
 
 
 class NamespaceAlreadyExistsError(AlreadyExistsError):
@@ -30,6 +32,7 @@ class TableAlreadyExistsError(AlreadyExistsError):
     """
 
     code = "CATALOG_EXT_TABLE_ALREADY_EXISTS"
+    sqlstate = "42P07"
 
 
 class ColumnAlreadyExistsError(AlreadyExistsError):
@@ -66,3 +69,5 @@ class NamespaceNotEmptyError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_NAMESPACE_NOT_EMPTY"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS

@@ -12,6 +12,7 @@ class IndexDatabaseError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_INDEX_ERROR"
+    sqlstate = "58000"
 
 
 class IndexUnavailableError(IndexDatabaseError):
@@ -21,6 +22,7 @@ class IndexUnavailableError(IndexDatabaseError):
     """
 
     code = "CATALOG_EXT_INDEX_UNAVAILABLE"
+    sqlstate = "08001"
     retryable = True
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog_ext.metastore.errors.root import CatalogExtError
+from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class InvalidInputError(CatalogExtError):
@@ -12,6 +12,8 @@ class InvalidInputError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_INVALID_INPUT"
+    sqlstate = "22023"
+    kind = ErrorKind.ANALYSIS
 
 
 class InvalidIdentifierError(InvalidInputError):
@@ -85,6 +87,7 @@ class OperationNotSupportedError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_NOT_SUPPORTED"
+    sqlstate = "0A000"
 
 
 class InvalidPatternError(InvalidInputError):
@@ -112,6 +115,7 @@ class PartitionColumnAlterationError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_PARTITION_COLUMN_ALTERATION"
+    sqlstate = "42000"
 
 
 class UnsupportedTypeChangeError(InvalidInputError):
@@ -121,6 +125,7 @@ class UnsupportedTypeChangeError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_UNSUPPORTED_TYPE_CHANGE"
+    sqlstate = "42000"
 
 
 class AcidTableError(InvalidInputError):
@@ -130,6 +135,7 @@ class AcidTableError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_ACID_TABLE"
+    sqlstate = "42000"
 
 
 class UnsupportedFormatError(InvalidInputError):
@@ -139,3 +145,4 @@ class UnsupportedFormatError(InvalidInputError):
     """
 
     code = "CATALOG_EXT_UNSUPPORTED_FORMAT"
+    sqlstate = "42000"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog_ext.metastore.errors.root import CatalogExtError
+from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class TableLayoutError(CatalogExtError):
@@ -12,6 +12,8 @@ class TableLayoutError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_TABLE_LAYOUT"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS
 
 
 class PathLayoutError(TableLayoutError):
@@ -30,6 +32,8 @@ class SchemaConflictError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_SCHEMA_CONFLICT"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS
 
 
 class SchemaMismatchError(CatalogExtError):
@@ -39,6 +43,8 @@ class SchemaMismatchError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_SCHEMA_MISMATCH"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS
 
 
 class RepairRefusedError(CatalogExtError):
@@ -48,3 +54,5 @@ class RepairRefusedError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_REPAIR_REFUSED"
+    sqlstate = "42000"
+    kind = ErrorKind.ANALYSIS

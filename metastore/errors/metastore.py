@@ -13,6 +13,7 @@ class MetastoreError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_METASTORE_ERROR"
+    sqlstate = "58000"
 
 
 class MetastoreUnavailableError(MetastoreError):
@@ -22,6 +23,7 @@ class MetastoreUnavailableError(MetastoreError):
     """
 
     code = "CATALOG_EXT_METASTORE_UNAVAILABLE"
+    sqlstate = "08001"
     retryable = True
 
 

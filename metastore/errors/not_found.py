@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from catalog_ext.metastore.errors.root import CatalogExtError
+from catalog_ext.metastore.errors.root import CatalogExtError, ErrorKind
 
 
 class NotFoundError(CatalogExtError):
@@ -12,6 +12,8 @@ class NotFoundError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_NOT_FOUND"
+    sqlstate = "42704"
+    kind = ErrorKind.ANALYSIS
 
 
 class NamespaceNotFoundError(NotFoundError):
@@ -30,6 +32,7 @@ class TableNotFoundError(NotFoundError):
     """
 
     code = "CATALOG_EXT_TABLE_NOT_FOUND"
+    sqlstate = "42P01"
 
 
 class ColumnNotFoundError(NotFoundError):
@@ -39,6 +42,7 @@ class ColumnNotFoundError(NotFoundError):
     """
 
     code = "CATALOG_EXT_COLUMN_NOT_FOUND"
+    sqlstate = "42703"
 
 
 class ViewNotFoundError(NotFoundError):

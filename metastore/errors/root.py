@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, ClassVar, Self
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+
+class ErrorKind(StrEnum):
+    """Says which of Spark's two families of exceptions an error becomes."""
+
+    ANALYSIS = "analysis"
+    """The statement is wrong, or does not fit what is there: an ``AnalysisException``."""
+    RUNTIME = "runtime"
+    """The statement could not be done: a ``SparkRuntimeException``."""
 
 
 class CatalogExtError(Exception):
@@ -20,6 +30,9 @@ class CatalogExtError(Exception):
 
     code: ClassVar[str] = "CATALOG_EXT_ERROR"
     retryable: ClassVar[bool] = False
+    sqlstate: ClassVar[str] = "XX000"
+    """What JDBC clients branch on; spark-sql prints the Java trace of an error that has none, or one of class XX."""
+    kind: ClassVar[ErrorKind] = ErrorKind.RUNTIME
 
     def __init__(self, message: str, parameters: Mapping[str, str] | None = None) -> None:
         super().__init__(message)

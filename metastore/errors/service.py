@@ -12,6 +12,7 @@ class ServiceError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_SERVICE_ERROR"
+    sqlstate = "58000"
 
 
 class UnauthorizedError(ServiceError):
@@ -21,6 +22,7 @@ class UnauthorizedError(ServiceError):
     """
 
     code = "CATALOG_EXT_UNAUTHORIZED"
+    sqlstate = "28000"
 
 
 class EnvironmentSetupError(CatalogExtError):
@@ -30,3 +32,4 @@ class EnvironmentSetupError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_ENVIRONMENT_SETUP"
+    sqlstate = "58000"

@@ -12,6 +12,7 @@ class StorageError(CatalogExtError):
     """
 
     code = "CATALOG_EXT_STORAGE_ERROR"
+    sqlstate = "58000"
 
 
 class StorageAccessDeniedError(StorageError):
@@ -21,6 +22,7 @@ class StorageAccessDeniedError(StorageError):
     """
 
     code = "CATALOG_EXT_STORAGE_ACCESS_DENIED"
+    sqlstate = "42501"
 
 
 class StorageUnavailableError(StorageError):
@@ -30,6 +32,7 @@ class StorageUnavailableError(StorageError):
     """
 
     code = "CATALOG_EXT_STORAGE_UNAVAILABLE"
+    sqlstate = "08001"
     retryable = True
 
 

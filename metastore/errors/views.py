@@ -21,6 +21,7 @@ class ViewPartitionColumnNotFoundError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_NOT_FOUND"
+    sqlstate = "42704"
 
 
 class ViewPartitionColumnsNotLastError(ViewError):
@@ -30,6 +31,7 @@ class ViewPartitionColumnsNotLastError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMNS_NOT_LAST"
+    sqlstate = "42000"
 
 
 class ViewPartitionColumnOrderError(ViewError):
@@ -39,6 +41,7 @@ class ViewPartitionColumnOrderError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_ORDER"
+    sqlstate = "42000"
 
 
 class ViewPartitionColumnDuplicateError(ViewError):
@@ -48,6 +51,7 @@ class ViewPartitionColumnDuplicateError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMN_DUPLICATE"
+    sqlstate = "42000"
 
 
 class ViewOnlyPartitionColumnsError(ViewError):
@@ -57,6 +61,7 @@ class ViewOnlyPartitionColumnsError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_ONLY_PARTITION_COLUMNS"
+    sqlstate = "42000"
 
 
 class ViewPartitionColumnsChangedError(ViewError):
@@ -66,6 +71,7 @@ class ViewPartitionColumnsChangedError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_COLUMNS_CHANGED"
+    sqlstate = "42000"
 
 
 class ViewNotPartitionedError(ViewError):
@@ -75,6 +81,7 @@ class ViewNotPartitionedError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_NOT_PARTITIONED"
+    sqlstate = "42000"
 
 
 class ViewPartitionLocationError(ViewError):
@@ -84,6 +91,7 @@ class ViewPartitionLocationError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_LOCATION"
+    sqlstate = "42000"
 
 
 class ViewPartitionSpecError(ViewError):
@@ -93,6 +101,7 @@ class ViewPartitionSpecError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_SPEC"
+    sqlstate = "42000"
 
 
 class ViewPartitionsAutomaticError(ViewError):
@@ -102,3 +111,4 @@ class ViewPartitionsAutomaticError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITIONS_AUTOMATIC"
+    sqlstate = "42000"

@@ -4,7 +4,6 @@ from catalog_ext.metastore.index.index import Index
 from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.metastore.index.read.versions import CHANGES_SCHEMA, ENDED_SCHEMA, HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.tables.tables import TableVersion
-from catalog_ext.metastore.index.write.outbox import Delivery
 from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
 
 __all__ = [
@@ -15,7 +14,6 @@ __all__ = [
     "PLAN_SCHEMA",
     "TRANSACTIONS_SCHEMA",
     "ApplicationVersion",
-    "Delivery",
     "Index",
     "TableVersion",
     "WaitingFiles",

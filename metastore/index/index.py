@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Self
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
@@ -21,7 +21,7 @@ from catalog_ext.metastore.index.write import (
     commits,
     file_statistics,
     outbox,
-    partition_commands,
+    partition_rows,
     repairs,
     reservations,
     transactions,
@@ -33,13 +33,15 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
-    from catalog_ext.metastore.index.write.outbox import Delivery
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+    from catalog_ext.metastore.messages import Delivery
     from catalog_ext.metastore.model.identifiers import TableIdentifier
-    from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition
+    from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
@@ -266,17 +268,17 @@ class Index:
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 
-    def partitions_of_values(self, table: Table, names: Sequence[str]) -> list[dict[str, Any]]:
-        """The rows of the partitions that are there now with the typed values of one of the names."""
-        return partition_commands.partitions_of_values(self._database, table, names)
+    def partitions_of_values(self, table: Table, names: Sequence[str]) -> list[Partition]:
+        """Return the partitions that are there now with the typed values of one of the names."""
+        return partition_rows.partitions_of_values(self._database, table, names)
 
-    def partitions_matching(self, table: Table, predicate: Predicate) -> list[dict[str, Any]]:
-        """The rows of the partitions that are there now and that a bound predicate is true for."""
-        return partition_commands.partitions_matching(self._database, table, predicate)
+    def partitions_matching(self, table: Table, predicate: Predicate) -> list[Partition]:
+        """Return the partitions that are there now and that a bound predicate is true for."""
+        return partition_rows.partitions_matching(self._database, table, predicate)
 
-    def files_of_partitions(self, partition_ids: Sequence[int]) -> list[dict[str, Any]]:
-        """The rows of the files that some partitions have now."""
-        return partition_commands.files_of_partitions(self._database, partition_ids)
+    def files_of_partitions(self, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
+        """Return the files that some partitions have now, by partition, without their statistics."""
+        return partition_rows.files_of_partitions(self._database, partition_ids)
 
     def put_statistics(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
         """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
@@ -379,7 +381,8 @@ class Index:
             self._database, transaction_id, deliver=deliver, modified=modified or {}, deliver_source=deliver_source
         )
         outcome = done.outcome
-        self._statistics.note(outcome["files_added"] + outcome["partitions_added"] + outcome["partitions_changed"])
+        if outcome is not None:
+            self._statistics.note(outcome.files_added + outcome.partitions_added + outcome.partitions_changed)
         return done
 
     def removals(self, transaction_id: str) -> Iterator[str]:
@@ -406,14 +409,17 @@ class Index:
         """The numbers of the tables that ``waiting_files`` has something for."""
         return transactions.waiting_tables(self._database)
 
-    def changes(self, table_id: int, after: int, upto: int) -> pa.RecordBatchReader:
+    def changes(
+        self, table_id: int, after: int, upto: int, removals: versions.Removals = versions.Removals.IGNORE
+    ) -> pa.RecordBatchReader:
         """The files that the versions above ``after`` up to ``upto`` added, in order (``versions.CHANGES_SCHEMA``).
 
         Raises:
             TableNotFoundError: The table is gone.
             VersionExpiredError: Vacuum has forgotten one of the versions.
+            StreamChangedError: A version removed files, which ``removals`` refuses.
         """
-        return versions.changes(self._database, table_id, after, upto)
+        return versions.changes(self._database, table_id, after, upto, removals)
 
     def history_rows(self, table: Table) -> pa.RecordBatchReader:
         """The metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""

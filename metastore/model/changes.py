@@ -24,20 +24,12 @@ class AddPartition:
     location: str | None = None
     in_metastore: bool = True
 
-    def describe(self) -> str:
-        """One line for people."""
-        return f"add partition {self.name} ({len(self.files)} files, {sum(f.size for f in self.files)} bytes)"
-
 
 @dataclass(frozen=True, slots=True)
 class DropPartition:
     """A partition and its files leave the table; nothing is deleted on the store."""
 
     name: str
-
-    def describe(self) -> str:
-        """One line for people."""
-        return f"drop partition {self.name}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,10 +45,6 @@ class ReplaceFiles:
     added: tuple[DataFile, ...] = ()
     removed: tuple[str, ...] = ()
     location: str | None = None
-
-    def describe(self) -> str:
-        """One line for people."""
-        return f"change partition {self.name} (+{len(self.added)} files, -{len(self.removed)} files)"
 
 
 Change: TypeAlias = AddPartition | DropPartition | ReplaceFiles

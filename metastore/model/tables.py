@@ -130,6 +130,11 @@ class Table:
         """The table's name."""
         return self.definition.identifier
 
+    def directory(self, partition: str, location: str | None = None) -> str:
+        """Return the absolute URI of a partition's directory, given by its name and its location if it has one."""
+        root = self.definition.location
+        return location or (f"{root}/{partition}" if partition else root)
+
 
 @dataclass(frozen=True, slots=True)
 class DataFile:
@@ -152,17 +157,23 @@ class DataFile:
 
 @dataclass(frozen=True, slots=True)
 class Partition:
-    """A partition at one version.
+    """A partition as the index has it since one version.
 
     Attributes:
         name: The directory string, relative to the table; ``''`` for an unpartitioned table.
         location: Absolute URI where it differs from ``<table location>/<name>``, else None.
+        begin_version: The version that has made it what it is.
+        in_metastore: Whether the metastore has it, if it has the table.
+        files: How many it has.
+        bytes: Their sum.
+        rows: Their sum; None unless every file's row count is known.
     """
 
     partition_id: int
     name: str
     location: str | None
+    begin_version: int
+    in_metastore: bool
     files: int
     bytes: int
     rows: int | None
-    created_at_ms: int

@@ -107,7 +107,8 @@ def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
             value = Decimal(text).quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
         except InvalidOperation:
             return None
-        return value if abs(value.scaleb(scale)) < 10**precision else None
+        # Adding zero turns -0 into 0, which Spark's decimals do not tell apart.
+        return value + 0 if abs(value.scaleb(scale)) < 10**precision else None
 
 
 def _cast_float(text: str, data_type: DataType) -> float | None:
@@ -210,6 +211,9 @@ def _float_text(value: float, *, single: bool) -> str:
     if value == 0:
         return "-0.0" if math.copysign(1, value) < 0 else "0.0"
     number = Decimal(shortest).normalize()
+    if len(number.as_tuple().digits) == 1:
+        # Java writes two digits at least, and takes the nearest such number: 4.9E-324 and not 5.0E-324.
+        number = Decimal(f"{value:.1e}").normalize()
     text = "".join(map(str, number.as_tuple().digits))
     point = number.adjusted() + 1
     prefix = "-" if number.is_signed() else ""

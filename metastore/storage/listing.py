@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.storage.hdfs import list_hdfs
+from catalog_ext.metastore.storage.hdfs.listing import list_hdfs
 from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.local.listing import list_local
 from catalog_ext.metastore.storage.locations import Location

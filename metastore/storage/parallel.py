@@ -6,7 +6,7 @@ from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.errors import CatalogExtError
 
@@ -29,12 +29,6 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
             if not future.cancelled() and (error := future.exception()) is not None:
                 raise error
         return [future.result() for future in futures]
-
-
-def batched(items: Sequence[T], size: int) -> Iterator[Sequence[T]]:
-    """Yield the items in runs of at most ``size``."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]
 
 
 def raise_together(errors: Sequence[CatalogExtError], one: str, many: str) -> None:

@@ -19,7 +19,7 @@ from catalog_ext.metastore.storage.store import EntryKind
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.commit.staged_files import Upload
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
 

@@ -19,12 +19,13 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.failures import is_throttled, location_not_found, translate
-from catalog_ext.metastore.storage.hdfs import Hdfs, HdfsHandler
+from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
 from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.options import S3Options, StorageOptions
-from catalog_ext.metastore.storage.parallel import batched, in_parallel, raise_together
+from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
 from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.s3.client import Timeouts, connect, connect_boto, knows_region
 from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload, Uploads
@@ -32,7 +33,7 @@ from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.commit.staged_files import Upload
 
 T = TypeVar("T")
 

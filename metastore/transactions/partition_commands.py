@@ -1,56 +1,45 @@
-"""Partition commands before ``reserve``: what each is asked to do (``WritePlan.command``), checked and completed.
-
-==================  =============================================================================================
-kind                ``command``: as it is begun, and (after the semicolon) what ``complete`` adds
-==================  =============================================================================================
-``ADD``             ``partitions``: names with locations (None: the default place), ``if_not_exists``
-``DROP``            ``deletes``: ``all`` data, that ``inside`` the table's directory, or ``none``
-``RENAME``          ``from``, ``to``: names; ``rows``: the partitions, ``moved``: whether their files are moved
-``RELOCATE``        ``name``, ``location``
-``EXCHANGE``        ``source_id``, ``source_version``; ``rows``: the source's partitions with their new names,
-                    ``source_location``
-==================  =============================================================================================
-
-``names``, added to all but ``DROP``, are the partitions of the table that the command claims. ``DROP`` claims what the
-plan's predicate is true for, and so does ``EXCHANGE`` in its source.
-"""
+"""Partition commands before ``reserve``: what is asked of each is checked against the table and the store."""
 
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, assert_never
 
-from catalog_ext.metastore.commit.plan import StagedFile, WriteKind
-from catalog_ext.metastore.commit.rules import already_exists, deletes, not_found, travels
-from catalog_ext.metastore.errors import (
-    InvalidInputError,
-    LocationNotFoundError,
-    TableLayoutError,
+from catalog_ext.metastore.commit import rules
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    CheckedAdd,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    DropPartitions,
+    ExchangePartitions,
+    MovingPartition,
+    RelocatePartition,
+    RenamePartition,
 )
-from catalog_ext.metastore.index.database.bulk import chunks
-from catalog_ext.metastore.index.database.keys import claim_hash, typed_values
-from catalog_ext.metastore.index.write.apply_changes import directory
-from catalog_ext.metastore.model.partition_names import escape_path_name, is_hidden, split_component
-from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import bind
+from catalog_ext.metastore.predicates.tree import Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.store import EntryKind
-from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
-from catalog_ext.metastore.transactions.staging_locations import below, transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, WritePlan
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table
     from catalog_ext.metastore.storage.store import Entry, Storage
-    from catalog_ext.metastore.transactions.checking import Checker
+    from catalog_ext.metastore.transactions.new_files import NewFiles
 
 _FILES_AT_ONCE = 5000
 _PARTITIONS_AT_ONCE = 500
-Row = dict[str, Any]
 
 
 class CommandChecker:
@@ -59,16 +48,16 @@ class CommandChecker:
     Args:
         index: The index.
         storage: The stores.
-        checker: Looks at directories.
+        new_files: Looks at directories.
     """
 
-    def __init__(self, index: Index, storage: Storage, checker: Checker) -> None:
+    def __init__(self, index: Index, storage: Storage, new_files: NewFiles) -> None:
         self._index = index
         self._storage = storage
-        self._checker = checker
+        self._new_files = new_files
 
-    def complete(self, transaction: Transaction) -> WritePlan:
-        """The plan with all that is decided before ``reserve``; files that are to be moved are recorded.
+    def check(self, transaction: Transaction, asked: AskedCommand) -> WritePlan:
+        """Return the plan with all that is decided before ``reserve``; files that are to be moved are recorded.
 
         Raises:
             PartitionAlreadyExistsError, PartitionNotFoundError: The partitions are not as the command needs them.
@@ -77,161 +66,84 @@ class CommandChecker:
             InvalidInputError: The command cannot be carried out on this table.
             StorageError: The store refuses or does not answer.
         """
-        table = self._index.load_table_by_id(transaction.table_id or 0)
-        complete = {
-            WriteKind.ADD_PARTITIONS: self._add,
-            WriteKind.DROP_PARTITIONS: self._drop,
-            WriteKind.RENAME_PARTITION: self._rename,
-            WriteKind.RELOCATE_PARTITION: self._relocate,
-            WriteKind.EXCHANGE_PARTITIONS: self._exchange,
-        }[transaction.plan.kind]
-        return complete(transaction, table)
-
-    def _add(self, transaction: Transaction, table: Table) -> WritePlan:
-        plan, command = transaction.plan, transaction.plan.command
-        there = self._living(table, [name for name, _ in command["partitions"]])
-        wanted = [(name, place) for name, place in command["partitions"] if name not in there]
-        if there and not command["if_not_exists"]:
-            raise already_exists(table, next(iter(there)), next(iter(there.values()))[0]["name"])
-        return replace(
-            plan,
-            takes_in=self._contents(table, {name: self._place(table, name, own) for name, own in wanted}),
-            locations={name: own for name, own in wanted if own is not None},
-            command={**command, "partitions": wanted, "names": [name for name, _ in wanted]},
-        )
-
-    def _relocate(self, transaction: Transaction, table: Table) -> WritePlan:
-        plan, command = transaction.plan, transaction.plan.command
-        name, place = command["name"], Location.parse(command["location"])
-        self._required(table, name)
-        own = None if place == self._place(table, name, None) else str(place)
-        return replace(
-            plan,
-            takes_in=self._contents(table, {name: place}),
-            command={**command, "location": own, "names": [name]},
-        )
-
-    def _drop(self, transaction: Transaction, table: Table) -> WritePlan:
-        """Files that the index does not know, such as success files, go with the data that is deleted."""
         plan = transaction.plan
+        table = self._index.load_table_by_id(transaction.table_id or 0)
+        match asked:
+            case AddPartitions():
+                return self._add(plan, asked, table)
+            case DropPartitions():
+                return replace(plan, change=self._drop(asked, table))
+            case RenamePartition():
+                return replace(plan, change=self._rename(transaction, asked, table))
+            case RelocatePartition():
+                return replace(plan, change=self._relocate(asked, table))
+            case ExchangePartitions():
+                return replace(plan, change=self._exchange(transaction, asked, table))
+            case _:
+                assert_never(asked)
+
+    def _add(self, plan: WritePlan, asked: AddPartitions, table: Table) -> WritePlan:
+        living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
+        wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
+        found = self._found(table, {p.name: _place(table, p.name, p.location) for p in wanted})
+        own = {p.name: p.location for p in wanted if p.location is not None}
+        return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found))
+
+    def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
+        name, place = asked.name, Location.parse(asked.location)
+        rules.partitions_of(table, name, self._index.partitions_of_values(table, [name]))
+        own = None if place == _place(table, name, None) else str(place)
+        return CheckedRelocate(asked, own, self._found(table, {name: place})[name])
+
+    def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
+        """Files that the index does not know, such as success files, go with the data that is deleted."""
+        predicate = _predicate(asked.predicate, table)
         places = {
-            row["name"]: Location.parse(place)
-            for row in self._index.partitions_matching(table, self._predicate(plan, table))
-            if deletes(plan, table, place := directory(table, row))
+            partition.name: Location.parse(place)
+            for partition in self._index.partitions_matching(table, predicate)
+            if rules.deletes(asked, table, place := table.directory(partition.name, partition.location))
         }
-        found = self._checker.contents(places)
+        found = self._new_files.contents(places)
         if not any(found.values()):
-            return plan
-        predicates = [self._predicate(plan, table)]
+            return CheckedDrop(asked)
         table = self._index.load_table_by_id(table.table_id)
-        known = self._checker.known(table, predicates)
-        unknown = {
-            name: tuple(entry.location.name for entry in entries)
-            for name, entries in self._unknown(table, found, known).items()
-        }
-        return replace(plan, removes=unknown)
+        known = self._new_files.known(table, [predicate])
+        unknown = self._unknown(table, found, known)
+        return CheckedDrop(asked, {name: tuple(e.location.name for e in entries) for name, entries in unknown.items()})
 
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Collection[str]
     ) -> dict[str, list[Entry]]:
         """The files that neither the index knows nor a write brings; checksums beside data files are not among them."""
-        hidden = self._index.uncommitted_ids(table.table_id, table.version)
-        unknown = {
-            name: [
-                entry
-                for entry in entries
-                if str(entry.location) not in known
-                and transaction_id_in(entry.location.name) not in hidden
-                and not _is_checksum(entry.location.name)
-            ]
-            for name, entries in found.items()
-        }
-        return {name: entries for name, entries in unknown.items() if entries}
+        without = {name: [e for e in entries if not _is_checksum(e.location.name)] for name, entries in found.items()}
+        return self._new_files.unknown(table, without, known)
 
-    def _rename(self, transaction: Transaction, table: Table) -> WritePlan:
-        plan, command = transaction.plan, transaction.plan.command
-        rows = self._required(table, command["from"])
-        there = self._living(table, [command["to"]])
-        if there:
-            raise already_exists(table, command["to"], there[command["to"]][0]["name"])
-        managed = table.definition.table_type is TableType.MANAGED
-        moved = managed and all(row["location"] is None for row in rows)
-        if len(rows) > 1 and not moved:
-            names = ", ".join(shown(row["name"]) for row in rows)
-            raise InvalidInputError(
-                f"The partition {shown(command['from'])} of table {table.identifier} has {len(rows)} directories "
-                f"({names}), whose files a rename leaves where they are: one partition cannot lie in two places. Bring "
-                "them together, or drop one of them, before.",
-                {"table": str(table.identifier), "partition": command["from"][:200]},
-            )
-        if moved:
-            self._require_empty(table, {command["to"]: self._place(table, command["to"], None)})
-            self._record(transaction, self._moves(table, [(row, command["to"]) for row in rows]))
-        return replace(plan, moves=moved, command={
-            **command, "names": [command["from"], command["to"]], "moved": moved,
-            "rows": [[row["partition_id"], row["begin_version"]] for row in rows],
-        })  # fmt: skip
+    def _rename(self, transaction: Transaction, asked: RenamePartition, table: Table) -> CheckedRename:
+        living = self._index.partitions_of_values(table, [asked.name, asked.to])
+        checked = rules.check_rename(asked, table, living)
+        if checked.moves:
+            self._require_empty(table, {asked.to: _place(table, asked.to, None)})
+            by_id = {partition.partition_id: partition for partition in living}
+            moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
+            self._record(transaction, self._moves(table, moving))
+        return checked
 
-    def _exchange(self, transaction: Transaction, table: Table) -> WritePlan:
-        plan, command = transaction.plan, transaction.plan.command
-        source = self._index.load_table_by_id(command["source_id"])
-        found = self._index.partitions_matching(source, self._predicate(plan, source))
-        rows = [(row, _respelled(row["name"], table)) for row in sorted(found, key=lambda row: str(row["name"]))]
-        if not rows:
-            raise not_found(source, "that the exchange names")
-        names = [name for _, name in rows]
-        there = self._living(table, names)
-        if there:
-            raise already_exists(table, next(iter(there)), next(iter(there.values()))[0]["name"])
-        moving = [(row, name) for row, name in rows if travels(source, directory(source, row))]
-        self._require_same_store(table, source)
-        self._require_empty(table, {name: self._place(table, name, None) for _, name in moving})
+    def _exchange(self, transaction: Transaction, asked: ExchangePartitions, table: Table) -> CheckedExchange:
+        source = self._index.load_table_by_id(asked.source_id)
+        found = self._index.partitions_matching(source, _predicate(asked.predicate, source))
+        pairs = rules.exchanged_names(table, source, found)
+        names = [name for _, name in pairs]
+        rules.require_free(table, names, self._index.partitions_of_values(table, names))
+        moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
+        _require_same_store(table, source)
+        self._require_empty(table, {name: _place(table, name, None) for _, name in moving})
         self._record(transaction, self._moves(source, moving))
-        return replace(plan, moves=bool(moving), command={
-            **command, "names": names, "source_location": source.definition.location,
-            "rows": [[row["partition_id"], row["begin_version"], name] for row, name in rows],
-        })  # fmt: skip
+        checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
+        return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
-    def _predicate(self, plan: WritePlan, table: Table) -> Any:  # noqa: ANN401 -- a bound predicate
-        return bind(predicate_from_json(plan.predicate), table.definition.keys, str(table.identifier))
-
-    def _living(self, table: Table, names: Sequence[str]) -> dict[str, list[Row]]:
-        """Those of the names whose values a living partition has, with the rows of these."""
-        keys = table.definition.keys
-        rows: dict[str, list[Row]] = {}
-        for row in self._index.partitions_of_values(table, names):
-            rows.setdefault(claim_hash(typed_values(row["name"], keys), keys), []).append(row)
-        digests = {name: claim_hash(typed_values(name, keys), keys) for name in names}
-        return {name: rows[digest] for name, digest in digests.items() if digest in rows}
-
-    def _required(self, table: Table, name: str) -> list[Row]:
-        rows = self._living(table, [name]).get(name)
-        if not rows:
-            raise not_found(table, name)
-        return sorted(rows, key=lambda row: (row["name"] != name, row["name"]))
-
-    @staticmethod
-    def _place(table: Table, name: str, own: str | None) -> Location:
-        return below(Location.parse(table.definition.location), name) if own is None else Location.parse(own)
-
-    def _contents(self, table: Table, places: Mapping[str, Location]) -> dict[str, tuple[tuple[str, int, int], ...]]:
-        """The visible files that are to be registered in each place, but those of writes that are under way."""
+    def _found(self, table: Table, places: Mapping[str, Location]) -> dict[str, tuple[DataFile, ...]]:
         self._require_directories(table, places)
-        # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
-        leaving = self._checker.leaving(table.table_id)
-        found = self._checker.visible(places)
-        hidden = self._index.uncommitted_ids(table.table_id, table.version)
-        replaced = dict(replaced_by_relocations(self._index, table)) if any(found.values()) else {}
-        return {
-            name: tuple(
-                (entry.location.name, entry.size, entry.modified_ms)
-                for entry in entries
-                if str(entry.location) not in leaving
-                and entry.modified_ms > replaced.get(str(entry.location), -1)
-                and transaction_id_in(entry.location.name) not in hidden
-            )
-            for name, entries in found.items()
-        }
+        return self._new_files.found(table.table_id, places)
 
     def _require_directories(self, table: Table, places: Mapping[str, Location]) -> None:
         """Make the directories that are missing inside the table's; one that is missing elsewhere is an error."""
@@ -261,7 +173,7 @@ class CommandChecker:
         return self._storage.stat(Location(place.scheme, place.bucket, "")) is not None
 
     def _require_empty(self, table: Table, places: Mapping[str, Location]) -> None:
-        for name, entries in self._checker.visible(places).items():
+        for name, entries in self._new_files.visible(places).items():
             if entries:
                 raise TableLayoutError(
                     f"The partition {shown(name)} of table {table.identifier} cannot be moved to "
@@ -270,43 +182,52 @@ class CommandChecker:
                     {"table": str(table.identifier), "partition": name[:200], "location": str(places[name])},
                 )
 
-    @staticmethod
-    def _require_same_store(table: Table, source: Table) -> None:
-        ours, theirs = Location.parse(table.definition.location), Location.parse(source.definition.location)
-        if (ours.scheme, ours.bucket) != (theirs.scheme, theirs.bucket):
-            raise InvalidInputError(
-                f"Partitions of table {source.identifier} cannot be moved to table {table.identifier}: "
-                f"{shown(str(theirs))} and {shown(str(ours))} are on different stores. Copy them by INSERT … SELECT.",
-                {"table": str(table.identifier), "source": str(source.identifier)},
-            )
-
-    def _moves(self, table: Table, rows: Iterable[tuple[Row, str]]) -> Iterable[StagedFile]:
+    def _moves(self, table: Table, partitions: Iterable[tuple[Partition, str]]) -> Iterable[StagedFile]:
         """The files of partitions of a table, with the names of the partitions that they are moved to.
 
         What else lies in their directories, such as success files, goes with them: otherwise the next repair would
         find the old partitions again.
         """
         taken: set[tuple[str, str]] = set()
-        for chunk in chunks(list(enumerate(rows)), _PARTITIONS_AT_ONCE):
-            by_id = {row["partition_id"]: (row, name, number) for number, (row, name) in chunk}
-            found = self._index.files_of_partitions(list(by_id))
+        for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
+            files = self._index.files_of_partitions([partition.partition_id for _, (partition, _) in chunk])
+            places = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
+            known: set[str] = set()
             # Of directories that come together, the first one's files keep their names.
-            for file in sorted(found, key=lambda file: by_id[file["partition_id"]][2]):
-                row, target, number = by_id[file["partition_id"]]
-                path = _free(taken, target, file["path"], number)
-                source = f"{directory(table, row)}/{file['path']}"
-                yield StagedFile(target, path, file["size"], file["n_rows"], source=source)
-            known = {f"{directory(table, by_id[file['partition_id']][0])}/{file['path']}" for file in found}
-            places = {str(number): Location.parse(directory(table, row)) for number, (row, _) in chunk}
-            targets = {str(number): name for number, (_, name) in chunk}
-            for key, entries in self._unknown(table, self._checker.contents(places), known).items():
+            for number, (partition, target) in chunk:
+                for file in files.get(partition.partition_id, ()):
+                    source = f"{places[number]}/{file.path}"
+                    known.add(source)
+                    path = _free(taken, target, file.path, number)
+                    yield StagedFile(target, path, file.size, file.rows, source=source)
+            contents = self._new_files.contents({str(number): Location.parse(at) for number, at in places.items()})
+            targets = {str(number): target for number, (_, target) in chunk}
+            for key, entries in self._unknown(table, contents, known).items():
                 for entry in entries:
                     path = _free(taken, targets[key], entry.location.name, int(key))
                     yield StagedFile(targets[key], path, entry.size, source=str(entry.location))
 
     def _record(self, transaction: Transaction, files: Iterable[StagedFile]) -> None:
-        for chunk in chunks(list(files), _FILES_AT_ONCE):
+        for chunk in batched(list(files), _FILES_AT_ONCE):
             self._index.record_files(transaction.transaction_id, chunk)
+
+
+def _predicate(predicate: object, table: Table) -> Predicate:
+    return bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+
+
+def _place(table: Table, name: str, own: str | None) -> Location:
+    return below(Location.parse(table.definition.location), name) if own is None else Location.parse(own)
+
+
+def _require_same_store(table: Table, source: Table) -> None:
+    ours, theirs = Location.parse(table.definition.location), Location.parse(source.definition.location)
+    if (ours.scheme, ours.bucket) != (theirs.scheme, theirs.bucket):
+        raise InvalidInputError(
+            f"Partitions of table {source.identifier} cannot be moved to table {table.identifier}: "
+            f"{shown(str(theirs))} and {shown(str(ours))} are on different stores. Copy them by INSERT … SELECT.",
+            {"table": str(table.identifier), "source": str(source.identifier)},
+        )
 
 
 def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> str:
@@ -319,11 +240,3 @@ def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> s
 
 def _is_checksum(name: str) -> bool:
     return name.startswith(".") and name.endswith(".crc")
-
-
-def _respelled(name: str, table: Table) -> str:
-    """The partition's name with the keys as the table has them; its values keep their spelling."""
-    keys = table.definition.keys
-    components = name.split("/")
-    values = [(split_component(c) or ("", ""))[1] for c in components]
-    return "/".join(f"{escape_path_name(key.name)}={value}" for key, value in zip(keys, values, strict=True))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import State
-from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
-from catalog_ext.metastore.transactions.steps import Undone
+from catalog_ext.metastore.transactions.steps import WriteUndoneError
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.steps import Steps
 
@@ -44,7 +45,7 @@ class Recovery:
         left = self._found(None, None)
         if table_id is not None:
             # An exchange that died keeps writers from the table that it takes partitions from, too.
-            left = [t for t in left if table_id in (t.table_id, t.plan.command.get("source_id"))]
+            left = [t for t in left if table_id in (t.table_id, t.plan.source_id)]
         if table_id is not None and app_id is not None:
             known = {transaction.transaction_id for transaction in left}
             reserved = self._index.list_transactions(table_id, states=(State.RESERVED,))
@@ -122,7 +123,7 @@ class Recovery:
             return RecoveryAction.UNDONE, transaction.error
         try:
             committed = self._steps.forward(transaction)
-        except Undone as undone:
+        except WriteUndoneError as undone:
             return RecoveryAction.UNDONE, undone.reason.message
         if committed.state is State.COMMITTED:
             self._steps.clean_up(committed)
@@ -137,3 +138,17 @@ class Recovery:
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,
         )  # fmt: skip
+
+
+def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
+    """Return the table, or its name where only writes that were to create it (or outlived it) are there.
+
+    Raises:
+        TableNotFoundError: There is neither.
+    """
+    try:
+        return index.load_table(identifier)
+    except TableNotFoundError:
+        if any(t.table == str(identifier) for t in index.list_transactions(states=UNFINISHED)):
+            return str(identifier)
+        raise

@@ -14,7 +14,8 @@ from catalog_ext.metastore.storage.promotion import StagedPlace
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from catalog_ext.metastore.commit.plan import StagedFile, WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.staged_files import StagedFile
 
 DEFAULT_STAGING = "_catalog_ext_staging"
 DATA = "_catalog_ext_data"
@@ -34,8 +35,8 @@ def relocation_base(location: str, transaction_id: str) -> str:
     return f"{location}/{DATA}/{transaction_id}"
 
 
-class Places:
-    """The places of one transaction's files."""
+class StagingLocations:
+    """Where the files of one transaction are staged, and where they go."""
 
     def __init__(self, transaction_id: str, plan: WritePlan) -> None:
         self._id = transaction_id

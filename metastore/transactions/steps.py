@@ -6,46 +6,46 @@
 from __future__ import annotations
 
 import logging
-from itertools import islice
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
-from catalog_ext.metastore.commit.plan import COMMANDS, Promotion, State, WriteKind
+from catalog_ext.metastore.commit.plan import (
+    CheckedExchange,
+)
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
     StagedFileMissingError,
     StorageError,
-    TableNotFoundError,
     TransactionStateError,
 )
-from catalog_ext.metastore.model.json import definition_from_dict
-from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import promote, restore, undo
-from catalog_ext.metastore.transactions.staging_locations import Places, below
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.store_cleanup import made_directories
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
-    from catalog_ext.metastore.commit.plan import StagedFile, Transaction, WritePlan
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.promotion import StagedPlace
     from catalog_ext.metastore.storage.store import Storage
-
-T = TypeVar("T")
+    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 5000
 """Files that are held in memory at a time."""
 
-_DELETE_ATTEMPTS = 5
 
-
-class Undone(Exception):
+class WriteUndoneError(Exception):
     """The transaction was undone, by this process or by another one.
 
     Attributes:
@@ -63,17 +63,20 @@ class Steps:
     Args:
         index: The index.
         storage: The stores.
+        cleanup: Removes staging directories and empty ones.
         deliver: Says whether the metastore is to be told of a table.
         threads: Files that are promoted at the same time.
     """
 
     def __init__(
-        self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
-    ) -> None:
+        self, index: Index, storage: Storage, cleanup: StoreCleanup, deliver: Callable[[TableDefinition], bool],
+        threads: int,
+    ) -> None:  # fmt: skip
         self._index = index
         self._storage = storage
         self._deliver = deliver
         self._threads = threads
+        self._cleanup = cleanup
 
     def forward(self, transaction: Transaction) -> Transaction:
         """The transaction, committed now or before: promote, commit.
@@ -82,7 +85,7 @@ class Steps:
             transaction: In any state but ``open``.
 
         Raises:
-            Undone: It can never be committed, or was undone; nothing of it is visible.
+            WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
             CatalogExtError: The store or the index is in trouble; the same call may be made again.
         """
         if transaction.state is State.RESERVED:
@@ -91,7 +94,7 @@ class Steps:
             except StagedFileMissingError as error:
                 return self._take_back(transaction, error)
             except StorageError as error:
-                if error.retryable or transaction.plan.kind not in COMMANDS:
+                if error.retryable or not transaction.plan.is_command:
                     raise
                 # A store that refuses a command's moves once does so ever after; their sources are all there.
                 return self._take_back(transaction, error)
@@ -104,39 +107,42 @@ class Steps:
         if transaction.state in (State.ABORTING, State.ABORTED):
             # Its tasks may have written after somebody else had removed everything.
             self.undo_quietly(transaction)
-            raise Undone(was_undone(transaction))
+            raise WriteUndoneError(was_undone(transaction))
         return transaction
 
     def _promote(self, transaction: Transaction) -> dict[tuple[str, str], int]:
         """Gives the files their final names; their modification times, by partition and name."""
         fault_point("promote.before")
         plan = transaction.plan
-        places = Places(transaction.transaction_id, plan)
+        places = StagingLocations(transaction.transaction_id, plan)
         if plan.definition is not None:
             self._storage.create_directory(places.location)
-        if plan.keep is not None:
-            self._storage.create_directory(places.directory(plan.keep))
+        static = None if plan.write is None else plan.write.static_partition
+        if static is not None:
+            self._storage.create_directory(places.directory(static))
         modified: dict[tuple[str, str], int] = {}
-        for batch in _batches(self._own_files(transaction, places), _AT_ONCE):
+        for batch in batched(self._own_files(transaction, places), _AT_ONCE):
             promote(self._storage, [place for _, place in batch], threads=self._threads)
             modified.update(self._modification_times(batch))
-        if plan.due:
-            modified.update(self._promote_due(transaction))
+        if plan.write is not None and plan.write.due:
+            modified.update(self._promote_due(transaction, frozenset(plan.write.due)))
         fault_point("promote.after")
         return modified
 
-    def _own_files(self, transaction: Transaction, places: Places) -> Iterator[tuple[StagedFile, StagedPlace]]:
+    def _own_files(
+        self, transaction: Transaction, places: StagingLocations
+    ) -> Iterator[tuple[StagedFile, StagedPlace]]:
         """The files that become visible with the transaction itself."""
-        waiting = frozenset(transaction.plan.waiting)
+        write = transaction.plan.write
+        waiting = frozenset(() if write is None else write.waiting)
         for file in self._index.staged_files(transaction.transaction_id):
             if file.partition not in waiting:
                 yield file, places.place(file)
 
-    def _promote_due(self, transaction: Transaction) -> dict[tuple[str, str], int]:
+    def _promote_due(self, transaction: Transaction, due: frozenset[str]) -> dict[tuple[str, str], int]:
         """Promotes what earlier transactions have left waiting for partitions that are due with this one."""
         modified: dict[tuple[str, str], int] = {}
         emptied: set[Location] = set()
-        due = frozenset(transaction.plan.due)
         for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
             if partition in due:
                 promote(self._storage, [place for _, place in batch], threads=self._threads)
@@ -149,11 +155,11 @@ class Steps:
         self, table_id: int, app_id: str | None = None
     ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedPlace]]]]:
         """The waiting files of a table with their places, by partition and a document at a time."""
-        origins: dict[str, Places] = {}
+        origins: dict[str, StagingLocations] = {}
         for waiting in self._index.waiting_files(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in origins:
-                origins[origin] = Places(origin, self._index.load_transaction(origin).plan)
+                origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
             yield waiting.partition, [(file, origins[origin].place(file)) for file in waiting.files]
 
     def waiting_places(self, table: Table) -> list[StagedPlace]:
@@ -193,7 +199,7 @@ class Steps:
     def _commit(self, transaction: Transaction, modified: dict[tuple[str, str], int]) -> Transaction:
         fault_point("commit.before")
         deliver = self._deliver(self._definition(transaction))
-        source_id = transaction.plan.command.get("source_id")
+        source_id = transaction.plan.source_id
         committed = self._index.commit_transaction(
             transaction.transaction_id,
             deliver=deliver,
@@ -205,14 +211,14 @@ class Steps:
 
     def _definition(self, transaction: Transaction) -> TableDefinition:
         if transaction.plan.definition is not None:
-            return definition_from_dict(transaction.plan.definition)
+            return transaction.plan.definition
         return self._index.load_table_by_id(transaction.table_id or 0).definition
 
     def _take_back(self, transaction: Transaction, error: CatalogExtError) -> Transaction:
         """Undoes a reserved transaction that can never be committed; one that somebody has moved stays as it is.
 
         Raises:
-            Undone: It was undone, here or elsewhere.
+            WriteUndoneError: It was undone, here or elsewhere.
         """
         moved = self._index.move_transaction(
             transaction.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
@@ -222,7 +228,7 @@ class Steps:
             # A file that was promoted, committed and then overwritten looks as if it had vanished.
             return current
         self.undo_quietly(current)
-        raise Undone(error)
+        raise WriteUndoneError(error)
 
     def undo_quietly(self, transaction: Transaction) -> None:
         """``undo``, where the caller has an error of its own to tell: what goes wrong is logged, and recovery's."""
@@ -243,21 +249,22 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("undo.before")
-        places = Places(transaction.transaction_id, transaction.plan)
-        if transaction.plan.kind in COMMANDS:
+        places = StagingLocations(transaction.transaction_id, transaction.plan)
+        if transaction.plan.is_command:
             return self._undo_command(transaction, places)
-        self._remove_staging(transaction, places, frozenset())
+        self._cleanup.remove_staging(transaction, places, frozenset())
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
-        for batch in _batches(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+        for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
             placed = [places.place(file) for file in batch]
             undo(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
             removed += len(placed)
-        if transaction.plan.keep is not None:
-            directories.add(places.directory(transaction.plan.keep))
-        self.remove_directories(transaction.table_id, directories, places.location)
+        write = transaction.plan.write
+        if write is not None and write.static_partition is not None:
+            directories.add(places.directory(write.static_partition))
+        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
             self._storage.remove_empty_directories([places.location], places.location.parent)
@@ -265,28 +272,28 @@ class Steps:
         fault_point("undo.after")
         return removed
 
-    def _undo_command(self, transaction: Transaction, places: Places) -> int:
+    def _undo_command(self, transaction: Transaction, places: StagingLocations) -> int:
         """Moves files back where they came from; before ``reserve`` nothing but empty directories was made."""
         plan = transaction.plan
         moved = 0
         directories = made_directories(plan, places)
         fault_point("undo.sources")
         if plan.moves:
-            for batch in _batches(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
+            for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
                 placed = [places.place(file) for file in batch]
                 restore(self._storage, placed, threads=self._threads)
                 directories.update(place.target.parent for place in placed)
                 moved += len(placed)
-        self.remove_directories(transaction.table_id, directories, places.location)
+        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return moved
 
     def _remove_source_directories(self, plan: WritePlan, directories: Iterable[Location]) -> None:
         """Removes what an exchange has emptied in the source table."""
-        if "source_location" in plan.command:
-            root = Location.parse(plan.command["source_location"])
-            self.remove_directories(plan.command["source_id"], directories, root)
+        if isinstance(plan.change, CheckedExchange):
+            root = Location.parse(plan.change.source_location)
+            self._cleanup.remove_directories(plan.change.asked.source_id, directories, root)
 
     def clean_up(self, transaction: Transaction) -> int:
         """Removes what a committed transaction has replaced or left, and finishes it; the number of removed files.
@@ -295,10 +302,10 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("clean.before")
-        places = Places(transaction.transaction_id, transaction.plan)
+        places = StagingLocations(transaction.transaction_id, transaction.plan)
         removed = 0
         directories: set[Location] = set()
-        for batch in _batches(self._index.removals(transaction.transaction_id), _AT_ONCE):
+        for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
             # A directory that is to be removed, once it is empty, ends with a slash.
             files = [Location.parse(uri) for uri in batch if not uri.endswith("/")]
             self._storage.delete_files(files)
@@ -306,20 +313,20 @@ class Steps:
             directories.update(Location.parse(uri) for uri in batch if uri.endswith("/"))
             removed += len(files)
         fault_point("clean.removed")
-        self.remove_directories(transaction.table_id, directories, places.location)
-        if transaction.plan.kind in COMMANDS:
+        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
+        if transaction.plan.is_command:
             self._remove_source_directories(transaction.plan, directories)
         else:
-            self._remove_staging(transaction, places, self._still_waiting(transaction, places))
+            self._cleanup.remove_staging(transaction, places, self._still_waiting(transaction, places))
         fault_point("clean.staging")
         self._run_policies(transaction, places)
         self._index.finish_transaction(transaction.transaction_id)
         fault_point("clean.after")
         return removed
 
-    def _still_waiting(self, transaction: Transaction, places: Places) -> frozenset[Location]:
+    def _still_waiting(self, transaction: Transaction, places: StagingLocations) -> frozenset[Location]:
         """Where the files of the transaction are that wait for their partition: staged files, or keys of uploads."""
-        if not transaction.plan.waiting:
+        if transaction.plan.write is None or not transaction.plan.write.waiting:
             return frozenset()
         mine = (
             places.place(file)
@@ -329,77 +336,15 @@ class Steps:
         )
         return frozenset(place.source or place.target for place in mine)
 
-    def _run_policies(self, transaction: Transaction, places: Places) -> None:
+    def _run_policies(self, transaction: Transaction, places: StagingLocations) -> None:
         plan = transaction.plan
-        if plan.announces:
+        if plan.write is not None and plan.write.published:
             keys = [column.name for column in self._definition(transaction).partition_columns]
             run_policies(
                 PartitionCommit.of(plan.partition_commit, keys),
-                [(name, str(places.directory(name))) for name in plan.announces],
+                [(name, str(places.directory(name))) for name in plan.write.published],
                 self._storage.write_file,
             )
-
-    def _remove_staging(self, transaction: Transaction, places: Places, kept: frozenset[Location]) -> None:
-        """Removes staged files and uploads, also those of tasks that nobody has heard of."""
-        if transaction.plan.promotion is Promotion.UPLOAD:
-            for prefix in places.upload_prefixes():
-                for upload in self._storage.list_uploads(prefix):
-                    if transaction.transaction_id in upload.location.name and upload.location not in kept:
-                        self._storage.abort_upload(upload.location, upload.upload_id)
-            return
-        for directory in places.staging_directories():
-            if any(directory.contains(file) for file in kept):
-                self._delete_others(directory, kept)
-            else:
-                self._delete_tree(directory)
-                self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
-
-    def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
-        """Removes what lies in a staging directory besides files that are kept, empty directories too."""
-        others: list[Location] = []
-        folders: list[Location] = []
-        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
-            if isinstance(event, ListingFailure):
-                raise event.error
-            place = below(directory, event.directory)
-            if isinstance(event, ListedFile):
-                others.append(below(place, event.name))
-            else:
-                folders.append(place)
-        self._storage.delete_files([file for file in others if file not in kept])
-        self._storage.remove_empty_directories(folders, directory)
-
-    def _delete_tree(self, directory: Location) -> None:
-        """Removes a directory into which a late task may be writing, and which others may be removing."""
-        for attempt in range(_DELETE_ATTEMPTS):
-            try:
-                self._storage.delete_tree(directory)
-            except CatalogExtError:
-                if attempt + 1 == _DELETE_ATTEMPTS:
-                    raise
-            else:
-                return
-
-    def remove_directories(self, table_id: int | None, directories: Iterable[Location], upto: Location) -> None:
-        """Removes directories below ``upto`` that are empty now, unless they are of a registered partition."""
-        below = {d.relative_to(upto): d for d in directories if d != upto and upto.contains(d)}
-        if not below or not self._storage.store_has_directories(upto):
-            return
-        registered = self._registered(table_id, below)
-        self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
-
-    def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
-        """Those of the directories, relative to the table's, that a partition of the table has."""
-        if table_id is None:
-            return set()
-        try:
-            table = self._index.load_table_by_id(table_id)
-        except TableNotFoundError:
-            return set()
-        own = self._index.located_partitions(table)
-        there = {str(Location.parse(place)) for place in own.values()}
-        moved = {name for name in names if f"{table.definition.location}/{name}" in there}
-        return moved | self._index.partition_exists(table, [name for name in names if name not in own])
 
 
 def was_undone(transaction: Transaction) -> CatalogExtError:
@@ -409,21 +354,3 @@ def was_undone(transaction: Transaction) -> CatalogExtError:
         f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",
         {"transaction": transaction.transaction_id, "table": transaction.table, "state": str(transaction.state)},
     )
-
-
-def made_directories(plan: WritePlan, places: Places) -> set[Location]:
-    """The directories inside the table's that a partition command may have made before its ``reserve``."""
-    command = plan.command
-    if plan.kind is WriteKind.ADD_PARTITIONS:
-        made = {places.directory(name) if own is None else Location.parse(own) for name, own in command["partitions"]}
-    elif plan.kind is WriteKind.RELOCATE_PARTITION and command["location"] is not None:
-        made = {Location.parse(command["location"])}
-    else:
-        made = set()
-    return {place for place in made if places.location.contains(place)}
-
-
-def _batches(items: Iterable[T], size: int) -> Iterator[list[T]]:
-    iterator = iter(items)
-    while batch := list(islice(iterator, size)):
-        yield batch

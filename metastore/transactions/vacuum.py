@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import Listed
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.metastore.transactions.steps import Steps
+    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 logger = logging.getLogger(__name__)
 
@@ -42,18 +42,18 @@ class Vacuum:
     Args:
         index: The index.
         storage: The stores.
-        steps: Knows which directories are of registered partitions.
+        cleanup: Knows which directories are of registered partitions.
         table: The table.
         retention_s: Seconds for which versions are kept.
         dry_run: Preview only.
     """
 
     def __init__(
-        self, index: Index, storage: Storage, steps: Steps, table: Table, retention_s: float, *, dry_run: bool
+        self, index: Index, storage: Storage, cleanup: StoreCleanup, table: Table, retention_s: float, *, dry_run: bool
     ) -> None:
         self._index = index
         self._storage = storage
-        self._steps = steps
+        self._cleanup = cleanup
         self._table = index.load_table_by_id(table.table_id)
         self._root = Location.parse(self._table.definition.location)
         self._before_ms = now_ms() - round(retention_s * 1000)
@@ -102,7 +102,7 @@ class Vacuum:
                 if upload is not None:
                     self._storage.abort_upload(Location.parse(entry.path), upload)
             self._storage.delete_files(files)
-            self._steps.remove_directories(self._table.table_id, {file.parent for file in files}, self._root)
+            self._cleanup.remove_directories(self._table.table_id, {file.parent for file in files}, self._root)
         except CatalogExtError as error:
             self._fail(batch[0][0].path, error, entries)
 

@@ -13,62 +13,47 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.json import outcome_from_dict
-from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
 from catalog_ext.metastore.commit.plan import (
     COMMANDS,
-    BeginWrite,
-    BegunWrite,
-    Promotion,
-    State,
-    Transaction,
-    WriteKind,
-    WriteOutcome,
-    WritePlan,
+    CREATIONS,
+    Append,
+    Overwrite,
 )
+from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
 from catalog_ext.metastore.errors import (
     CatalogExtError,
-    CommitStateUnknownError,
     IndexUnavailableError,
-    InvalidConfigurationError,
-    TableNotFoundError,
     TransactionStateError,
 )
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.model.durations import duration_s
-from catalog_ext.metastore.model.json import definition_to_dict
-from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
+from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
+from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
-from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, Places, relocation_base
-from catalog_ext.metastore.transactions.steps import Steps, Undone, was_undone
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError, was_undone
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+from catalog_ext.metastore.transactions.unknown_state import (
+    DEFAULT_UNKNOWN_TIMEOUT_S,
+    Attempts,
+    reason_of,
+    state_unknown,
+)
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import StagedFile
+    from catalog_ext.metastore.commit.plan import AskedCommand
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
 
 logger = logging.getLogger(__name__)
-
-LEASE = "transaction.lease"
-STAGING = "staging-dir"
-STAGING_ALIAS = "hive_staging_dir"
-OVERWRITE_MODE = "overwrite-mode"
-RELOCATE = "relocate"
-DEFAULT_LEASE_S = 600.0
-DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
-
-_FIRST_PAUSE_S = 0.1
-_LONGEST_PAUSE_S = 5.0
-_CREATIONS = frozenset((WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE))
-_OVERWRITES = frozenset((WriteKind.OVERWRITE, WriteKind.OVERWRITE_PARTITIONS))
 
 
 class Delivered(Protocol):
@@ -114,12 +99,14 @@ class Transactions:
     ) -> None:
         self._index = index
         self._storage = storage
-        self._unknown_timeout_s = unknown_timeout_s
         self._follow = follow
-        self._pause = pause or threading.Event().wait
-        self._checker = Checker(index, storage, threads)
-        self._commands = CommandChecker(index, storage, self._checker)
-        self._steps = Steps(index, storage, deliver, threads)
+        self._attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
+        new_files = NewFiles(index, storage, threads)
+        self._checker = Checker(index, storage, new_files)
+        self._planner = Planner(index, self._checker)
+        self._commands = CommandChecker(index, storage, new_files)
+        self._cleanup = StoreCleanup(index, storage)
+        self._steps = Steps(index, storage, self._cleanup, deliver, threads)
         self._recovery = Recovery(index, self._steps)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
@@ -132,14 +119,14 @@ class Transactions:
             StorageError: The store refuses or does not answer.
         """
         fault_point("begin.before")
-        shown = str(_definition(request).identifier)
+        shown = str(definition_of(request).identifier)
         self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
         transaction_id = secrets.token_hex(16)
-        plan = self._plan(request, transaction_id)
+        plan = self._planner.plan(request, transaction_id)
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
         now = now_ms()
-        creates = request.kind in _CREATIONS
+        creates = isinstance(request.asked, CREATIONS)
         self._index.begin_transaction(
             Transaction(
                 transaction_id=transaction_id,
@@ -164,43 +151,6 @@ class Transactions:
             return False
         known = self._index.find_application(request.table.table_id, request.app_id)
         return known is not None and known.app_version >= request.app_version
-
-    def _plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:
-        definition = _definition(request)
-        options = request.options
-        location = definition.location
-        staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
-        creates, commands = request.kind in _CREATIONS, request.kind in COMMANDS
-        partition_commit = {} if commands else chosen_options(definition.properties, options)
-        PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns]).custom_policy()
-        relocate = (
-            request.kind in _OVERWRITES
-            and options.get(OVERWRITE_MODE) == RELOCATE
-            # The table's own directory stays where it is.
-            and bool(definition.partition_columns)
-        )
-        in_place = request.table is not None and request.table.definition.location == location
-        fresh = creates and not in_place and self._checker.empty_location(location, staging)
-        return WritePlan(
-            kind=request.kind,
-            location=location,
-            staging=staging,
-            base=relocation_base(location, transaction_id) if relocate else location,
-            promotion=Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME,
-            predicate=request.predicate,
-            keep_emptied=request.keep_emptied,
-            relocate=relocate,
-            locations=(
-                {}
-                if relocate or creates or commands or request.table is None
-                else self._index.located_partitions(request.table)
-            ),
-            lease_ms=_lease_ms(options.get(LEASE)),
-            definition=definition_to_dict(definition) if creates else None,
-            created_location=fresh,
-            partition_commit=partition_commit,
-            command=request.command,
-        )
 
     def heartbeat(self, transaction_id: str) -> int:
         """When the lease ends now, in milliseconds since the epoch.
@@ -227,7 +177,7 @@ class Transactions:
 
     def _stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
         fault_point("stage.before")
-        places = Places(transaction.transaction_id, transaction.plan)
+        places = StagingLocations(transaction.transaction_id, transaction.plan)
         for file in files:
             places.check(file)
         if files:
@@ -270,7 +220,8 @@ class Transactions:
         pending = self._deliver(transaction)
         if transaction.state is State.COMMITTED:
             self._clean_up(transaction)
-        outcome = replace(outcome_from_dict(transaction.outcome), pending_deliveries=pending, commit_ms=elapsed_ms)
+        assert transaction.outcome is not None, "what is committed has an outcome"
+        outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
         _log(outcome)
         return outcome
 
@@ -287,16 +238,17 @@ class Transactions:
         try:
             self._stage(transaction, files)
             fault_point("check.before")
-            if transaction.plan.kind in COMMANDS:
-                plan = self._commands.complete(transaction)
+            asked = transaction.plan.asked
+            if isinstance(asked, COMMANDS):
+                plan = self._commands.check(transaction, asked)
             else:
-                plan = self._checker.complete(
-                    transaction, keep=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
+                plan = self._checker.check(
+                    transaction, asked, static_partition=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
                 )
             fault_point("check.after")
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error)
-        for _ in self._attempts(transaction.transaction_id, transaction.table):
+        for _ in self._attempts.of(transaction.transaction_id, transaction.table):
             try:
                 fault_point("reserve.before")
                 known = self._index.reserve(transaction.transaction_id, plan)
@@ -323,7 +275,7 @@ class Transactions:
             CommitStateUnknownError: It stays away.
             TransactionNotFoundError: There is no such transaction.
         """
-        for _ in self._attempts(transaction_id):
+        for _ in self._attempts.of(transaction_id):
             try:
                 fault_point("commit.called")
                 return self._index.load_transaction(transaction_id)
@@ -331,34 +283,19 @@ class Transactions:
                 logger.warning("The index is away while a write is to be committed: %s", error.message)
         raise AssertionError("the attempts end by raising")
 
-    def _attempts(self, transaction_id: str, table: str | None = None) -> Iterator[int]:
-        """Counts attempts, with pauses between them, until ``commit.unknown-timeout``.
-
-        Raises:
-            CommitStateUnknownError: The time is over.
-        """
-        deadline = time.monotonic() + self._unknown_timeout_s
-        attempt = 0
-        while True:
-            yield attempt
-            if time.monotonic() >= deadline:
-                raise _unknown(transaction_id, table, "the index database does not answer")
-            self._pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
-            attempt += 1
-
     def _forward(self, transaction: Transaction) -> Transaction:
         """The transaction, committed; the owner's way through ``Steps.forward``."""
-        for attempt in self._attempts(transaction.transaction_id, transaction.table):
+        for attempt in self._attempts.of(transaction.transaction_id, transaction.table):
             try:
                 if attempt:
                     transaction = self._index.load_transaction(transaction.transaction_id)
                 return self._steps.forward(transaction)
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is committed: %s", error.message)
-            except Undone as undone:
+            except WriteUndoneError as undone:
                 raise undone.reason from undone
             except Exception as error:
-                raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
+                raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
         raise AssertionError("the attempts end by raising")
 
     def _deliver(self, transaction: Transaction) -> int:
@@ -369,7 +306,7 @@ class Transactions:
             fault_point("deliver.after")
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
             logger.warning("Table %s is written; the metastore could not be told yet: %s", transaction.table, error)
-            return int(transaction.outcome.get("pending_deliveries", 0))
+            return 0 if transaction.outcome is None else transaction.outcome.pending_deliveries
         return 0 if report is None else report.pending
 
     def _clean_up(self, transaction: Transaction) -> None:
@@ -413,7 +350,7 @@ class Transactions:
         try:
             current = self._index.load_transaction(transaction.transaction_id)
         except CatalogExtError:
-            raise _unknown(transaction.transaction_id, transaction.table, _reason(error)) from error
+            raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
         if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
             raise error
         return current
@@ -421,7 +358,7 @@ class Transactions:
     def _give_up(self, transaction: Transaction, error: BaseException) -> None:
         """Undoes what is not reserved, now or by recovery."""
         try:
-            self.abort(transaction.transaction_id, _reason(error))
+            self.abort(transaction.transaction_id, reason_of(error))
         except CatalogExtError as trouble:
             logger.warning(
                 "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
@@ -442,43 +379,24 @@ class Transactions:
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
-        request = BeginWrite(
-            WriteKind.OVERWRITE,
-            "TRUNCATE" if truncate else "DELETE",
-            owner=f"{socket.gethostname()}:{os.getpid()}",
-            table=table,
-            predicate=predicate,
-            keep_emptied=truncate,
-        )
+        asked = Overwrite(predicate, keep_emptied=truncate)
+        request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", _owner(), table)
         return self.commit(self.begin(request).transaction_id)
 
-    def command(
-        self,
-        table: Table,
-        kind: WriteKind,
-        operation: str,
-        command: Mapping[str, Any],
-        predicate: Any = None,  # noqa: ANN401 -- JSON
-    ) -> WriteOutcome:
-        """Carries out a partition command.
+    def command(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
+        """Carry out a partition command.
 
         Args:
             table: The table at the version that the statement read.
-            kind: One of ``COMMANDS``.
+            asked: What it does.
             operation: The word for the history.
-            command: What it does, as ``catalog_ext.metastore.transactions.partition_commands`` says.
-            predicate: The contract's JSON predicate of the partitions to drop, or to take from an exchange's source.
 
         Raises:
             PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
-        request = BeginWrite(
-            kind, operation, owner=f"{socket.gethostname()}:{os.getpid()}", table=table, predicate=predicate,
-            command=command,
-        )  # fmt: skip
-        return self.commit(self.begin(request).transaction_id)
+        return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table)).transaction_id)
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commits what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
@@ -495,7 +413,7 @@ class Transactions:
         """
         if next(self._index.waiting_files(table.table_id, app_id), None) is None:
             return None
-        request = BeginWrite(WriteKind.APPEND, "STREAMING", owner, table, app_id=app_id, options=options)
+        request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
         return self.commit(self.begin(request).transaction_id, final=True)
 
     @contextmanager
@@ -534,37 +452,11 @@ class Transactions:
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
-        return Vacuum(self._index, self._storage, self._steps, table, retention_s, dry_run=dry_run).run()
+        return Vacuum(self._index, self._storage, self._cleanup, table, retention_s, dry_run=dry_run).run()
 
 
-def _definition(request: BeginWrite) -> TableDefinition:
-    definition = request.definition or (None if request.table is None else request.table.definition)
-    if definition is None:
-        raise TableNotFoundError("A write needs a table or the definition of one.")
-    return definition
-
-
-def _lease_ms(text: str | None) -> int:
-    seconds = DEFAULT_LEASE_S if text is None else duration_s(text)
-    if seconds is None or seconds <= 0:
-        raise InvalidConfigurationError(
-            f"{text!r} is not a value of {LEASE!r}. Give a duration such as 10m.", {"key": LEASE}
-        )
-    return round(seconds * 1000)
-
-
-def _reason(error: BaseException) -> str:
-    return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
-
-
-def _unknown(transaction_id: str, table: str | None, why: str) -> CommitStateUnknownError:
-    of_table = f" to table {table}" if table else ""
-    return CommitStateUnknownError(
-        f"Whether the write {transaction_id}{of_table} is committed is not known yet: {why}. Nothing was deleted. "
-        "Do not run the statement again before recover (by the next writer of the table, or by 'catalog-ext recover') "
-        "has seen the transaction through.",
-        {"transaction": transaction_id, **({"table": table} if table else {})},
-    )
+def _owner() -> str:
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _log(outcome: WriteOutcome) -> None:

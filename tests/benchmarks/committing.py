@@ -12,9 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import connect
-from catalog_ext.metastore.commit.plan import BeginWrite, StagedFile, WriteKind
+from catalog_ext.metastore.commit.plan import Append
+from catalog_ext.metastore.commit.staged_files import StagedFile
+from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.transactions.staging_locations import Places
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.write_protocol import Transactions
 from tests.benchmarks import trees
 from tests.benchmarks.measure import Outcome, interleaved, median, ratio, shown
@@ -110,8 +112,8 @@ def append_file(
 ) -> None:
     """One append of a copy of the seed to each of the partitions; the tasks' part of it is a hard link."""
     table = catalog.load_table(TABLE)
-    begun = transactions.begin(BeginWrite(WriteKind.APPEND, "INSERT", owner, table=table))
-    places = Places(begun.transaction_id, begun.plan)
+    begun = transactions.begin(BeginWrite(Append(), "INSERT", owner, table))
+    places = StagingLocations(begun.transaction_id, begun.plan)
     files = [
         StagedFile(partition, f"part-0-{begun.transaction_id}.parquet", seed.stat().st_size, rows=1)
         for partition in partitions

@@ -7,13 +7,22 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import InjectedFault
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    NewPartition,
+    RelocatePartition,
+    RenamePartition,
+)
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.commit.plan import WriteOutcome
+    from catalog_ext.metastore.commit.transaction import WriteOutcome
 
 OTHER = TableIdentifier("s", "o")
 BEFORE = {"k=1": "1\n", "k=2": "2\n"}
@@ -32,30 +41,28 @@ class Command:
 
 
 def _add(stand: Stand) -> WriteOutcome:
-    command = {"partitions": [["k=3", None], ["k=4", None]], "if_not_exists": False}
-    return stand.engine.command(stand.table(), WriteKind.ADD_PARTITIONS, "ADD PARTITION", command)
+    asked = AddPartitions((NewPartition("k=3"), NewPartition("k=4")))
+    return stand.engine.command(stand.table(), asked, "ADD PARTITION")
 
 
 def _drop(stand: Stand) -> WriteOutcome:
-    command = {"deletes": "inside"}
-    return stand.engine.command(stand.table(), WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, _IS_ONE)
+    asked = DropPartitions(_IS_ONE, DataDeletion.INSIDE)
+    return stand.engine.command(stand.table(), asked, "DROP PARTITION")
 
 
 def _rename(stand: Stand) -> WriteOutcome:
-    command = {"from": "k=1", "to": "k=3"}
-    return stand.engine.command(stand.table(), WriteKind.RENAME_PARTITION, "RENAME PARTITION", command)
+    return stand.engine.command(stand.table(), RenamePartition("k=1", "k=3"), "RENAME PARTITION")
 
 
 def _relocate(stand: Stand) -> WriteOutcome:
-    command = {"name": "k=1", "location": f"{stand.table().definition.location}/k=1/sub"}
-    return stand.engine.command(stand.table(), WriteKind.RELOCATE_PARTITION, "SET LOCATION", command)
+    asked = RelocatePartition("k=1", f"{stand.table().definition.location}/k=1/sub")
+    return stand.engine.command(stand.table(), asked, "SET LOCATION")
 
 
 def _exchange(stand: Stand) -> WriteOutcome:
     source = stand.table(OTHER)
-    command = {"source_id": source.table_id, "source_version": source.version, "source": "s.o"}
-    is_five = {"op": "=", "column": "k", "value": "5"}
-    return stand.engine.command(stand.table(), WriteKind.EXCHANGE_PARTITIONS, "EXCHANGE PARTITION", command, is_five)
+    asked = ExchangePartitions(source.table_id, "s.o", source.version, {"op": "=", "column": "k", "value": "5"})
+    return stand.engine.command(stand.table(), asked, "EXCHANGE PARTITION")
 
 
 COMMANDS = {

@@ -12,7 +12,8 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     ConflictError,
     LocationNotFoundError,
@@ -24,7 +25,7 @@ from catalog_ext.metastore.hive.outbox.delivery import Deliverer
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.store import Storage
 from tests.faults.scenarios import OVERWRITE
-from tests.repair_cases import empty_index
+from tests.index_cases import empty_index
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:

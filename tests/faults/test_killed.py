@@ -13,8 +13,8 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults import commands
 from tests.faults.scenarios import SCENARIOS
 from tests.faults.writer import Order, Server, run_all, stand
+from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
-from tests.repair_cases import empty_index
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,12 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError
-from catalog_ext.metastore.index import Index
 from tests.faults.commands import COMMANDS, MOVING, OTHER, attempt, check, prepare
 from tests.faults.test_steps import COMMITTED, DECIDED, OF_WRITING, forget, recover
-from tests.repair_cases import empty_index
+from tests.index_cases import local_index
 from tests.write_cases import TABLE, Stand
 from tests.writes import Crash
 
@@ -23,8 +22,7 @@ if TYPE_CHECKING:
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    (tmp_path / "index.db").write_bytes(empty_index())
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         yield Stand(index)
 
 

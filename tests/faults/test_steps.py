@@ -10,11 +10,10 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults.scenarios import APPEND, OVERWRITE, SCENARIOS, Scenario
-from tests.repair_cases import empty_index
+from tests.index_cases import local_index
 from tests.write_cases import Stand
 
 if TYPE_CHECKING:
@@ -31,8 +30,7 @@ COMMITTED = OF_WRITING[OF_WRITING.index("deliver.before") :]
 
 @pytest.fixture
 def stand(tmp_path: Path) -> Iterator[Stand]:
-    (tmp_path / "index.db").write_bytes(empty_index())
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         yield Stand(index)
 
 

@@ -22,7 +22,7 @@ from tests.write_cases import Stand
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import Upload
+    from catalog_ext.metastore.commit.staged_files import Upload
     from catalog_ext.metastore.storage.locations import Location
 
 

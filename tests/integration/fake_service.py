@@ -19,6 +19,11 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from catalog_ext.metastore import errors
+from catalog_ext.conf.resolution import resolve
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.service.messages.core import Request
+from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from tests.integration.fake_writes import FakeWrites
 
 if TYPE_CHECKING:
@@ -50,9 +55,13 @@ class Refusal(Exception):
     def __init__(self, status: int, code: str, message: str) -> None:
         super().__init__(message)
         self.status = status
+        error = next(kind for kind in vars(errors).values() if getattr(kind, "code", None) == f"CATALOG_EXT_{code}")
         self.body = {
-            "error": {"code": f"CATALOG_EXT_{code}", "message": message, "retryable": False, "parameters": {"k": "v"}}
-        }
+            "error": {
+                "code": error.code, "message": message, "retryable": False, "kind": str(error.kind),
+                "sqlstate": error.sqlstate, "parameters": {"k": "v"},
+            }
+        }  # fmt: skip
 
 
 @dataclass

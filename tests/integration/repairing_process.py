@@ -13,8 +13,9 @@ from typing import Any
 
 import catalog_ext
 from catalog_ext.metastore.errors import TableAlreadyExistsError
-from catalog_ext.repair.repair import Repair, RepairOptions
-from catalog_ext.scan.scratch import Spool
+from catalog_ext.repair.options import RepairOptions
+from catalog_ext.repair.repair import Repair
+from catalog_ext.scan.scratch import Scratch
 
 
 def say(**line: Any) -> None:
@@ -46,7 +47,7 @@ def slowly(catalog: catalog_ext.Catalog, table: str, batch: int) -> None:
         time.sleep(0.05)
 
     options = RepairOptions(deliver=False, batch_partitions=batch)
-    Repair(catalog.index, catalog.storage, catalog.load_table(table), options, told).run(Spool())
+    Repair(catalog.index, catalog.storage, catalog.load_table(table), options, told).run(Scratch())
 
 
 if __name__ == "__main__":

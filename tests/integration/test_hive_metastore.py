@@ -23,12 +23,12 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.filters import metastore_filter
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
+from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
-from catalog_ext.metastore.hive.outbox.follower import follow
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.write.outbox import Delivery
+from catalog_ext.metastore.messages import Delivery, read_message
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import escape_path_name
@@ -204,19 +204,22 @@ def test_a_full_message_is_delivered(client: CountingMetastore, database: str) -
     client.create_table(to_hive(definition(database)))
     names = [f"ds=2025-01-01/Region=r{number}/hour=1" for number in range(1000)]
     message = Delivery(1, "sync_partitions", database, "trips", {"add": [], "drop": []}, 0, 0, None)
-    follow(client, replace(message, payload={"add": [{"name": n, "location": None} for n in names], "drop": []}))
+    carry_out(
+        client,
+        read_message(replace(message, payload={"add": [{"name": n, "location": None} for n in names], "drop": []})),
+    )
     added = list(client.partitions(database, "trips"))
     assert len(added) == 1000
     moved = [{"name": n, "location": f"s3a://bucket/moved/{n}", "parameters": {"numFiles": "1"}} for n in names]
     before = client.calls
-    follow(client, replace(message, payload={"add": [], "alter": moved, "drop": []}))
+    carry_out(client, read_message(replace(message, payload={"add": [], "alter": moved, "drop": []})))
     assert client.calls["alter_partitions"] == before.get("alter_partitions", 0) + 1
     found = list(client.partitions(database, "trips"))
     assert {p.location for p in found} == {m["location"] for m in moved}
     assert all(p.parameters["numFiles"] == "1" and p.storage == added[0].storage for p in found)
     with pytest.raises(PartitionNotFoundError, match=r"r0.*missing"):
         client.alter_partitions(database, "trips", [replace(found[0], values=("2025-01-01", "r0", "2"))])
-    follow(client, replace(message, payload={"add": [], "drop": names}))
+    carry_out(client, read_message(replace(message, payload={"add": [], "drop": names})))
     assert list(client.partition_names(database, "trips")) == []
 
 

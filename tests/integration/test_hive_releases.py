@@ -15,11 +15,11 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_partition, to_hive, to_hive_partition
+from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.delivery import Deliverer
-from catalog_ext.metastore.hive.outbox.follower import follow
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.write.outbox import Delivery
+from catalog_ext.metastore.messages import Delivery, read_message
 from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropColumn, Position, altered
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -82,7 +82,7 @@ def _statistics_and_relocation(client: CountingMetastore, names: list[str], tmp_
     (tmp_path / "moved" / "0" / "file").write_text("x")
     before = Counter(client.calls)
     message = {"add": states[-1:], "alter": states[:-1], "drop": []}
-    follow(client, Delivery(1, "sync_partitions", "sales", "trips", message, 0, 0, None))
+    carry_out(client, read_message(Delivery(1, "sync_partitions", "sales", "trips", message, 0, 0, None)))
     made = Counter(client.calls) - before
     assert made == {"get_table": 1, "partitions_by_names": 1, "add_partitions": 1, "alter_partitions": 1}
     found = list(client.partitions("sales", "trips"))

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import ColumnStatistics, StagedFile, State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
 from catalog_ext.metastore.model.changes import AddPartition
 from tests.index_cases import create, data_files, definition
@@ -17,7 +19,7 @@ from tests.transaction_cases import begin, creation, files_by_partition, finish,
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
@@ -67,7 +69,7 @@ def test_every_kind_of_write(index: Index, table: Table) -> None:
     low = {"op": "<", "column": "k", "value": "3"}
     write(index, table, plan(table, WriteKind.OVERWRITE, predicate=low, keep_emptied=True))
     assert counts(index, table) == dict(zip(names(1, 2, 3, 4), (0, 0, 1, 1), strict=True))
-    write(index, table, plan(table, OVERWRITE, keep=names(9)[0]))
+    write(index, table, plan(table, OVERWRITE, static_partition=names(9)[0]))
     write(index, table, plan(table, WriteKind.OVERWRITE))
     assert counts(index, table) == {}
     totals = index.load_table(table.identifier).totals

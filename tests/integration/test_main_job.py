@@ -213,7 +213,7 @@ def test_sparks_own_hive_catalog_reads_the_same(flights: Lake) -> None:
     assert len(ours) == 2 * len(DAYS) * 3
 
 
-@pytest.mark.filterwarnings("ignore::catalog_ext.tables.registration.TableOverlapWarning")
+@pytest.mark.filterwarnings("ignore::catalog_ext.tables.locations.TableOverlapWarning")
 def test_a_metastore_that_is_down_is_said_and_catches_up(flights: Lake) -> None:
     location = f"{flights.location}/origin=EWR"
     flights.metastore.stop()

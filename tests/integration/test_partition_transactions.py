@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import DataDeletion, DropPartitions
 from catalog_ext.metastore.errors import InvalidValueError, PartitionAlreadyExistsError, VersionExpiredError
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
@@ -26,8 +26,9 @@ from tests.faults.commands import (
     attempt,
     check,
 )
+from tests.index_cases import empty_index
 from tests.integration.test_transactions_s3 import s3_stand
-from tests.repair_cases import empty_index, local_catalog, write
+from tests.repair_cases import local_catalog, write
 from tests.unit.test_partition_commands import equals
 from tests.write_cases import Stand, definition
 from tests.writes import insert
@@ -71,10 +72,8 @@ def test_a_drop_of_many_partitions_is_some_statements(index: Index, tmp_path: Pa
     adds = [AddPartition(f"k={n}", (DataFile("a.csv", 1, 1),)) for n in range(MANY)]
     index.commit(table.table_id, adds, operation="repair", deliver=False)
     before = index.query_count
-    command = {"deletes": "none"}
-    outcome = stand.engine.command(
-        stand.table(), WriteKind.DROP_PARTITIONS, "DROP PARTITION", command, equals("k", "9990", "<")
-    )
+    asked = DropPartitions(equals("k", "9990", "<"), DataDeletion.NONE)
+    outcome = stand.engine.command(stand.table(), asked, "DROP PARTITION")
     assert outcome.partitions_removed == 9990
     assert index.query_count - before <= 40 + 2 * MANY / 500
     assert stand.table().totals.partitions == 10

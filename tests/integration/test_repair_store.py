@@ -11,7 +11,8 @@ import pytest
 from botocore.config import Config
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import BegunWrite, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.transaction import BegunWrite
     from tests.servers.stores import S3Server
 
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
@@ -140,7 +142,7 @@ def test_a_repair_after_a_writer_died_registers_nothing_of_it(
     def overwrite() -> None:
         begun = begin(catalog, WriteKind.OVERWRITE_PARTITIONS, overwrite_mode=mode)
         staged = [bucket.stage(begun, partition, b"new\n") for partition in (A, B)]
-        catalog.writes.engine.commit(begun.transaction_id, staged)
+        catalog.writes.transactions.commit(begun.transaction_id, staged)
 
     crash_at(point, overwrite)
     assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []

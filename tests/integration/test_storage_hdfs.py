@@ -25,7 +25,7 @@ from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, L
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import check_staged, promote, undo
 from catalog_ext.metastore.storage.store import EntryKind, Storage
-from tests.promotion_cases import RenameStore
+from tests.promotion_cases import RenameStore, promote_behind_an_undoing
 
 if TYPE_CHECKING:
     from tests.servers.hdfs import HdfsServer
@@ -121,26 +121,7 @@ def test_a_rename_replaces_nothing(store: RenameStore) -> None:
 
 
 def test_a_slow_owner_cannot_promote_behind_an_undoing(store: RenameStore) -> None:
-    places = store.stage(60, b"")
-    start = threading.Barrier(2)
-
-    def slow_owner() -> int:
-        start.wait(10)
-        missed = 0
-        for place in places[::-1]:
-            try:
-                promote(store.storage, [place])
-            except StagedFileMissingError:
-                missed += 1
-        return missed
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(slow_owner)
-        start.wait(10)
-        undo(store.storage, places, threads=2)
-        running.result(60)
-    assert store.visible() == []
-    assert store.left_behind() == []
+    promote_behind_an_undoing(store, store.stage(60, b""), -1)
 
 
 def test_two_processes_may_promote_and_clean_up_at_once(store: RenameStore) -> None:

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import contextlib
 import secrets
-import threading
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import Upload, UploadedPart
+from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import (
     LocationNotFoundError,
     StagedFileMissingError,
@@ -23,7 +21,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import StagedPlace, check_staged, promote, undo
 from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.store import Storage
-from tests.promotion_cases import CONTENT, RenameStore, UploadStore, s3_options
+from tests.promotion_cases import CONTENT, RenameStore, UploadStore, promote_behind_an_undoing, s3_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -128,23 +126,7 @@ def test_a_staged_file_that_vanished_is_named(store: RenameStore | UploadStore) 
 @KNOWS_UPLOADS
 @pytest.mark.parametrize("step", [1, -1])
 def test_a_slow_owner_cannot_promote_behind_an_undoing(store: RenameStore | UploadStore, step: int) -> None:
-    """Whatever the order of the two, nothing is visible at the end."""
-    places = store.stage(60)
-    start = threading.Barrier(2)
-
-    def slow_owner() -> None:
-        start.wait(10)
-        for place in places[::step]:
-            with contextlib.suppress(StagedFileMissingError):
-                promote(store.storage, [place])
-
-    with ThreadPoolExecutor(1) as pool:
-        running = pool.submit(slow_owner)
-        start.wait(10)
-        undo(store.storage, places, threads=2)
-        running.result(60)
-    assert store.visible() == []
-    assert store.left_behind() == []
+    promote_behind_an_undoing(store, store.stage(60), step)
 
 
 def test_two_processes_may_promote_at_once(store: RenameStore | UploadStore) -> None:

@@ -11,8 +11,8 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from tests.faults.writer import Order, Server, stand
+from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
-from tests.repair_cases import empty_index
 from tests.streaming_cases import HOURLY, Stream
 from tests.write_cases import definition
 

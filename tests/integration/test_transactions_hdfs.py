@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.index import Index
 from tests.faults.scenarios import OVERWRITE
-from tests.repair_cases import empty_index
+from tests.index_cases import empty_index
 from tests.write_cases import Stand
 
 if TYPE_CHECKING:

@@ -8,13 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from tests.faults.writer import Order, Server, stand
+from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
-from tests.repair_cases import empty_index
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import catalog_ext
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, register, walked, write
 
 if TYPE_CHECKING:

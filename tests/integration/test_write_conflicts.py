@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from tests.index_cases import create, data_files, definition
@@ -16,7 +17,7 @@ from tests.transaction_cases import begin, creation, finish, plan
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from catalog_ext.metastore.commit.plan import Transaction
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
@@ -44,7 +45,7 @@ class Writers:
         return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE, keep_emptied=True))
 
     def static(self, name: str) -> Transaction:
-        return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE_PARTITIONS, keep=name))
+        return begin(self.index, self.table, plan(self.table, WriteKind.OVERWRITE_PARTITIONS, static_partition=name))
 
     def repair(self, *changes: AddPartition | DropPartition) -> None:
         self.index.commit(self.table.table_id, changes, operation="repair", deliver=False)

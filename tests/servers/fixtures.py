@@ -18,6 +18,23 @@ if TYPE_CHECKING:
     from tests.servers.hive import HiveCli, HiveMetastore
     from tests.servers.stores import S3Server
 
+_SERVERS = frozenset({
+    "driver", "fake_service", "hdfs_server", "hive_cli", "hive_metastore", "make_hive_metastore", "mariadb_server",
+    "moto_server", "postgres_server", "s3_server", "standing_service",
+})  # fmt: skip
+_DATABASES = frozenset({"postgres", "mariadb"})
+"""The parameters by which a fixture asks for a server."""
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Mark what needs a server or a JVM, so that ``-m "not server"`` leaves it out."""
+    parameters = (
+        item.callspec.params.values() if isinstance(item, pytest.Function) and hasattr(item, "callspec") else ()
+    )
+    asked = {value for value in parameters if isinstance(value, str)} & _DATABASES
+    if asked or _SERVERS & set(getattr(item, "fixturenames", ())):
+        item.add_marker("server")
+
 
 @contextmanager
 def _open_folder(name: str) -> Iterator[Path]:

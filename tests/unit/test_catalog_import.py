@@ -131,5 +131,6 @@ def test_the_catalogs_option_says_how_partition_columns_of_imported_tables_appea
     fill(metastore, tmp_path / "t")
     assert catalog.import_table("s.t").definition.partition_mode is PartitionMode.VIRTUAL
     catalog.unregister_table("s.t")
-    catalog.settings = replace(catalog.settings, conf={"partition-columns": "declared"})
-    assert catalog.import_table("s.t").definition.partition_mode is PartitionMode.DECLARED
+    settings = replace(catalog.settings, conf={"partition-columns": "declared"})
+    with catalog_ext.Catalog(settings, settings.open_storage) as other:
+        assert other.import_table("s.t").definition.partition_mode is PartitionMode.DECLARED

@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.cli.main import main
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
@@ -119,7 +120,7 @@ def test_status_shows_what_the_metastore_has_not_taken_and_what_waits(tmp_path: 
         there = catalog.load_table("s.t")
         batch = Batch("STREAMING", "test@host:1", "query", 1)
         begun, _ = catalog.writes.begin(WriteKind.APPEND, there.table_id, there.version, batch)
-        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, US)], watermark_ms=0)
+        catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, US)], watermark_ms=0)
         (waiting,) = [e for e in catalog.status() if e.kind == "waiting"]
         assert (waiting.table, waiting.id, waiting.state) == ("s.t", US, "waiting")
         assert waiting.detail.startswith("1 file ")
@@ -152,7 +153,7 @@ def test_a_table_that_was_to_be_created_is_recovered_by_its_name(catalog: Catalo
 
     def create() -> None:
         begun, _ = catalog.writes.begin_creation(WriteKind.CREATE, made, None, Batch("CTAS", "test@host:1"))
-        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, EU)])
+        catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, EU)])
 
     crash_at("promote.after", create)
     assert [e.table for e in catalog.status()] == ["s.made"]
@@ -167,7 +168,7 @@ def test_a_creation_that_comes_too_late_leaves_the_other_table_alone(catalog: Ca
     staged = stage(begun, EU)
     catalog.create_table(made)
     with pytest.raises(TableAlreadyExistsError):
-        catalog.writes.engine.commit(begun.transaction_id, [staged])
+        catalog.writes.transactions.commit(begun.transaction_id, [staged])
     assert indexed(catalog, "s.made") == {}
     assert os.listdir(whole.location.removeprefix("file://")) == []
 
@@ -204,7 +205,7 @@ def test_vacuum_leaves_what_another_engine_has_written_again(catalog: Catalog, r
 
 def test_what_an_aborted_write_left_is_reported_and_vacuumed(catalog: Catalog, root: Path) -> None:
     begun = begin(catalog)
-    catalog.writes.engine.abort(begun.transaction_id, "the job failed")
+    catalog.writes.transactions.abort(begun.transaction_id, "the job failed")
     late = f"{EU}/part-00000-{begun.transaction_id}-a1-c000.csv"
     write(root, late)
     report = catalog.repair_partitions("s.t")
@@ -248,7 +249,7 @@ def test_files_of_a_replacement_that_is_not_committed_are_not_the_old_tables(cat
 
     def replace_table() -> None:
         begun, _ = catalog.writes.begin_creation(WriteKind.REPLACE, made, None, Batch("RTAS", "test@host:1"))
-        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, EU), stage(begun, US)])
+        catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, EU), stage(begun, US)])
 
     crash_at("promote.after", replace_table)
     before = indexed(catalog, "s.made")
@@ -315,7 +316,7 @@ def test_a_table_that_is_dropped_leaves_nothing_of_its_writes(catalog: Catalog, 
     file = stage(begun, US)
     catalog.drop_table("s.t")
     with pytest.raises(TableNotFoundError):
-        catalog.writes.engine.commit(begun.transaction_id, [file])
+        catalog.writes.transactions.commit(begun.transaction_id, [file])
     assert not (root / "_catalog_ext_staging").exists()
     assert not (root / US).exists()
     assert catalog.status() == []
@@ -329,14 +330,14 @@ def test_truncate_is_for_tables_that_own_their_files(catalog: Catalog) -> None:
         with pytest.raises(OperationNotSupportedError, match=r"not for external tables(.*)DELETE FROM"):
             catalog.writes.delete(table.table_id, table.version, predicate, truncate=True)
     assert indexed(catalog) == before
-    purged = catalog.ddl.alter("s.t", set_={"external.table.purge": "true"})
+    purged = catalog.alterations.alter("s.t", set_={"external.table.purge": "true"})
     assert catalog.writes.delete(purged.table_id, purged.version, is_eu, truncate=True).files_removed == 1
     assert indexed(catalog) == {EU: {}}
 
 
 def test_properties_are_found_without_regard_to_case(catalog: Catalog) -> None:
-    catalog.ddl.alter("s.t", set_={"Staging-Dir": "_Mine", "Transaction.Lease": "5 minutes"})
+    catalog.alterations.alter("s.t", set_={"Staging-Dir": "_Mine", "Transaction.Lease": "5 minutes"})
     begun = begin(catalog)
     assert (begun.plan.staging, begun.lease_ms) == ("_Mine", 300_000)
     with pytest.raises(InvalidConfigurationError, match=r"write\.max-file-size"):
-        catalog.ddl.alter("s.t", set_={"Write.Max-File-Size": "1 x"})
+        catalog.alterations.alter("s.t", set_={"Write.Max-File-Size": "1 x"})

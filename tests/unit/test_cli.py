@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Run:
     """Runs the command line in an empty folder, without a metastore: exit code, standard output, standard error."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("COLUMNS", raising=False)
     for name in ("INDEX", "WAREHOUSE", "STORAGE"):
         monkeypatch.delenv(f"CATALOG_EXT_{name}", raising=False)
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "none")

@@ -144,7 +144,7 @@ def test_the_script_for_another_terminal_is_python_whatever_the_keys_are() -> No
 
 
 def test_hive_is_configured_for_the_metastore_and_keeps_to_its_folder(tmp_path: Path) -> None:
-    HiveCli(tmp_path / "hive", "thrift://127.0.0.1:9083")
+    HiveCli(tmp_path / "hive", "thrift://127.0.0.1:9083", class_path=[])
     site = (tmp_path / "hive" / "conf" / "hive-site.xml").read_text(encoding="utf-8")
     assert "<name>hive.metastore.uris</name><value>thrift://127.0.0.1:9083</value>" in site
     assert f"<name>hive.exec.scratchdir</name><value>{tmp_path}" in site

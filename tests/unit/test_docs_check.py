@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.docs_check import PROJECT, anchors, broken_examples, broken_links, pages
+from tests.docs_check import PROJECT, anchors, broken_examples, broken_links, misplaced_sources, pages
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -36,3 +36,17 @@ def test_examples_must_parse(tmp_path: Path) -> None:
 
 def test_the_projects_own_pages_are_looked_at() -> None:
     assert {"README.md", "CONTRIBUTING.md", "CHANGELOG.md"} <= {page.name for page in pages(PROJECT)}
+
+
+def test_the_connectors_page_and_its_sources_agree_in_both_directions(tmp_path: Path) -> None:
+    scala = "scala/org/apache/spark/sql/catalogext"
+    for name in ("main/{}/Top", "main/{}/scan/Reader", "main/{}/scan/Unlisted", "spark-4.3/{}/scan/Shim"):
+        file = tmp_path / "src" / f"{name.format(scala)}.scala"
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.touch()
+    page = tmp_path / "README.md"
+    rows = "### `.`: names\n| file | why |\n| `Top` | x |\n### `scan`: reads\n| `Reader` | x |\n| `Shim` | x |\n"
+    page.write_text(f"{rows}### `write`\n| `Reader` | in another room |\n", encoding="utf-8")
+    missing, absent = misplaced_sources(page, tmp_path / "src")
+    assert missing.endswith("the source file scan/Unlisted.scala is missing in the table")
+    assert absent.endswith("there is no source file write/Reader.scala")

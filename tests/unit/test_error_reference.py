@@ -10,18 +10,23 @@ from catalog_ext.metastore import errors
 from docs.tools import error_reference
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from pathlib import Path
 
 
-def test_every_error_says_what_it_means_and_what_to_do() -> None:
-    found = error_reference.described()
+@pytest.fixture(scope="module")
+def found() -> dict[str, error_reference.Described]:
+    """Every error; reading all sources takes a second."""
+    return error_reference.described()
+
+
+def test_every_error_says_what_it_means_and_what_to_do(found: Mapping[str, error_reference.Described]) -> None:
     assert found["CATALOG_EXT_CONFLICT"].retryable
     assert found["CATALOG_EXT_FILE_MISSING"].python is None
     assert all(one.meaning.endswith(".") and one.remedy.endswith(".") for one in found.values())
 
 
-def test_messages_are_those_of_the_places_that_raise_them() -> None:
-    found = error_reference.described()
+def test_messages_are_those_of_the_places_that_raise_them(found: Mapping[str, error_reference.Described]) -> None:
     assert "Table <identifier> does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
     assert any(
         message.startswith("The file <shown><where> of <owner> was there when it was last listed")

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given, settings
 
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.predicates.tree import And, Comparison, In, Operator, Or, Predicate
-from tests.index_cases import Filled, create, data_files, planned_names, predicates
+from tests.examples import examples
+from tests.index_cases import Filled, create, data_files, local_index, planned_names, predicates
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Filled]:
-    with Index.open(str(tmp_path_factory.mktemp("index") / "index.db")) as index:
+    with local_index(tmp_path_factory.mktemp("index")) as index:
         yield Filled(index)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=examples(150))
 @given(predicate=predicates)
 def test_sql_answers_as_the_evaluator(filled: Filled, predicate: Predicate) -> None:
     filled.check(predicate)
@@ -39,7 +39,7 @@ def test_or_over_two_keys_in_and(filled: Filled) -> None:
 
 
 def test_a_table_without_keys_has_one_partition(tmp_path: Path) -> None:
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         table = create(index)
         index.commit(table.table_id, [AddPartition("", data_files(3))], operation="test", deliver=False)
         table = index.load_table(table.identifier)

@@ -8,21 +8,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import State, WriteKind
-from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.keys import typed_values
+from catalog_ext.metastore.commit.plan import Append, Overwrite, OverwritePartitions, WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import TRUE, bind
-from tests.index_cases import create
+from tests.index_cases import create, local_index
 from tests.transaction_cases import begin, finish, plan, staged
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 # k=1 and k=01 are one partition to an overwrite, and two to an append.
@@ -74,7 +75,9 @@ def repaired(rng: random.Random, index: Index, table: Table, state: _State) -> _
 
 def random_plan(rng: random.Random, table: Table) -> WritePlan:
     kind = rng.choice((WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS, WriteKind.OVERWRITE))
-    more: dict[str, Any] = {"keep": rng.choice((None, None, *WRITTEN))} if kind is not WriteKind.OVERWRITE else {}
+    more: dict[str, Any] = (
+        {"static_partition": rng.choice((None, None, *WRITTEN))} if kind is not WriteKind.OVERWRITE else {}
+    )
     if kind is WriteKind.OVERWRITE:
         more = {"predicate": rng.choice(PREDICATES), "keep_emptied": rng.random() < 0.3}
     if kind is not WriteKind.APPEND and rng.random() < 0.3:
@@ -83,42 +86,45 @@ def random_plan(rng: random.Random, table: Table) -> WritePlan:
 
 
 def covered(write: WritePlan, table: Table, name: str) -> bool:
-    if write.kind is not WriteKind.OVERWRITE:
+    asked = write.asked
+    if not isinstance(asked, Overwrite):
         return False
     keys = table.definition.keys
-    bound = TRUE if write.predicate is None else bind(predicate_from_json(write.predicate), keys, "t")
+    bound = TRUE if asked.predicate is None else bind(predicate_from_json(asked.predicate), keys, "t")
     return Evaluator(bound, keys).matches(typed_values(name, keys))
 
 
 def expected(write: WritePlan, table: Table, state: _State, arrivals: _State) -> _State:
     """What the write leaves, by its plan; arrivals outside an overwrite's predicate are added to."""
+    assert write.write is not None
+    asked, static = write.asked, write.write.static_partition
     after: _State = {}
     for name, files in state.items():
         replaced = covered(write, table, name) or (
-            write.kind is WriteKind.OVERWRITE_PARTITIONS
-            and any(same_value(name, other) for other in (*arrivals, *filter(None, (write.keep,))))
+            isinstance(asked, OverwritePartitions)
+            and any(same_value(name, other) for other in (*arrivals, *filter(None, (static,))))
         )
         if not replaced:
             after[name] = set(files)
-        elif name in arrivals or write.keep_emptied or kept(write, name, arrivals):
+        elif name in arrivals or (isinstance(asked, Overwrite) and asked.keep_emptied) or kept(static, name, arrivals):
             after[name] = set()
     for name, files in arrivals.items():
         after.setdefault(name, set()).update(files)
-    if write.keep is not None and not any(same_value(write.keep, name) for name in after):
-        after[write.keep] = set()
-    if write.kind is WriteKind.APPEND and write.keep is not None:
-        after.setdefault(write.keep, set())
+    if static is not None and not any(same_value(static, name) for name in after):
+        after[static] = set()
+    if isinstance(asked, Append) and static is not None:
+        after.setdefault(static, set())
     return after
 
 
-def kept(write: WritePlan, name: str, arrivals: _State) -> bool:
-    return write.keep is not None and write.keep not in arrivals and same_value(name, write.keep)
+def kept(static: str | None, name: str, arrivals: _State) -> bool:
+    return static is not None and static not in arrivals and same_value(name, static)
 
 
 @pytest.mark.parametrize("seed", range(6))
 def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
         metastore = Metastore()
         states: dict[int, tuple[Table, _State]] = {0: (table, {})}
@@ -131,7 +137,7 @@ def test_random_writes_and_repairs(tmp_path: Path, seed: int) -> None:
             else:
                 write = random_plan(rng, table)
                 chosen = [n for n in WRITTEN if rng.random() < 0.4]
-                if write.kind is WriteKind.OVERWRITE:
+                if isinstance(write.asked, Overwrite):
                     chosen = [n for n in chosen if covered(write, table, n)]
                 made = begin(index, before, write, *chosen)
                 arrivals = {f.partition: {f.name} for f in staged(made.transaction_id, *chosen)}

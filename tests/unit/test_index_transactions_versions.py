@@ -7,19 +7,22 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import ColumnStatistics, StagedFile, State, WriteKind
-from catalog_ext.metastore.errors import ConflictError, TableNotFoundError, VersionExpiredError
-from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
+from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.index.write import claims
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from tests.index_cases import create, data_files
+from tests.index_cases import create, data_files, local_index
 from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
@@ -27,7 +30,7 @@ OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    with Index.open(str(tmp_path / "index.db")) as opened:
+    with local_index(tmp_path) as opened:
         yield opened
 
 
@@ -61,6 +64,24 @@ def test_changes_are_the_files_of_each_version_in_order(index: Index, table: Tab
     assert rows.column("location").to_pylist() == [None, "file:///data/s/t/_catalog_ext_data/abc/k=2"]
     with pytest.raises(TableNotFoundError):
         index.changes(999, 0, 1)
+
+
+def test_versions_that_removed_files_are_refused_or_passed_over(index: Index, table: Table) -> None:
+    write(index, table, plan(table), "k=2", "k=1")
+    write(index, table, plan(table, OVERWRITE), "k=2")
+    write(index, table, plan(table), "k=3")
+
+    def versions(after: int, removals: Removals) -> list[int]:
+        rows = index.changes(table.table_id, after, 3, removals).read_all()
+        found: list[int] = rows.column("version").to_pylist()
+        return found
+
+    assert versions(0, Removals.IGNORE) == [1, 1, 2, 3]
+    assert versions(0, Removals.SKIP) == [1, 1, 3]
+    with pytest.raises(StreamChangedError, match=r"Version 2 of table s\.t \(INSERT\).*skipChangeCommits") as caught:
+        versions(0, Removals.REFUSE)
+    assert caught.value.parameters == {"table": "s.t", "version": "2", "operation": "INSERT"}
+    assert versions(2, Removals.REFUSE) == [3]
 
 
 def test_the_history_counts_what_each_version_did(index: Index, table: Table) -> None:

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
-from tests.index_cases import create, data_files
+from tests.index_cases import create, data_files, local_index
 
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.changes import Change
     from catalog_ext.metastore.model.tables import Table
 
@@ -77,7 +77,7 @@ def _check_totals(table: Table, state: _State) -> None:
 def test_random_commits(tmp_path: Path, seed: int) -> None:
     rng = random.Random(seed)
     names = [f"k={i}" for i in range(6)]
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
         states: list[_State] = [{}]
         versions = [table]
@@ -100,7 +100,7 @@ def test_random_commits(tmp_path: Path, seed: int) -> None:
 
 def test_statistics_are_renewed_after_a_load(tmp_path: Path) -> None:
     path = tmp_path / "index.db"
-    with Index.open(str(path)) as index:
+    with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
         index.commit(table.table_id, [AddPartition("k=-1", data_files(1))], operation="test", deliver=False)
         assert not _statistics(path)
@@ -128,7 +128,7 @@ def test_a_commit_stands_when_the_statistics_cannot_be_renewed(
         raise IndexUnavailableError("locked")
 
     monkeypatch.setattr(planner_statistics, "analyze", locked)
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         table = create(index, keys={"k": "int"})
         many = [AddPartition(f"k={i}", data_files(1)) for i in range(600)]
         assert index.commit(table.table_id, many, operation="test", deliver=False).version == 1

@@ -11,7 +11,7 @@ from catalog_ext.metastore.model.partition_names import format_partition_name, m
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.metastore.predicates.tree import bind
-from catalog_ext.scan.equivalent_names import Spellings
+from catalog_ext.scan.equivalent_names import EquivalentNames
 from catalog_ext.scan.key_layout import Layout, Place
 
 
@@ -175,8 +175,8 @@ def test_what_the_metastore_cannot_hold(name: str, obstacle: str) -> None:
     assert metastore_obstacle(name) == obstacle
 
 
-def spellings(staying: list[str], listed: list[str]) -> Spellings:
-    return Spellings(layout(k="string", l="string").keys, lambda: staying, lambda name: name in staying + listed)
+def spellings(staying: list[str], listed: list[str]) -> EquivalentNames:
+    return EquivalentNames(layout(k="string", l="string").keys, lambda: staying, lambda name: name in staying + listed)
 
 
 def test_equal_values_in_other_spellings_stand_back() -> None:

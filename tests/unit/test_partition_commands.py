@@ -10,7 +10,7 @@ import pytest
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, register, write
 from tests.writes import begin, insert, stage
 
@@ -248,8 +248,8 @@ def test_an_append_that_a_command_overtakes_is_a_conflict(catalog: Catalog, comm
     else:
         commands.relocate("s.t", {"k": "1"}, "other")
     with pytest.raises(errors.ConflictError):
-        catalog.writes.engine.commit(first.transaction_id, [stage(first, "k=1")])
-    catalog.writes.engine.commit(second.transaction_id, [stage(second, "k=2")])
+        catalog.writes.transactions.commit(first.transaction_id, [stage(first, "k=1")])
+    catalog.writes.transactions.commit(second.transaction_id, [stage(second, "k=2")])
     consistent(catalog)
 
 
@@ -257,12 +257,12 @@ def test_an_append_and_an_add_of_one_partition_both_commit(catalog: Catalog) -> 
     managed(catalog)
     begun = begin(catalog)
     catalog.partition_commands.add("s.t", [({"k": "1"}, None)])
-    catalog.writes.engine.commit(begun.transaction_id, [stage(begun, "k=1")])
+    catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=1")])
     assert len(indexed(catalog)["k=1"]) == 1
     begun = begin(catalog)
     catalog.partition_commands.add("s.t", [({"k": "2"}, "elsewhere")])
     with pytest.raises(errors.ConflictError, match="another location"):
-        catalog.writes.engine.commit(begun.transaction_id, [stage(begun, "k=2")])
+        catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=2")])
     consistent(catalog)
 
 

@@ -26,7 +26,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import local_catalog, write
 
 if TYPE_CHECKING:

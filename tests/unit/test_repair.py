@@ -19,8 +19,9 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.repair import repair as engine
-from catalog_ext.repair.repair import Repair, RepairMode, RepairOptions
-from catalog_ext.scan.scratch import Spool
+from catalog_ext.repair.options import RepairMode, RepairOptions
+from catalog_ext.repair.repair import Repair
+from catalog_ext.scan.scratch import Scratch
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
 
 if TYPE_CHECKING:
@@ -410,13 +411,13 @@ def test_batches_are_bounded_by_partitions_and_by_files(
     assert indexed(catalog) == walked(root, 2)
 
 
-def repair(catalog: Catalog, progress: list[RepairProgress] | None = None, **options: object) -> Spool:
-    spool = Spool()
+def repair(catalog: Catalog, progress: list[RepairProgress] | None = None, **options: object) -> Scratch:
+    scratch = Scratch()
     table = catalog.load_table("s.t")
     told = progress if progress is not None else []
     whole = RepairOptions(deliver=False, **options)  # type: ignore[arg-type]
-    Repair(catalog.index, catalog.storage, table, whole, told.append).run(spool)
-    return spool
+    Repair(catalog.index, catalog.storage, table, whole, told.append).run(scratch)
+    return scratch
 
 
 def test_progress_goes_through_the_phases_and_never_back(catalog: Catalog, root: Path) -> None:

@@ -13,7 +13,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
-from catalog_ext.metastore_sync.connection import MetastoreLink
+from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.scan import observe
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
@@ -225,7 +225,7 @@ def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
 @pytest.fixture
 def followed(tmp_path: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
     with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
-        assert isinstance(catalog.metastore, MetastoreLink)
+        assert isinstance(catalog.metastore, MetastoreConnection)
         yield catalog
 
 

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.scan import observe
+from tests.examples import examples
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 
 if TYPE_CHECKING:
@@ -56,7 +57,7 @@ def truth(root: Path) -> dict[str, dict[str, int]]:
     }
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=examples(25))
 @given(tree, removals, tree, st.lists(st.integers(0, 100), max_size=5))
 def test_after_a_repair_the_index_is_what_a_walk_finds(
     before: list[str], removed: list[str], after: list[str], touched: list[int]
@@ -81,7 +82,7 @@ def test_after_a_repair_the_index_is_what_a_walk_finds(
         assert idle.version == applied.version
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=examples(15))
 @given(tree, removals, tree)
 def test_adding_and_then_dropping_come_to_the_partitions_of_a_sync(
     before: list[str], removed: list[str], after: list[str]

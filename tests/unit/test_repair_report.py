@@ -13,17 +13,17 @@ import pytest
 import catalog_ext
 from catalog_ext.metastore.errors import StorageError
 from catalog_ext.repair.report import SCHEMA, RepairReport, ReportEntry, format_bytes
-from catalog_ext.scan.scratch import Spool
+from catalog_ext.scan.scratch import Scratch
 
 Row = tuple[str, str, str, int, int, str]
 HOSTILE = "ds=<script>alert('1')</script>&\"\n\x1b[31mé"
 
 
 def report(*rows: Row, **arguments: object) -> RepairReport:
-    spool = Spool()
-    spool.add_entries(rows)
+    scratch = Scratch()
+    scratch.add_entries(rows)
     given = {"table": "s.t", "mode": "sync", "where": None, "dry_run": False, "version": 7, **arguments}
-    return RepairReport(spool, **given)  # type: ignore[arg-type]
+    return RepairReport(scratch, **given)  # type: ignore[arg-type]
 
 
 ROWS: list[Row] = [
@@ -248,22 +248,22 @@ def test_the_scratch_file_has_no_name_and_goes_with_the_report(tmp_path: Path, m
     monkeypatch.setenv("SQLITE_TMPDIR", str(tmp_path))
     before = open_files()
     whole = report()
-    spool = whole._spool
-    spool.insert("listed_files", ((f"ds={i}", "x" * 1000, 1, 1) for i in range(60_000)), columns=4)
+    scratch = whole._scratch
+    scratch.insert("listed_files", ((f"ds={i}", "x" * 1000, 1, 1) for i in range(60_000)), columns=4)
     assert len(open_files() - before) == 1, "beyond its cache it is on disk"
     assert list(tmp_path.iterdir()) == []
-    del whole, spool
+    del whole, scratch
     gc.collect()
     assert open_files() <= before
 
 
 def test_a_scratch_file_that_fails_says_what_to_do() -> None:
-    spool = Spool()
-    spool.close()
+    scratch = Scratch()
+    scratch.close()
     for use in (
-        lambda: spool.value("SELECT 1"),
-        lambda: spool.execute("SELECT 1"),
-        lambda: list(spool.rows("SELECT 1")),
+        lambda: scratch.value("SELECT 1"),
+        lambda: scratch.execute("SELECT 1"),
+        lambda: list(scratch.rows("SELECT 1")),
     ):
         with pytest.raises(StorageError, match="SQLITE_TMPDIR"):
             use()

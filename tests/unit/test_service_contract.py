@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.procedures.registry import Procedure
+    from catalog_ext.procedures.procedure import Procedure
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
@@ -206,7 +206,7 @@ FIELDS: dict[str, dict[str, object]] = {
 
 
 def test_every_operation_of_the_contract_is_there_and_no_other(module_catalog: Catalog) -> None:
-    assert set(application.Operations(module_catalog).handlers) == OPERATIONS
+    assert set(application.operations_of(module_catalog)) == OPERATIONS
     assert set(FIELDS) | {"ping", "namespaces/list", "procedures/list"} == OPERATIONS
 
 
@@ -305,8 +305,11 @@ def test_every_error_has_its_status_and_the_form_of_the_contract(
     assert answer.status == next((s for base, s in STATUSES.items() if issubclass(kind, base)), 500)
     assert answer.error == {
         "code": kind.code, "message": "problem \ud800 and remedy", "retryable": kind.retryable,
-        "parameters": {"table": "s.t"},
+        "kind": kind.kind, "sqlstate": kind.sqlstate, "parameters": {"table": "s.t"},
     }  # fmt: skip
+    assert re.fullmatch(r"[0-9A-Z]{5}", kind.sqlstate)
+    # Whoever asks for what is not there, or not so, is told at analysis; what failed on the way, while it runs.
+    assert kind.kind is (errors.ErrorKind.ANALYSIS if answer.status in (400, 404, 409) else errors.ErrorKind.RUNTIME)
 
 
 def test_an_unexpected_exception_is_500_and_logged(

@@ -175,7 +175,7 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
             "property 'external.table.purge'='true' lets TRUNCATE empty them."
         )
     assert indexed(catalog) == visible(root)
-    catalog.ddl.alter("s.t", set_={"External.Table.Purge": "TRUE"})
+    catalog.alterations.alter("s.t", set_={"External.Table.Purge": "TRUE"})
     emptied = delete("truncate", None).json
     assert (emptied["files_removed"], emptied["partitions_removed"]) == (2, 0)
     assert indexed(catalog) == {EU: {}, "ds=2025-01-04/region=us": {}}
@@ -374,6 +374,8 @@ def test_changes_and_metadata(writer: Writer) -> None:
     assert [(r["version"], r["position"], r["partition"]) for r in changes] == [(2, 0, US)]
     both = writer.client.call("tables/changes", table_id=table_id, after=0, upto=2).rows
     assert [r["version"] for r in both] == [1, 2]
+    assert writer.client.call("tables/changes", table_id=table_id, after=0, upto=2, removals="refuse").rows == both
+    assert writer.client.call("tables/changes", table_id=table_id, after=0, upto=2, removals="drop").status == 400
     history = writer.client.call("tables/metadata", table_id=table_id, name="history").rows
     assert (history[0]["version"], history[0]["operation"], history[0]["files_added"]) == (2, "INSERT", 1)
     transactions = writer.client.call("tables/metadata", table_id=table_id, name="transactions").rows

@@ -5,6 +5,8 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+import click
+
 from catalog_ext.cli.main import cli
 from catalog_ext.conf import keys
 from catalog_ext.conf.keys import SETTINGS
@@ -65,7 +67,9 @@ def test_the_session_catalog_is_off_and_reaches_the_same_service() -> None:
 
 
 def test_the_uri_is_where_serve_listens_by_default() -> None:
-    defaults = {p.name: p.default for p in cli.commands["serve"].params}
+    serve = cli.get_command(click.Context(cli), "serve")
+    assert serve is not None
+    defaults = {p.name: p.default for p in serve.params}
     assert _lines(commented=False)[f"{_CATALOG}.uri"] == f"http://{defaults['host']}:{defaults['port']}"
 
 

@@ -111,7 +111,7 @@ def test_without_files_or_columns_the_metastore_is_told_what_is_known(
     catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table = catalog.load_table("s.t")
-    monkeypatch.setattr(file_statistics, "_TOLD_AT_ONCE", 1)
+    monkeypatch.setattr(file_statistics, "_PUBLISHED_AT_ONCE", 1)
     assert catalog.index.tell_statistics(table, None) == 2
     assert catalog.index.tell_statistics(table, catalog.predicate(table, "region = 'eu'")) == 1
     told = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.pending_deliveries()]

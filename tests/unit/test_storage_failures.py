@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate
-from catalog_ext.metastore.storage.hdfs import os_errors
+from catalog_ext.metastore.storage.hdfs.client import os_errors
 from catalog_ext.metastore.storage.locations import Location
 
 TRIPS = Location.parse("s3a://bucket/trips")

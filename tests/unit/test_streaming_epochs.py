@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
 from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
 

@@ -24,7 +24,7 @@ from catalog_ext.metastore.hive.outbox.delivery import Deliverer
 from catalog_ext.metastore.model.alterations import AddColumn, DropColumn, RenameColumn
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
-from catalog_ext.tables.registration import TableOverlapWarning
+from catalog_ext.tables.locations import TableOverlapWarning
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, register, write
 
@@ -60,7 +60,7 @@ def managed(catalog: Catalog, name: str = "t", **more: object) -> TableDefinitio
 def test_columns_and_properties_change_together_or_not_at_all(catalog: Catalog, metastore: FakeMetastore) -> None:
     before = managed(catalog)
     changes = [AddColumn(("n",), "int", comment="c"), RenameColumn(("v",), "w")]
-    after = catalog.ddl.alter("s.t", changes, set_={"a": "1", "comment": "x"}).definition
+    after = catalog.alterations.alter("s.t", changes, set_={"a": "1", "comment": "x"}).definition
     assert [c.name for c in after.columns] == ["id", "w", "n"]
     assert (after.properties["a"], after.comment) == ("1", "x")
     found = metastore.get_table("s", "t")
@@ -71,7 +71,7 @@ def test_columns_and_properties_change_together_or_not_at_all(catalog: Catalog, 
         ([AddColumn(("x",), "int")], {"transactional": "true"}, AcidTableError),
     ):
         with pytest.raises(error):
-            catalog.ddl.alter("s.t", wrong, set_=set_)
+            catalog.alterations.alter("s.t", wrong, set_=set_)
         assert catalog.load_table("s.t").definition == after
     assert metastore.get_table("s", "t") == found
     assert before.columns != after.columns
@@ -80,10 +80,10 @@ def test_columns_and_properties_change_together_or_not_at_all(catalog: Catalog, 
 def test_what_the_metastore_could_not_hold_any_more_is_refused(catalog: Catalog, metastore: FakeMetastore) -> None:
     managed(catalog)
     with pytest.raises(InvalidInputError, match="could not hold it any more: Hive has no type for column 'x' VARIANT"):
-        catalog.ddl.alter("s.t", [AddColumn(("x",), "variant")])
+        catalog.alterations.alter("s.t", [AddColumn(("x",), "variant")])
     odd = managed(catalog, "odd", columns=(Column("id", "int"), Column("x", "variant")))
     with pytest.raises(InvalidInputError, match="does not have it, and would have to"):
-        catalog.ddl.alter("s.odd", [DropColumn(("x",))])
+        catalog.alterations.alter("s.odd", [DropColumn(("x",))])
     assert catalog.load_table("s.odd").definition == odd
     assert metastore.list_tables("s") == ["t"]
 
@@ -95,11 +95,11 @@ def test_a_renamed_table_is_renamed_in_the_metastore_once_that_is_back(
     catalog.create_namespace("other")
     managed(catalog, "taken")
     metastore.down = True
-    renamed = catalog.ddl.rename("lake.s.t", "other.New").definition
+    renamed = catalog.alterations.rename("lake.s.t", "other.New").definition
     assert renamed == replace(before, identifier=TableIdentifier("other", "new"))
     second = managed(catalog)
     assert second.location == f"{before.location}__2"
-    assert catalog.ddl.rename("s.t", "s.t").definition == second
+    assert catalog.alterations.rename("s.t", "s.t").definition == second
     catalog.drop_table("other.new")
     metastore.down = False
     # Long after, when every message is due again.
@@ -109,10 +109,10 @@ def test_a_renamed_table_is_renamed_in_the_metastore_once_that_is_back(
     assert metastore.get_table("s", "t").location == second.location
     for name, error in (("s.taken", TableAlreadyExistsError), ("nowhere.t", NamespaceNotFoundError)):
         with pytest.raises(error):
-            catalog.ddl.rename("s.t", name)
+            catalog.alterations.rename("s.t", name)
     metastore.create_table(to_hive(replace(second, identifier=TableIdentifier("s", "theirs"), location="file:///x")))
     with pytest.raises(TableAlreadyExistsError, match="metastore has a table"):
-        catalog.ddl.rename("s.t", "s.theirs")
+        catalog.alterations.rename("s.t", "s.theirs")
 
 
 def test_another_location(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
@@ -120,7 +120,7 @@ def test_another_location(catalog: Catalog, metastore: FakeMetastore, tmp_path: 
     write(tmp_path / "two", "ds=2025-01-02/region=eu/2.csv", "flat.csv")
     register(catalog, tmp_path / "one")
     catalog.repair_partitions("s.t")
-    catalog.ddl.alter("s.t", location=str(tmp_path / "two"))
+    catalog.alterations.alter("s.t", location=str(tmp_path / "two"))
     assert [p["location"] for p in catalog.partitions("s.t").to_pylist()] == [
         f"file://{tmp_path}/one/ds=2025-01-01/region=eu"
     ]
@@ -130,16 +130,16 @@ def test_another_location(catalog: Catalog, metastore: FakeMetastore, tmp_path: 
 
     register(catalog, tmp_path / "flat", {}, table="s.flat")
     write(tmp_path / "flat2", "a.csv")
-    after = catalog.ddl.alter("s.flat", location=str(tmp_path / "flat2"))
+    after = catalog.alterations.alter("s.flat", location=str(tmp_path / "flat2"))
     assert after.totals.files == 1
     assert indexed(catalog, "s.flat") == {"": {"a.csv": 1}}
     with pytest.raises(LocationNotFoundError):
-        catalog.ddl.alter("s.flat", location=str(tmp_path / "gone"))
+        catalog.alterations.alter("s.flat", location=str(tmp_path / "gone"))
     with pytest.warns(TableOverlapWarning):
-        catalog.ddl.alter("s.flat", location=str(tmp_path / "two"))
+        catalog.alterations.alter("s.flat", location=str(tmp_path / "two"))
     managed(catalog, "managed")
     with pytest.raises(InvalidAlterationError, match="managed table"):
-        catalog.ddl.alter("s.managed", location=str(tmp_path / "one"))
+        catalog.alterations.alter("s.managed", location=str(tmp_path / "one"))
 
 
 @pytest.mark.parametrize(

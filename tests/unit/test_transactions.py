@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.plan import State, WriteKind
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     ConflictError,
@@ -21,13 +22,13 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
-from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from catalog_ext.metastore.transactions.staging_locations import Places
-from tests.repair_cases import empty_index, write
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from tests.index_cases import local_index
+from tests.repair_cases import write
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -45,8 +46,7 @@ def root(tmp_path: Path) -> Path:
 @pytest.fixture
 def empty(tmp_path: Path) -> Iterator[Stand]:
     """A stand without a table."""
-    (tmp_path / "index.db").write_bytes(empty_index())
-    with Index.open(str(tmp_path / "index.db")) as index:
+    with local_index(tmp_path) as index:
         yield Stand(index)
 
 
@@ -211,7 +211,7 @@ def test_files_of_other_writers_are_neither_taken_in_nor_removed(empty: Stand, r
     empty.create(definition(root, external=True))
     other = empty.begin()
     (promoted,) = empty.put(other, {"k=1": "9\n"})
-    places = Places(other.transaction_id, other.plan)
+    places = StagingLocations(other.transaction_id, other.plan)
     source = places.place(promoted).source
     assert source is not None
     empty.engine.stage(other.transaction_id, [promoted])
@@ -371,7 +371,7 @@ def test_a_file_that_does_not_fit_is_refused_and_undoes_the_write(
 def test_a_staged_file_that_vanished_undoes_the_write(stand: Stand) -> None:
     begun = stand.begin()
     staged = stand.put(begun, {"k=1": "1\n", "k=2": "2\n"})
-    place = Places(begun.transaction_id, begun.plan).place(staged[1]).source
+    place = StagingLocations(begun.transaction_id, begun.plan).place(staged[1]).source
     assert place is not None
     Path(place.path).unlink()
     with pytest.raises(StagedFileMissingError, match="1 of 2 staged files"):

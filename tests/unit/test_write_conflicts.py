@@ -5,7 +5,29 @@ from __future__ import annotations
 import pytest
 
 from catalog_ext.metastore.commit.claims import Claims, replaces, touched
-from catalog_ext.metastore.commit.plan import Promotion, WriteKind, WritePlan
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    Append,
+    Asked,
+    Checked,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    NewPartition,
+    Overwrite,
+    OverwritePartitions,
+    Promotion,
+    RelocatePartition,
+    RenamePartition,
+    Replace,
+    WriteKind,
+    WritePlan,
+)
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import TableDefinition, TableType
 
 
 def appends(*names: str) -> Claims:
@@ -47,15 +69,27 @@ def test_two_predicates_meet_in_partitions_that_exist() -> None:
     assert some.collision(more, ["k=5", "k=7"]) == "k=7"
 
 
-@pytest.mark.parametrize("kind", list(WriteKind))
-def test_what_does_not_only_add_replaces(kind: WriteKind) -> None:
-    adds = kind in (WriteKind.APPEND, WriteKind.ADD_PARTITIONS)
-    assert replaces(WritePlan(kind, "file:///t", "_s", "file:///t", Promotion.RENAME)) != adds
+NEW = TableDefinition(TableIdentifier("s", "t"), TableType.MANAGED, "csv", "file:///t", ())
+ASKED: tuple[Asked, ...] = (
+    Append(), OverwritePartitions(), Overwrite(), Create(NEW), Replace(NEW), CreateOrReplace(NEW),
+    AddPartitions((NewPartition("k=1"),)), DropPartitions(None, DataDeletion.NONE), RenamePartition("k=1", "k=2"),
+    RelocatePartition("k=1", "file:///u"), ExchangePartitions(2, "s.o", 1, None),
+)  # fmt: skip
+
+
+def planned(change: Asked | Checked) -> WritePlan:
+    return WritePlan(change, "file:///t", "_s", "file:///t", Promotion.RENAME)
+
+
+@pytest.mark.parametrize("asked", ASKED, ids=lambda asked: asked.kind)
+def test_what_does_not_only_add_replaces(asked: Asked) -> None:
+    adds = asked.kind in (WriteKind.APPEND, WriteKind.ADD_PARTITIONS)
+    assert replaces(planned(asked)) != adds
+    assert {one.kind for one in ASKED} == set(WriteKind)
 
 
 def test_a_write_touches_what_it_stages_takes_in_removes_keeps_and_is_due() -> None:
-    plan = WritePlan(
-        WriteKind.APPEND, "file:///t", "_s", "file:///t", Promotion.RENAME, keep="k=2",
-        takes_in={"k=3": ()}, removes={"k=4": ()}, waiting=("k=1",), due=("k=5",),
-    )  # fmt: skip
-    assert touched(plan, ["k=1", "k=1"]) == {f"k={i}" for i in range(1, 6)}
+    write = CheckedWrite(
+        Append(), static_partition="k=2", found={"k=3": ()}, unknown={"k=4": ()}, waiting=("k=1",), due=("k=5",)
+    )
+    assert touched(planned(write), ["k=1", "k=1"]) == {f"k={i}" for i in range(1, 6)}

@@ -1,11 +1,11 @@
-"""The service's operations of partition commands; as in ``operations``, no logic lives here."""
+"""Answers the operations of partition commands."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.service.messages.writes import known_files_of, outcome_json
+from catalog_ext.service.messages.writes import outcome_json
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class PartitionOperations:
-    """The operations ``partitions/…`` that change partitions, and ``statistics/put``, of one catalog."""
+    """The operations ``partitions/…`` that change partitions, of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -26,7 +26,6 @@ class PartitionOperations:
             "partitions/rename": self._rename,
             "partitions/relocate": self._relocate,
             "partitions/exchange": self._exchange,
-            "statistics/put": self._put_statistics,
         }
 
     def _add(self, request: Request) -> dict[str, Any]:
@@ -63,23 +62,8 @@ class PartitionOperations:
         commands = self._catalog.partition_commands
         return outcome_json(commands.exchange(self._at(*pinned), self._at(*source), specs))
 
-    def _put_statistics(self, request: Request) -> dict[str, Any]:
-        pinned, files, predicate = _table(request), known_files_of(request), request.any("predicate")
-        columns = request.any("columns")
-        request.finish()
-        if columns is not None and not _is_text_by_column(columns):
-            raise InvalidInputError("The field 'columns' of the request must be an object of objects of strings.")
-        outcome = self._catalog.statistics.put(self._at(*pinned), files, columns, predicate)  # type: ignore[arg-type]
-        return {**outcome_json(outcome), "transaction": None}
-
     def _at(self, table_id: int, version: int) -> Table:
         return self._catalog.writes.table_at(table_id, version)
-
-
-def _is_text_by_column(value: object) -> bool:
-    return isinstance(value, dict) and all(
-        isinstance(stats, dict) and all(isinstance(text, str) for text in stats.values()) for stats in value.values()
-    )
 
 
 def _table(request: Request) -> tuple[int, int]:
@@ -87,12 +71,12 @@ def _table(request: Request) -> tuple[int, int]:
 
 
 def spec_of(request: Request, name: str) -> dict[str, str | None]:
-    """A partition spec: an object of texts or nulls."""
+    """Return a partition spec: an object of texts or nulls."""
     return checked_spec(request.mapping(name), name)
 
 
 def checked_spec(value: object, name: str) -> dict[str, str | None]:
-    """The value, if it is a partition spec.
+    """Return the value, if it is a partition spec.
 
     Raises:
         InvalidInputError: It is none.

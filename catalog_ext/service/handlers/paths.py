@@ -1,4 +1,4 @@
-"""The operations of ad-hoc paths, by the contract's names."""
+"""Answers the operations of ad-hoc paths."""
 
 from __future__ import annotations
 
@@ -32,10 +32,12 @@ class PathOperations:
 
     def _load(self, request: Request) -> dict[str, Any]:
         asked = PathRequest(
-            request.text("path"), request.optional_text("format"), request.optional_text("schema"),
+            request.text("path"),
+            request.optional_text("format"),
+            request.optional_text("schema"),
             request.text_map("options"),
             request.flag("partitioning", default=USE_HIVE_PARTITIONING.read(request.text_map("session"))),
-        )  # fmt: skip
+        )
         request.finish()
         return {
             **_table_json(load_path(self._catalog.storage, asked)),
@@ -49,9 +51,12 @@ class PathOperations:
         casts = [_cast(item) for item in request.objects("casts")]
         condition = request.any("predicate")
         plan = PathPlan(
-            request.text("path"), keys if partitioning else None, casts,
-            None if condition is None else predicate_from_json(condition), _limit(request),
-        )  # fmt: skip
+            request.text("path"),
+            keys if partitioning else None,
+            casts,
+            None if condition is None else predicate_from_json(condition),
+            _limit(request),
+        )
         request.finish()
         return ArrowStream(SCHEMA, plan.run(self._catalog.storage))
 

@@ -1,4 +1,4 @@
-"""The service's operations of views; as in ``operations``, no logic lives here."""
+"""Answers the operations of views."""
 
 from __future__ import annotations
 
@@ -26,6 +26,7 @@ class ViewOperations:
     def __init__(self, catalog: Catalog) -> None:
         self._views = catalog.views
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
+            "views/list": self._list,
             "views/put": self._put,
             "views/drop": self._drop,
             "views/rename": self._rename,
@@ -33,6 +34,11 @@ class ViewOperations:
             "views/partitions/add": self._add_partitions,
             "views/partitions/drop": self._drop_partitions,
         }
+
+    def _list(self, request: Request) -> dict[str, Any]:
+        name = request.text("namespace")
+        request.finish()
+        return {"views": self._views.list_names(name)}
 
     def _put(self, request: Request) -> dict[str, Any]:
         kind = request.text("kind")
@@ -83,10 +89,14 @@ class ViewOperations:
 
 def _query(request: Request) -> ViewQuery:
     return ViewQuery(
-        request.text("text"), request.text("catalog"), tuple(request.texts("current_namespace")),
-        request.text_map("configuration"), request.text("schema_mode"), tuple(request.texts("query_columns")),
+        request.text("text"),
+        request.text("catalog"),
+        tuple(request.texts("current_namespace")),
+        request.text_map("configuration"),
+        request.text("schema_mode"),
+        tuple(request.texts("query_columns")),
         tuple(request.texts("tables")),
-    )  # fmt: skip
+    )
 
 
 def _new_partition(item: Request) -> NewPartition:
@@ -111,20 +121,25 @@ def _values(item: Request) -> dict[str, str | None]:
 
 
 def view_json(view: View) -> dict[str, Any]:
-    """A view as the contract has it: a table's fields, and ``view``."""
+    """Return a view as the contract has it: a table's fields, and ``view``."""
     query = view.query
     return {
         **table_json(view.table),
         "view": {
-            "text": query.text, "catalog": query.catalog, "current_namespace": list(query.namespace),
-            "configuration": dict(query.configuration), "schema_mode": query.schema_mode,
-            "query_columns": list(query.query_columns), "tables": list(query.tables),
+            "text": query.text,
+            "catalog": query.catalog,
+            "current_namespace": list(query.namespace),
+            "configuration": dict(query.configuration),
+            "schema_mode": query.schema_mode,
+            "query_columns": list(query.query_columns),
+            "tables": list(query.tables),
         },
-    }  # fmt: skip
+    }
 
 
 def _commit_json(commit: Commit) -> dict[str, Any]:
     return {
-        "version": commit.version, "partitions_added": commit.partitions_added,
+        "version": commit.version,
+        "partitions_added": commit.partitions_added,
         "partitions_removed": commit.partitions_dropped,
-    }  # fmt: skip
+    }

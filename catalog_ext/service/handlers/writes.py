@@ -1,11 +1,10 @@
-"""The service's operations of writes, and of what became of them; as in ``operations``, no logic lives here."""
+"""Answers the operations of writes."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.core import Request, definition_of
 from catalog_ext.service.messages.writes import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
 from catalog_ext.writes.writes import Batch
@@ -17,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class WriteOperations:
-    """The operations ``writes/…``, ``tables/changes`` and ``tables/metadata`` of one catalog."""
+    """The operations ``writes/…`` of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
-        self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
             "writes/begin": self._begin,
             "writes/heartbeat": self._heartbeat,
             "writes/stage": self._stage,
@@ -29,16 +28,18 @@ class WriteOperations:
             "writes/abort": self._abort,
             "writes/release": self._release,
             "writes/delete": self._delete,
-            "tables/changes": self._changes,
-            "tables/metadata": self._metadata,
         }
 
     def _begin(self, request: Request) -> dict[str, Any]:
         kind = kind_of(request)
         batch = Batch(
-            request.text("operation"), request.text("owner"), request.optional_text("app_id"),
-            request.optional_count("app_version"), request.text_map("options"), request.text_map("session"),
-        )  # fmt: skip
+            request.text("operation"),
+            request.text("owner"),
+            request.optional_text("app_id"),
+            request.optional_count("app_version"),
+            request.text_map("options"),
+            request.text_map("session"),
+        )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate, keep_emptied = request.any("predicate"), request.flag("keep_emptied")
         described = request.optional_object("definition")
@@ -58,12 +59,12 @@ class WriteOperations:
     def _heartbeat(self, request: Request) -> dict[str, Any]:
         transaction = transaction_of(request)
         request.finish()
-        return {"expires_at_ms": self._catalog.writes.engine.heartbeat(transaction)}
+        return {"expires_at_ms": self._catalog.writes.transactions.heartbeat(transaction)}
 
     def _stage(self, request: Request) -> dict[str, Any]:
         transaction, files = transaction_of(request), files_of(request)
         request.finish()
-        self._catalog.writes.engine.stage(transaction, files)
+        self._catalog.writes.transactions.stage(transaction, files)
         return {"staged": len(files)}
 
     def _commit(self, request: Request) -> dict[str, Any]:
@@ -71,14 +72,14 @@ class WriteOperations:
         keep, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
         final = request.flag("final")
         request.finish()
-        return outcome_json(
-            self._catalog.writes.engine.commit(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
-        )
+        transactions = self._catalog.writes.transactions
+        outcome = transactions.commit(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+        return outcome_json(outcome)
 
     def _abort(self, request: Request) -> dict[str, Any]:
         transaction, reason = transaction_of(request), request.text("reason")
         request.finish()
-        self._catalog.writes.engine.abort(transaction, reason)
+        self._catalog.writes.transactions.abort(transaction, reason)
         return {"aborted": True}
 
     def _release(self, request: Request) -> dict[str, Any]:
@@ -97,13 +98,3 @@ class WriteOperations:
                 f"The field 'operation' of the request cannot be {operation[:40]!r}. Use 'delete' or 'truncate'."
             )
         return outcome_json(self._catalog.writes.delete(table_id, version, predicate, truncate=operation == "truncate"))
-
-    def _changes(self, request: Request) -> ArrowStream:
-        table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")
-        request.finish()
-        return ArrowStream.of(self._catalog.index.changes(table_id, after, upto))
-
-    def _metadata(self, request: Request) -> ArrowStream:
-        table_id, name, condition = request.integer("table_id"), request.text("name"), request.any("predicate")
-        request.finish()
-        return ArrowStream.of(self._catalog.writes.metadata(table_id, name, condition))

@@ -31,72 +31,72 @@ class Request:
         return value
 
     def text(self, name: str) -> str:
-        """A required string."""
+        """Return a required string."""
         return str(self._get(name, str, "a string"))
 
     def optional_text(self, name: str) -> str | None:
-        """A string or None."""
+        """Return a string or None."""
         value = self._get(name, str, "a string or null", required=False)
         return None if value is None else str(value)
 
     def integer(self, name: str) -> int:
-        """A required integer of at most 64 bits."""
+        """Return a required integer of at most 64 bits."""
         value = int(self._get(name, int, "an integer"))
         if not -(2**63) <= value < 2**63:
             raise InvalidInputError(f"The field {name!r} of the request must be an integer of at most 64 bits.")
         return value
 
     def optional_integer(self, name: str) -> int | None:
-        """An integer of at most 64 bits, or None."""
+        """Return an integer of at most 64 bits, or None."""
         self._asked.add(name)
         return None if self._body.get(name) is None else self.integer(name)
 
     def count(self, name: str) -> int:
-        """A required integer of at most 64 bits that is not negative."""
+        """Return a required integer of at most 64 bits that is not negative."""
         value = self.integer(name)
         if value < 0:
             raise InvalidInputError(f"The field {name!r} of the request must not be negative.")
         return value
 
     def optional_count(self, name: str) -> int | None:
-        """An integer of at most 64 bits that is not negative, or None."""
+        """Return an integer of at most 64 bits that is not negative, or None."""
         self._asked.add(name)
         return None if self._body.get(name) is None else self.count(name)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean, the default when left out."""
+        """Return a boolean, the default when left out."""
         value = self._get(name, bool, "true or false", required=False)
         return default if value is None else bool(value)
 
     def text_map(self, name: str) -> dict[str, str]:
-        """An object of strings, empty when left out."""
+        """Return an object of strings, empty when left out."""
         value = self._get(name, Mapping, "an object of strings", required=False) or {}
         if not all(isinstance(v, str) for v in value.values()):
             raise InvalidInputError(f"The field {name!r} of the request must be an object of strings.")
         return dict(value)
 
     def mapping(self, name: str) -> dict[str, Any]:
-        """An object of anything, empty when left out."""
+        """Return an object of anything, empty when left out."""
         return dict(self._get(name, Mapping, "an object", required=False) or {})
 
     def optional_object(self, name: str) -> Request | None:
-        """An object whose fields are read as those of a request, or None; whoever reads it finishes it."""
+        """Return an object whose fields are read as those of a request, or None; whoever reads it finishes it."""
         value = self._get(name, Mapping, "an object or null", required=False)
         return None if value is None else Request(value)
 
     def objects(self, name: str) -> list[Request]:
-        """A list of objects, empty when left out; whoever reads them finishes them."""
+        """Return a list of objects, empty when left out; whoever reads them finishes them."""
         value = self._get(name, list, "a list of objects", required=False) or []
         if not all(isinstance(v, Mapping) for v in value):
             raise InvalidInputError(f"The field {name!r} of the request must be a list of objects.")
         return [Request(item) for item in value]
 
     def items(self, name: str) -> list[object]:
-        """A list of anything, empty when left out."""
+        """Return a list of anything, empty when left out."""
         return list(self._get(name, list, "a list", required=False) or [])
 
     def texts(self, name: str) -> list[str]:
-        """A list of strings, empty when left out."""
+        """Return a list of strings, empty when left out."""
         value = self._get(name, list, "a list of strings", required=False) or []
         if not all(isinstance(v, str) for v in value):
             raise InvalidInputError(f"The field {name!r} of the request must be a list of strings.")
@@ -108,12 +108,12 @@ class Request:
         return self._body.get(name)
 
     def columns(self, name: str) -> tuple[Column, ...]:
-        """A list of columns, empty when left out."""
+        """Return a list of columns, empty when left out."""
         value = self._get(name, list, "a list of columns", required=False) or []
         return tuple(_column(item) for item in value)
 
     def identifier(self) -> TableIdentifier:
-        """The table that ``namespace`` and ``name`` identify."""
+        """Return the table that ``namespace`` and ``name`` identify."""
         return TableIdentifier.of(self.text("namespace"), self.text("name"))
 
     def finish(self) -> None:
@@ -138,7 +138,7 @@ def _column(item: object) -> Column:
 
 
 def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
-    """The definition and the location that a ``tables/create`` request asks for."""
+    """Return the definition and the location that a ``tables/create`` request asks for."""
     kind = request.text("table_type")
     if kind not in (TableType.EXTERNAL, TableType.MANAGED):
         raise InvalidInputError(f"The field 'table_type' cannot be {kind[:40]!r}. Use EXTERNAL or MANAGED.")
@@ -151,7 +151,7 @@ def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
 
 
 def table_json(table: Table) -> dict[str, Any]:
-    """A table as the contract has it."""
+    """Return a table as the contract has it."""
     return {
         "table_id": table.table_id,
         **definition_json(table.definition),
@@ -167,12 +167,12 @@ def table_json(table: Table) -> dict[str, Any]:
 
 
 def definition_json(definition: TableDefinition) -> dict[str, Any]:
-    """The fields of a table that its definition has."""
+    """Return the fields of a table that its definition has."""
     return {**definition_to_dict(definition), "partition_mode": str(definition.partition_mode)}
 
 
 def namespace_json(namespace: Namespace) -> dict[str, Any]:
-    """A namespace as the contract has it."""
+    """Return a namespace as the contract has it."""
     return {
         "name": namespace.name,
         "location": namespace.location,

@@ -1,10 +1,11 @@
-"""The changes of ``tables/alter`` requests."""
+"""The changes of ``tables/alter`` requests, and which ones ``tables/changes`` tells."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.model.alterations import (
     AddColumn,
     ChangeComment,
@@ -25,8 +26,18 @@ if TYPE_CHECKING:
 
 
 def column_changes(request: Request) -> list[ColumnChange]:
-    """What the field ``changes`` asks for."""
+    """Return what the field ``changes`` asks for."""
     return [_change(item) for item in request.objects("changes")]
+
+
+def removals_of(request: Request) -> Removals:
+    """What becomes of versions that removed files, in the field ``removals`` of ``tables/changes``."""
+    text = request.optional_text("removals") or Removals.IGNORE
+    if text not in list(Removals):
+        raise InvalidInputError(
+            f"The field 'removals' of the request cannot be {text[:40]!r}. Use one of: {', '.join(Removals)}."
+        )
+    return Removals(text)
 
 
 def _change(item: Request) -> ColumnChange:

@@ -7,7 +7,8 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.json import statistics_to_dict
-from catalog_ext.metastore.commit.plan import COMMANDS, ColumnStatistics, StagedFile, Upload, UploadedPart, WriteKind
+from catalog_ext.metastore.commit.plan import COMMANDS, CREATIONS, WriteKind
+from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.json import storable
@@ -16,18 +17,19 @@ from catalog_ext.metastore.model.tables import TableDefinition
 from catalog_ext.service.messages.core import Request, definition_json, table_json
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.commit.plan import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table
 
 MAX_FILES = 1000
 """Staged files that one request may hold; more are sent ahead by ``writes/stage``."""
 
 _TRANSACTION_ID = re.compile(r"[0-9a-f]{32}", re.ASCII)
-_CREATIONS = (WriteKind.CREATE, WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE)
+_CREATIONS = frozenset(asked.kind for asked in CREATIONS)
+_COMMANDS = frozenset(asked.kind for asked in COMMANDS)
 
 
 def transaction_of(request: Request) -> str:
-    """The id in the field ``transaction``."""
+    """Return the id in the field ``transaction``."""
     text = request.text("transaction")
     if not _TRANSACTION_ID.fullmatch(text):
         raise InvalidInputError(
@@ -37,9 +39,9 @@ def transaction_of(request: Request) -> str:
 
 
 def kind_of(request: Request) -> WriteKind:
-    """What a write does, in the field ``kind``."""
+    """Return what a write does, in the field ``kind``."""
     text = request.text("kind")
-    kinds = [kind for kind in WriteKind if kind not in COMMANDS]
+    kinds = [kind for kind in WriteKind if kind not in _COMMANDS]
     if text not in kinds:
         raise InvalidInputError(
             f"The field 'kind' of the request cannot be {text[:40]!r}. Use one of: {', '.join(kinds)}."
@@ -48,12 +50,12 @@ def kind_of(request: Request) -> WriteKind:
 
 
 def creates(kind: WriteKind) -> bool:
-    """Whether a write of this kind comes with a definition rather than a table."""
+    """Return whether a write of this kind comes with a definition rather than a table."""
     return kind in _CREATIONS
 
 
 def files_of(request: Request) -> tuple[StagedFile, ...]:
-    """The staged files in the field ``files``."""
+    """Return the staged files in the field ``files``."""
     items = request.objects("files")
     if len(items) > MAX_FILES:
         raise InvalidInputError(
@@ -63,7 +65,7 @@ def files_of(request: Request) -> tuple[StagedFile, ...]:
 
 
 def known_files_of(request: Request) -> tuple[KnownFile, ...]:
-    """The files whose rows were counted, in the field ``files``."""
+    """Return the files whose rows were counted, in the field ``files``."""
     items = request.objects("files")
     if len(items) > MAX_FILES:
         raise InvalidInputError(f"The request has {len(items)} files; at most {MAX_FILES} are taken. Send several.")
@@ -94,7 +96,7 @@ def _file(file: Request) -> StagedFile:
 
 
 def _partition(name: str) -> str:
-    """The partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
+    """Return the partition's name, if it is one on every store; whether it is one of the table's, the engine sees."""
     for value in partition_values(storable(name, "partition")):
         if value is not None and len(value) > MAX_VALUE_LENGTH:
             raise InvalidPartitionNameError(
@@ -129,7 +131,7 @@ def _part(part: Request) -> UploadedPart:
 
 
 def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, Any]:
-    """The answer to ``writes/begin``."""
+    """Return the answer to ``writes/begin``."""
     plan = begun.plan
     return {
         "transaction": None if begun.duplicate else begun.transaction_id,
@@ -152,5 +154,5 @@ def _table(table: Table | TableDefinition) -> dict[str, Any]:
 
 
 def outcome_json(outcome: WriteOutcome) -> dict[str, Any]:
-    """An outcome as the contract has it."""
+    """Return an outcome as the contract has it."""
     return {"transaction" if name == "transaction_id" else name: value for name, value in asdict(outcome).items()}

@@ -1,4 +1,4 @@
-"""The schemas of Parquet and ORC files, from their footers, with the types that Spark's readers give them."""
+"""Reads the schemas of Parquet and ORC files from their footers, with the types that Spark's readers give them."""
 
 from __future__ import annotations
 
@@ -24,9 +24,15 @@ if TYPE_CHECKING:
 _SPARK_PARQUET = b"org.apache.spark.sql.parquet.row.metadata"
 _SPARK_ORC = b"spark.sql.catalyst.type"
 _PHYSICAL = {
-    "BOOLEAN": "boolean", "INT32": "int", "INT64": "bigint", "INT96": "timestamp", "FLOAT": "float", "DOUBLE": "double",
-    "BYTE_ARRAY": "binary", "FIXED_LEN_BYTE_ARRAY": "binary",
-}  # fmt: skip
+    "BOOLEAN": "boolean",
+    "INT32": "int",
+    "INT64": "bigint",
+    "INT96": "timestamp",
+    "FLOAT": "float",
+    "DOUBLE": "double",
+    "BYTE_ARRAY": "binary",
+    "FIXED_LEN_BYTE_ARRAY": "binary",
+}
 _LOGICAL = {"String": "string", "Enum": "string", "JSON": "string", "BSON": "binary", "Date": "date"}
 _SIGNED = {8: "tinyint", 16: "smallint", 32: "int", 64: "bigint"}
 # Spark has no unsigned types: the next wider one holds the values.
@@ -34,7 +40,7 @@ _UNSIGNED = {8: "smallint", 16: "int", 32: "bigint", 64: "decimal(20,0)"}
 
 
 def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """The fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
+    """Return the fields of a Parquet file: those that Spark wrote into its footer, else those of its Parquet schema.
 
     Raises:
         InvalidInputError: It is not a Parquet file, or damaged.
@@ -55,7 +61,7 @@ def read_parquet_fields(storage: Storage, location: Location) -> tuple[Field, ..
 
 
 def read_orc_fields(storage: Storage, location: Location) -> tuple[Field, ...]:
-    """The fields of an ORC file.
+    """Return the fields of an ORC file.
 
     Raises:
         InvalidInputError: It is not an ORC file, or damaged.
@@ -161,9 +167,16 @@ def _orc_leaf(f: pa.Field) -> DataType:
     if pa.types.is_decimal(data_type):
         return DataType("decimal", (data_type.precision, data_type.scale))
     known = {
-        pa.bool_(): "boolean", pa.int8(): "tinyint", pa.int16(): "smallint", pa.int32(): "int", pa.int64(): "bigint",
-        pa.float32(): "float", pa.float64(): "double", pa.string(): "string", pa.binary(): "binary",
-    }  # fmt: skip
+        pa.bool_(): "boolean",
+        pa.int8(): "tinyint",
+        pa.int16(): "smallint",
+        pa.int32(): "int",
+        pa.int64(): "bigint",
+        pa.float32(): "float",
+        pa.float64(): "double",
+        pa.string(): "string",
+        pa.binary(): "binary",
+    }
     if data_type in known:
         return parse_type(known[data_type])
     raise InvalidTypeError(f"the ORC type {data_type} of column {f.name!r}.", {"column": f.name})

@@ -1,4 +1,4 @@
-"""The schema of CSV files: names from the header, and types as Spark's ``inferSchema`` finds them."""
+"""Infers the schema of CSV files: names from the header, and types as Spark's ``inferSchema`` finds them."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class Dialect:
 
     @classmethod
     def of(cls, options: ReaderOptions) -> Dialect:
-        """The dialect that the options describe.
+        """Return the dialect that the options describe.
 
         Raises:
             InvalidConfigurationError: The separator is empty.
@@ -73,7 +73,7 @@ class Dialect:
         )
 
     def rows(self, head: Head) -> Iterator[list[str]]:
-        """The fields of each line that is neither blank nor a comment."""
+        """Yield the fields of each line that is neither blank nor a comment."""
         pending = ""
         for line in head.lines(self.line_separator):
             if not pending and (not line.strip() or (self.comment and line.startswith(self.comment))):
@@ -87,7 +87,7 @@ class Dialect:
             yield fields
 
     def _split(self, line: str) -> tuple[list[str], bool]:
-        """The fields, and whether the line ends within quotes."""
+        """Return the fields, and whether the line ends within quotes."""
         if not self.quote or self.quote not in line:
             return [self._trimmed(f) for f in line.split(self.separator)], False
         fields: list[str] = []
@@ -109,7 +109,7 @@ class Dialect:
             position += len(self.separator)
 
     def _quoted(self, line: str, start: int) -> tuple[str, int, bool]:
-        """The field from after its quote, where it ends, and whether the line ends first."""
+        """Return the field from after its quote, where it ends, and whether the line ends first."""
         kept: list[str] = []
         position = start
         while position < len(line):
@@ -136,7 +136,7 @@ class Dialect:
 
 
 def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
-    """The columns of CSV files: the union of their headers, else ``_c0`` and so on; STRING unless ``inferSchema``."""
+    """Infer the columns of CSV files: the union of their headers, else ``_c0`` …; STRING unless ``inferSchema``."""
     dialect = Dialect.of(options)
     has_header, infer = options.flag("header"), options.flag("inferSchema")
     types = TypeGuesser(options) if infer else None
@@ -159,7 +159,7 @@ def csv_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ..
 
 
 def header_names(row: Sequence[str], options: ReaderOptions) -> list[str]:
-    """The column names of a header line; empty and repeated ones get their position (``CSVUtils.makeSafeHeader``)."""
+    """Name the columns of a header line; empty and repeated ones get their position (``CSVUtils.makeSafeHeader``)."""
     null = options.text("nullValue", default="")
     lower = [name.lower() for name in row]
     repeated = {name for name in lower if lower.count(name) > 1}
@@ -203,7 +203,7 @@ class TypeGuesser:
         self._first = {name: i for i, (name, _) in enumerate(self._steps)}
 
     def row(self, types: Sequence[DataType], values: Sequence[str]) -> list[DataType]:
-        """The columns' types after one more row; what a row has too much is ignored."""
+        """Return the columns' types after one more row; what a row has too much is ignored."""
         widened = [self._value(t, v) for t, v in zip(types, values, strict=False)]
         return [*widened, *types[len(widened) :]]
 

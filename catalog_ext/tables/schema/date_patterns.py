@@ -1,4 +1,4 @@
-"""Which texts Spark's CSV and JSON inference takes for dates and timestamps."""
+"""Recognizes the texts that Spark's CSV and JSON inference takes for dates and timestamps."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ _TOKEN = re.compile(r"'((?:[^']|'')*)'|(([A-Za-z])\3*)|(.)", re.DOTALL)
 
 
 def is_date(text: str) -> bool:
-    """Whether the text is a date by Spark's default pattern, ``yyyy-MM-dd``."""
+    """Return whether the text is a date by Spark's default pattern, ``yyyy-MM-dd``."""
     match = _DATE.fullmatch(text)
     return match is not None and _exists(*map(int, match.groups()))
 
 
 def is_timestamp(text: str) -> bool:
-    """Whether Spark casts the text to TIMESTAMP, which is how it infers timestamps without a pattern."""
+    """Return whether Spark casts the text to TIMESTAMP, which is how it infers timestamps without a pattern."""
     if _CLOCK.fullmatch(text):
         return True
     try:
@@ -46,7 +46,7 @@ class DatePattern:
         self._regex = re.compile("".join(parts), re.ASCII | re.IGNORECASE)
 
     def matches(self, text: str) -> bool:
-        """Whether the text is written so."""
+        """Return whether the text is written so."""
         match = self._regex.fullmatch(text)
         if match is None:
             return False

@@ -1,4 +1,4 @@
-"""The schema of JSON files, with the types that Spark's ``JsonInferSchema`` finds."""
+"""Infers the schema of JSON files, with the types that Spark's ``JsonInferSchema`` finds."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ _DECODER = json.JSONDecoder(object_pairs_hook=_Object, parse_int=_integer, parse
 
 
 def json_fields(heads: Iterator[Head], options: ReaderOptions) -> tuple[Field, ...]:
-    """The columns of JSON files, sorted by name; a line that is no object gives the column of corrupt records.
+    """Return the columns of JSON files, sorted by name; a line that is no object gives the column of corrupt records.
 
     Raises:
         InvalidInputError: No line of any file is JSON, or the mode is FAILFAST and one is not.
@@ -86,7 +86,7 @@ class TypeGuesser:
         self.corrupt = DataType("struct", fields=(Field(corrupt, STRING),))
 
     def record(self, text: str, head: Head) -> DataType:
-        """The struct of one record; the struct of the corrupt column where it is none.
+        """Return the struct of one record; the struct of the corrupt column where it is none.
 
         Raises:
             InvalidInputError: The mode is FAILFAST and the record is malformed.
@@ -172,7 +172,7 @@ def _integer_type(value: int) -> DataType:
 
 
 def _canonical(data_type: DataType) -> DataType | None:
-    """What is left of an inferred type: no value is a STRING, an object without fields is nothing."""
+    """Return what is left of an inferred type: no value is a STRING, an object without fields is nothing."""
     if data_type.name == "void":
         return STRING
     if data_type.name == "array":

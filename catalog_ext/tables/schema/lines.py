@@ -1,4 +1,4 @@
-"""The first part of text files, plain or compressed, as lines; and the options that readers of text share."""
+"""Reads the first part of text files, plain or compressed, as lines, and the options that readers of text share."""
 
 from __future__ import annotations
 
@@ -33,11 +33,11 @@ class ReaderOptions:
         self._options = {key.lower(): value for key, value in options.items()}
 
     def text(self, *names: str, default: str) -> str:
-        """The value of the first name that is set."""
+        """Return the value of the first name that is set."""
         return next((self._options[n.lower()] for n in names if n.lower() in self._options), default)
 
     def flag(self, name: str, *, default: bool = False) -> bool:
-        """A boolean option.
+        """Return a boolean option.
 
         Raises:
             InvalidConfigurationError: It is neither ``true`` nor ``false``.
@@ -48,7 +48,7 @@ class ReaderOptions:
         return value == "true"
 
     def encoding(self) -> str:
-        """The Python name of ``encoding`` (or ``charset``).
+        """Return the Python name of ``encoding`` (or ``charset``).
 
         Raises:
             InvalidConfigurationError: There is no such encoding.
@@ -75,13 +75,13 @@ class Head:
     complete: bool
 
     def lines(self, separator: str | None = None) -> list[str]:
-        """The lines; one that the limit cut off is left out, unless it is the only one."""
+        """Return the lines; one that the limit cut off is left out, unless it is the only one."""
         found = self.text.split(separator) if separator else _LINE_END.split(self.text)
         return found if self.complete or len(found) == 1 else found[:-1]
 
 
 def read_head(storage: Storage, location: Location, limit: int, encoding: str) -> Head:
-    """The first ``limit`` bytes of a file, after decompression by the file's extension (as Spark does it).
+    """Return the first ``limit`` bytes of a file, after decompression by the file's extension (as Spark does it).
 
     Raises:
         InvalidInputError: The compression is unknown here, or the data is damaged.

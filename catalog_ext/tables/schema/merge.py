@@ -31,7 +31,7 @@ class TypeConflictError(Exception):
 
 
 def widen(left: DataType, right: DataType, path: str = "") -> DataType:
-    """The narrowest type that holds every value of both exactly, and that Spark's columnar readers read both as.
+    """Return the narrowest type that holds every value of both exactly, and that Spark's columnar readers read both as.
 
     Raises:
         TypeConflictError: There is none.
@@ -51,7 +51,7 @@ def widen(left: DataType, right: DataType, path: str = "") -> DataType:
 
 
 def loosen(left: DataType, right: DataType, path: str = "") -> DataType:
-    """The type that Spark's CSV and JSON inference gives a column with values of both; STRING holds everything."""
+    """Return the type that Spark's CSV and JSON inference gives a column of both; STRING holds everything."""
     if left == right or right.name == "void":
         return left
     if left.name == "void":
@@ -70,7 +70,7 @@ def loosen(left: DataType, right: DataType, path: str = "") -> DataType:
 def merge_fields(
     left: tuple[Field, ...], right: tuple[Field, ...], path: str, merge: Callable[[DataType, DataType, str], DataType]
 ) -> tuple[Field, ...]:
-    """The union of two lists of fields by name, whatever the case; the first spelling and order stay."""
+    """Return the union of two lists of fields by name, whatever the case; the first spelling and order stay."""
     merged = {f.name.lower(): f for f in left}
     for f in right:
         known = merged.get(f.name.lower())

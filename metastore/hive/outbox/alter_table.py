@@ -1,4 +1,4 @@
-"""Altered and renamed tables in the metastore, each so that doing it again comes to the same."""
+"""Altered and renamed tables in the metastore: a message that is carried out twice comes to the same."""
 
 from __future__ import annotations
 
@@ -17,11 +17,12 @@ from catalog_ext.metastore.hive.mapping.conversion import rebuilt, retyped, user
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
 from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
-from catalog_ext.metastore.hive.outbox.payloads import Message, read_definition, unreadable
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.messages import AlterTable, RenameTable
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import TableDefinition
 
 _log = logging.getLogger(__name__)
@@ -29,22 +30,21 @@ _EXTERNAL = "EXTERNAL"
 
 
 def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
-    """The database is there; one of its name that is there already stays as it is."""
+    """Make the database, unless there is one of its name."""
     try:
         metastore.create_database(database)
     except NamespaceAlreadyExistsError:
         _log.debug("the namespace %s is in the metastore already", database.name)
 
 
-def alter_table(metastore: HiveMetastore, message: Message) -> None:
-    """The table gets the definition's parameters, and its columns and place where these have changed."""
-    definition = read_definition(message)
+def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
+    """Set the definition's parameters, and its columns and location where these have changed."""
+    definition = message.definition
     found = metastore.get_table(definition.identifier.namespace, definition.identifier.name)
-    wanted = rebuilt(found, definition) if message.payload.get("rebuild") else found
-    if message.payload.get("retype"):
+    wanted = rebuilt(found, definition) if message.rebuild else found
+    if message.retype:
         wanted = retyped(found, definition)
-    removed = frozenset(message.payload.get("removed", ()))
-    parameters = {k: v for k, v in wanted.parameters.items() if k not in removed}
+    parameters = {k: v for k, v in wanted.parameters.items() if k not in message.removed}
     # Spark's statistics in the index may be older than what the metastore's readers find.
     parameters |= without_sparks_statistics(user_parameters(definition.properties))
     wanted = replace(wanted, parameters=parameters)
@@ -55,7 +55,7 @@ def alter_table(metastore: HiveMetastore, message: Message) -> None:
 
 
 def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTable) -> None:
-    """The partitions' columns follow the table's, in one call of the metastore."""
+    """Replace the columns of the table and of its partitions, in one call of the metastore."""
     try:
         metastore.alter_table(wanted, cascade=True)
     except MetastoreRefusedError as error:
@@ -69,21 +69,21 @@ def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTab
         metastore.alter_table(wanted, cascade=True)
 
 
-def rename_table(metastore: HiveMetastore, message: Message) -> None:
-    """The table has its new name, and its files lie where they lay.
+def rename_table(metastore: HiveMetastore, message: RenameTable) -> None:
+    """Give the table its new name, and leave its files where they are.
 
     Raises:
         MetastoreRefusedError: Another table has the name.
     """
-    definition = read_definition(message)
-    renamed = _renamed(metastore, definition) or _rename(metastore, message, definition)
+    definition = message.definition
+    renamed = _renamed(metastore, definition) or _rename(metastore, message.previous, definition)
     if renamed is not None and definition.table_type is TableType.MANAGED and renamed.table_type != MANAGED_TABLE:
         parameters = {k: v for k, v in renamed.parameters.items() if k != _EXTERNAL}
         metastore.alter_table(replace(renamed, table_type=MANAGED_TABLE, parameters=parameters))
 
 
 def _renamed(metastore: HiveMetastore, definition: TableDefinition) -> HiveTable | None:
-    """The table, if it has its new name already."""
+    """Return the table, if it has its new name already."""
     identifier = definition.identifier
     try:
         found = metastore.get_table(identifier.namespace, identifier.name)
@@ -98,15 +98,11 @@ def _renamed(metastore: HiveMetastore, definition: TableDefinition) -> HiveTable
     )
 
 
-def _rename(metastore: HiveMetastore, message: Message, definition: TableDefinition) -> HiveTable | None:
+def _rename(metastore: HiveMetastore, previous: TableIdentifier, definition: TableDefinition) -> HiveTable | None:
     try:
-        namespace, name = message.payload["from"]["namespace"], message.payload["from"]["name"]
-    except (KeyError, TypeError) as error:
-        raise unreadable(message, error) from error
-    try:
-        found = metastore.get_table(namespace, name)
+        found = metastore.get_table(previous.namespace, previous.name)
     except TableNotFoundError:
-        _log.warning("The table %s.%s is not in the metastore: nothing is renamed there.", namespace, name)
+        _log.warning("The table %s is not in the metastore: nothing is renamed there.", previous)
         return None
     if not same_location(found.location, definition.location):
         _log.warning("The metastore's table %s is at %s: it is another, and keeps its name.", found, found.location)
@@ -120,5 +116,5 @@ def _rename(metastore: HiveMetastore, message: Message, definition: TableDefinit
         metastore.get_database(to.namespace)
     except NamespaceNotFoundError:
         make_database(metastore, HiveDatabase(to.namespace))
-    metastore.rename_table(namespace, name, to.namespace, to.name)
+    metastore.rename_table(previous.namespace, previous.name, to.namespace, to.name)
     return replace(found, database=to.namespace, name=to.name)

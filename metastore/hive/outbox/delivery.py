@@ -11,9 +11,9 @@ import time
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from catalog_ext.metastore.errors import CatalogExtError, MetastoreUnavailableError
-from catalog_ext.metastore.hive.outbox.follower import follow
-from catalog_ext.metastore.hive.outbox.payloads import Message, read_new_name, subject
+from catalog_ext.metastore.errors import CatalogExtError, MetastoreRefusedError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.outbox.carry_out import carry_out
+from catalog_ext.metastore.messages import Delivery, RenameTable, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -32,12 +32,12 @@ _LONGEST_PAUSE_REFUSED_SECONDS = 600.0
 class Outbox(Protocol):
     """The part of the index that delivery needs."""
 
-    def pending_deliveries(self, limit: int = ..., *, after: int = ...) -> Sequence[Message]:
-        """The next messages with an ``outbox_id`` above ``after``, in order, due or not."""
+    def pending_deliveries(self, limit: int = ..., *, after: int = ...) -> Sequence[Delivery]:
+        """Return the next messages with an ``outbox_id`` above ``after``, in order, due or not."""
         ...
 
     def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
-        """Whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
+        """Claim the message until ``until_ms``; False where it is gone, or not due at ``now_ms``."""
         ...
 
     def delivery_done(self, outbox_id: int) -> None:
@@ -51,10 +51,10 @@ class Outbox(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class DeliveryReport:
-    """What came of one delivery.
+    """The result of one delivery.
 
     Attributes:
-        delivered: Messages that the metastore has taken.
+        delivered: Messages that the metastore has accepted.
         pending: Messages that are still in the outbox.
         error: Why the first of them could not be delivered; None when nothing went wrong.
     """
@@ -93,29 +93,29 @@ class Deliverer:
             IndexDatabaseError: The index cannot be read or written.
         """
         run = _Run(give_up=time.monotonic() + timeout_s)
-        for message in self._messages():
-            if run.stopped or run.waits(message):
-                run.hold(message)
+        for delivery in self._rows():
+            if run.stopped or run.waits(delivery):
+                run.hold(delivery)
             else:
-                self._attempt(message, run)
+                self._attempt(delivery, run)
         return DeliveryReport(run.delivered, run.pending, run.error)
 
-    def _messages(self) -> Iterator[Message]:
+    def _rows(self) -> Iterator[Delivery]:
         after = 0
         while page := self._index.pending_deliveries(_PAGE, after=after):
             yield from page
             after = page[-1].outbox_id
 
-    def _attempt(self, message: Message, run: _Run) -> None:
+    def _attempt(self, delivery: Delivery, run: _Run) -> None:
         metastore = self._metastore(run)
         now = self._clock()
         until = now + int(CLAIM_SECONDS * 1000)
-        if metastore is None or message.next_attempt_at_ms > now:
-            run.hold(message)
-        elif not self._index.claim_delivery(message.outbox_id, now, until):
-            run.hold(message)  # another process carries it out, or has just done so
+        if metastore is None or delivery.next_attempt_at_ms > now:
+            run.hold(delivery)
+        elif not self._index.claim_delivery(delivery.outbox_id, now, until):
+            run.hold(delivery)  # another process carries it out, or has just done so
         else:
-            self._carry_out(metastore, message, run)
+            self._carry_out(metastore, delivery, run)
 
     def _metastore(self, run: _Run) -> HiveMetastore | None:
         if run.metastore is None:
@@ -125,24 +125,24 @@ class Deliverer:
                 run.stop(error.message)
         return run.metastore
 
-    def _carry_out(self, metastore: HiveMetastore, message: Message, run: _Run) -> None:
+    def _carry_out(self, metastore: HiveMetastore, delivery: Delivery, run: _Run) -> None:
         try:
-            follow(metastore, message)
+            carry_out(metastore, read_message(delivery))
         except MetastoreUnavailableError as error:
-            self._failed(message, error, _LONGEST_PAUSE_UNAVAILABLE_SECONDS)
+            self._failed(delivery, error, _LONGEST_PAUSE_UNAVAILABLE_SECONDS)
             run.stop(error.message)
-            run.hold(message)
+            run.hold(delivery)
         except CatalogExtError as error:
-            self._failed(message, error, _LONGEST_PAUSE_REFUSED_SECONDS)
-            run.error = run.error or f"{message.operation} of {subject(message)}: {error.message}"
-            run.hold(message)
+            self._failed(delivery, error, _LONGEST_PAUSE_REFUSED_SECONDS)
+            run.error = run.error or f"{delivery.operation} of {delivery.subject}: {error.message}"
+            run.hold(delivery)
         else:
-            self._index.delivery_done(message.outbox_id)
+            self._index.delivery_done(delivery.outbox_id)
             run.delivered += 1
 
-    def _failed(self, message: Message, error: CatalogExtError, longest: float) -> None:
-        pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(message.attempts, 20), longest)
-        self._index.delivery_failed(message.outbox_id, error.message, self._clock() + int(pause * 1000))
+    def _failed(self, delivery: Delivery, error: CatalogExtError, longest: float) -> None:
+        pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(delivery.attempts, 20), longest)
+        self._index.delivery_failed(delivery.outbox_id, error.message, self._clock() + int(pause * 1000))
 
 
 @dataclass(slots=True)
@@ -167,22 +167,37 @@ class _Run:
         self.halted = True
         self.error = self.error or error
 
-    def waits(self, message: Message) -> bool:
-        if message.table is None:
-            return message.namespace in self.namespaces_with_waiting
-        names = [(message.namespace, message.table), read_new_name(message)]
+    def waits(self, delivery: Delivery) -> bool:
+        if delivery.table is None:
+            return delivery.namespace in self.namespaces_with_waiting
+        names = [(delivery.namespace, delivery.table), _new_name(delivery)]
         return any(name[0] in self.namespaces or name in self.tables for name in names if name is not None)
 
-    def hold(self, message: Message) -> None:
+    def hold(self, delivery: Delivery) -> None:
         self.pending += 1
         # A message that waits for its next attempt still has to say why.
-        self.error = self.error or message.last_error
-        self.namespaces_with_waiting.add(message.namespace)
-        if message.table is None:
-            self.namespaces.add(message.namespace)
+        self.error = self.error or delivery.last_error
+        self.namespaces_with_waiting.add(delivery.namespace)
+        if delivery.table is None:
+            self.namespaces.add(delivery.namespace)
         else:
-            self.tables.add((message.namespace, message.table))
+            self.tables.add((delivery.namespace, delivery.table))
         # What follows about a renamed table is about its new name.
-        if (new := read_new_name(message)) is not None:
+        if (new := _new_name(delivery)) is not None:
             self.tables.add(new)
             self.namespaces_with_waiting.add(new[0])
+
+
+def _new_name(delivery: Delivery) -> tuple[str, str] | None:
+    """Return the namespace and name that a rename gives its table; None of any other message."""
+    if delivery.operation != RenameTable.operation:
+        return None
+    try:
+        message = read_message(delivery)
+    except MetastoreRefusedError:
+        # Delivery reports it, and holds the table under its old name.
+        return None
+    if not isinstance(message, RenameTable):
+        return None
+    new = message.definition.identifier
+    return new.namespace, new.name

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlglot
 from sqlglot import exp
@@ -13,14 +13,15 @@ from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRef
 from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage, metastore_name
-from catalog_ext.metastore.hive.outbox.payloads import Message, read_definition, read_partitions, unreadable
 from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.messages import DropView, PutView, SyncPartitions
     from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.views import ViewQuery
 
 _log = logging.getLogger(__name__)
 
@@ -30,12 +31,8 @@ _NO_STORAGE = Storage(
 """What Hive itself writes for a view; DESCRIBE fails there without classes."""
 
 
-def to_hive_view(definition: TableDefinition, query: Mapping[str, Any]) -> HiveTable:
-    """The view as the metastore gets it.
-
-    Args:
-        definition: The view's.
-        query: ``text``, ``catalog``, ``namespace`` and ``query_columns`` of its query.
+def to_hive_view(definition: TableDefinition, query: ViewQuery) -> HiveTable:
+    """Return the view as the metastore keeps it.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold it (``unrepresentable_reason``).
@@ -57,23 +54,23 @@ def to_hive_view(definition: TableDefinition, query: Mapping[str, Any]) -> HiveT
         storage=_NO_STORAGE,
         parameters=dict(definition.properties) | ({"comment": definition.comment} if definition.comment else {}),
         owner=definition.owner,
-        view_original_text=query["text"],
+        view_original_text=query.text,
         view_expanded_text=hive_text(definition, query),
     )
 
 
-def hive_text(definition: TableDefinition, query: Mapping[str, Any]) -> str:
-    """The query as Hive engines can run it: in Hive's SQL, its tables with their databases and without our catalog.
+def hive_text(definition: TableDefinition, query: ViewQuery) -> str:
+    """Return the query as Hive engines can run it: in Hive's SQL, tables with their databases and without our catalog.
 
     A query that is not understood here, or that reads other catalogs, stays as it is: engines then say what they miss.
     """
     columns = [c.name for c in (*definition.columns, *definition.partition_columns)]
-    sources = list(query["query_columns"]) or columns
+    sources = list(query.query_columns) or columns
     try:
-        tree = sqlglot.parse_one(query["text"], dialect="spark")
+        tree = sqlglot.parse_one(query.text, dialect="spark")
     except SqlglotError as error:
         _log.warning("The text of the view %s goes to the metastore as it is: %s", definition.identifier, error)
-        return str(query["text"])
+        return query.text
     known = {cte.alias_or_name.lower() for cte in tree.find_all(exp.CTE)}
     for table in tree.find_all(exp.Table):
         _qualify(table, query, known)
@@ -81,14 +78,14 @@ def hive_text(definition: TableDefinition, query: Mapping[str, Any]) -> str:
     return f"SELECT {selected} FROM ({tree.sql(dialect='hive')}) {_quoted(definition.identifier.name)}"
 
 
-def _qualify(table: exp.Table, query: Mapping[str, Any], known: set[str]) -> None:
+def _qualify(table: exp.Table, query: ViewQuery, known: set[str]) -> None:
     if not isinstance(table.this, exp.Identifier):
         return
     if not table.db and table.name.lower() in known:
         return
-    if not table.db and query["namespace"]:
-        table.set("db", exp.to_identifier(query["namespace"][0]))
-    if table.catalog.lower() in (str(query["catalog"]).lower(), "spark_catalog"):
+    if not table.db and query.namespace:
+        table.set("db", exp.to_identifier(query.namespace[0]))
+    if table.catalog.lower() in (query.catalog.lower(), "spark_catalog"):
         table.set("catalog", None)
 
 
@@ -96,16 +93,13 @@ def _quoted(name: str) -> str:
     return "`" + name.lower().replace("`", "``") + "`"
 
 
-def put_view(metastore: HiveMetastore, message: Message) -> None:
-    """The view is there as the message has it; its partitions stay.
+def put_view(metastore: HiveMetastore, message: PutView) -> None:
+    """Make the view, or alter the one that is there; its partitions stay.
 
     Raises:
         MetastoreRefusedError: A table of the name is there.
     """
-    try:
-        view = to_hive_view(read_definition(message), message.payload["view"])
-    except (KeyError, TypeError, ValueError) as error:
-        raise unreadable(message, error) from error
+    view = to_hive_view(message.definition, message.query)
     try:
         found = metastore.get_table(view.database, view.name)
     except TableNotFoundError:
@@ -125,9 +119,9 @@ def put_view(metastore: HiveMetastore, message: Message) -> None:
         metastore.create_table(view)
 
 
-def drop_view(metastore: HiveMetastore, message: Message) -> None:
-    """The view is not there; a table of the name stays."""
-    database, name = message.namespace, message.table or ""
+def drop_view(metastore: HiveMetastore, message: DropView) -> None:
+    """Drop the view, if it is there; a table of the name stays."""
+    database, name = message.view.namespace, message.view.name
     try:
         found = metastore.get_table(database, name)
     except TableNotFoundError:
@@ -139,15 +133,15 @@ def drop_view(metastore: HiveMetastore, message: Message) -> None:
     metastore.drop_table(database, name)
 
 
-def sync_view_partitions(metastore: HiveMetastore, view: HiveTable, message: Message) -> None:
-    """The view has the partitions that the message adds, and none of those that it drops."""
-    wanted, dropped = read_partitions(message)
+def sync_view_partitions(metastore: HiveMetastore, view: HiveTable, message: SyncPartitions) -> None:
+    """Drop and add the partitions of a view."""
+    wanted = (*message.added, *message.altered)
     keys = [c.name for c in view.partition_columns]
-    for start in range(0, len(dropped), SMALL_BATCH):
-        values = _representable(view, dropped[start : start + SMALL_BATCH])
+    for start in range(0, len(message.dropped), SMALL_BATCH):
+        values = _representable(view, message.dropped[start : start + SMALL_BATCH])
         metastore.drop_partitions(view.database, view.name, [metastore_name(keys, v) for v in values])
     for start in range(0, len(wanted), DEFAULT_BATCH):
-        values = _representable(view, [state.name for state in wanted[start : start + DEFAULT_BATCH]])
+        values = _representable(view, [partition.name for partition in wanted[start : start + DEFAULT_BATCH]])
         metastore.add_partitions(view.database, view.name, [HivePartition(v, "") for v in values])
 
 

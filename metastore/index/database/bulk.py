@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
     import sqlalchemy as sa
 
-_Item = TypeVar("_Item")
 _COPY_FROM = 50
 
 
@@ -40,9 +39,3 @@ def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], ro
     with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
-
-
-def chunks(items: Sequence[_Item], size: int) -> Iterator[Sequence[_Item]]:
-    """The items in their order, at most ``size`` at a time."""
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -33,10 +34,17 @@ def configuration() -> Config:
 
 def head_revision() -> str:
     """The revision that this release wants."""
-    head = ScriptDirectory.from_config(configuration()).get_current_head()
-    if head is None:
+    return known_revisions()[-1]
+
+
+@cache
+def known_revisions() -> tuple[str, ...]:
+    """The revisions of this release, the oldest first; kept, since every index that is opened asks for them."""
+    scripts = ScriptDirectory.from_config(configuration())
+    order = tuple(script.revision for script in scripts.walk_revisions())[::-1]
+    if not order:
         raise IndexNotAtHeadError("This installation of catalog-ext has no migrations. Install it again.")
-    return head
+    return order
 
 
 def current_revision(database: Database) -> str | None:
@@ -62,8 +70,7 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
     Raises:
         IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
     """
-    scripts = ScriptDirectory.from_config(configuration())
-    order = [script.revision for script in scripts.walk_revisions()][::-1]
+    order = known_revisions()
     target = {"head": order[-1], "base": None}.get(revision, revision)
     if target is not None and target not in order:
         known = ", ".join(order)
@@ -82,7 +89,7 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
     return database.write(work)
 
 
-def _run(connection: sa.Connection, before: str | None, target: str | None, order: list[str]) -> None:
+def _run(connection: sa.Connection, before: str | None, target: str | None, order: tuple[str, ...]) -> None:
     config = configuration()
     config.attributes["connection"] = connection
     position: dict[str | None, int] = {revision: i for i, revision in enumerate([None, *order])}
@@ -92,7 +99,7 @@ def _run(connection: sa.Connection, before: str | None, target: str | None, orde
         command.downgrade(config, target or "base")
 
 
-def _refuse_newer(revision: str | None, order: list[str], database: Database) -> None:
+def _refuse_newer(revision: str | None, order: tuple[str, ...], database: Database) -> None:
     if revision is not None and revision not in order:
         raise IndexNotAtHeadError(
             f"The index {database.shown} is at revision {revision}, which this release of catalog-ext does not know "
@@ -108,7 +115,7 @@ def require_head(database: Database) -> None:
         IndexNotAtHeadError: It is older (the message names the command), or newer.
     """
     current = current_revision(database)
-    order = [script.revision for script in ScriptDirectory.from_config(configuration()).walk_revisions()][::-1]
+    order = known_revisions()
     _refuse_newer(current, order, database)
     if current != order[-1]:
         state = "holds no index yet" if current is None else f"is at revision {current}; this release wants {order[-1]}"

@@ -16,7 +16,6 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.column_types import ExactText
-from catalog_ext.metastore.index.database.keys import sort_key, typed_values
 from catalog_ext.metastore.index.database.schema import (
     KEY_COLUMNS,
     PARTITION_NUMBER_BITS,
@@ -26,7 +25,9 @@ from catalog_ext.metastore.index.database.schema import (
     tables,
 )
 from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import name_hash
+from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
@@ -170,8 +171,8 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
     """Those of the names that are partitions of the table at its version."""
     found: set[str] = set()
     with database.reading() as connection:
-        for start in range(0, len(names), _NAMES_AT_ONCE):
-            hashes = {name_hash(name): name for name in names[start : start + _NAMES_AT_ONCE]}
+        for some in batched(names, _NAMES_AT_ONCE):
+            hashes = {name_hash(name): name for name in some}
             rows = connection.execute(
                 sa.select(partitions.c.name_hash)
                 .where(*_at_version(partitions, table))

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 import json
+from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
-from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import StreamChangedError, TableNotFoundError
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
     file_statistics,
     files,
+    namespaces,
     partitions,
     table_versions,
     tables,
@@ -27,10 +29,11 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
 from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import name_hash
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
@@ -88,20 +91,64 @@ _PAGE = 5000
 _NAMES_AT_ONCE = 500
 
 
-def changes(database: Database, table_id: int, after: int, upto: int) -> pa.RecordBatchReader:
+class Removals(StrEnum):
+    """Says what becomes of versions that removed files, whose rows a reader of the changes has seen."""
+
+    IGNORE = "ignore"
+    """They tell what they added, as others do."""
+    REFUSE = "refuse"
+    SKIP = "skip"
+    """They are passed over, with what they added."""
+
+
+def changes(
+    database: Database, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
+) -> pa.RecordBatchReader:
     """The files that the versions above ``after`` up to ``upto`` added, in order (``CHANGES_SCHEMA``).
 
     Raises:
         TableNotFoundError: The table is gone.
         VersionExpiredError: Vacuum has forgotten one of the versions.
+        StreamChangedError: A version removed files, which ``removals`` refuses.
     """
     first_file = _require_whole(database, table_id, after, upto)
+    removing = {} if removals is Removals.IGNORE else _removing(database, table_id, after, upto)
+    if removing and removals is Removals.REFUSE:
+        raise _stream_changed(database, table_id, *min(removing.items()))
     statement = changes_statement(table_id, after, upto, first_file)
 
     def check() -> None:
         _require_whole(database, table_id, after, upto)
 
-    return arrow_rows.stream(database, statement, CHANGES_SCHEMA, _Positions().step, check)
+    return arrow_rows.stream(database, statement, CHANGES_SCHEMA, _Positions(removing).step, check)
+
+
+def _removing(database: Database, table_id: int, after: int, upto: int) -> dict[int, str]:
+    """The operations of the versions above ``after`` up to ``upto`` that removed files."""
+    v = table_versions.c
+    statement = sa.select(v.version, v.operation, v.summary).where(
+        v.table_id == table_id, v.version > after, v.version <= upto
+    )
+    with database.reading() as connection:
+        rows = connection.execute(statement).all()
+    return {row.version: row.operation for row in rows if json.loads(row.summary).get("files_removed")}
+
+
+def _stream_changed(database: Database, table_id: int, version: int, operation: str) -> StreamChangedError:
+    statement = (
+        sa.select(namespaces.c.name.label("namespace"), tables.c.name)
+        .join_from(tables, namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+        .where(tables.c.table_id == table_id)
+    )
+    with database.reading() as connection:
+        row = connection.execute(statement).one_or_none()
+    table = f"{row.namespace}.{row.name}" if row else f"with the id {table_id}"
+    return StreamChangedError(
+        f"Version {version} of table {table} ({operation}) removed files, and a stream that has read their rows cannot "
+        "take them back. Set the option 'skipChangeCommits' to true to pass over versions that remove files, those "
+        "that replace them by others too; or start the query with a new checkpoint.",
+        {"table": table, "version": str(version), "operation": operation},
+    )
 
 
 def changes_statement(table_id: int, after: int, upto: int, first_file: int | None) -> sa.Select[Any]:
@@ -123,9 +170,10 @@ def changes_statement(table_id: int, after: int, upto: int, first_file: int | No
 
 
 class _Positions:
-    """Replaces the number of each file by its place among those of its version."""
+    """Replaces the number of each file by its place among those of its version; leaves out versions passed over."""
 
-    def __init__(self) -> None:
+    def __init__(self, skipped: Collection[int]) -> None:
+        self._skipped = pa.array(sorted(skipped), _COUNT)
         self._version = -1
         self._next = 0
 
@@ -136,7 +184,10 @@ class _Positions:
                 self._version, self._next = version, 0
             places.append(self._next)
             self._next += 1
-        return batch.set_column(batch.num_columns - 1, CHANGES_SCHEMA.field("position"), pa.array(places, _COUNT))
+        batch = batch.set_column(batch.num_columns - 1, CHANGES_SCHEMA.field("position"), pa.array(places, _COUNT))
+        if not len(self._skipped):
+            return batch
+        return batch.filter(pc.invert(pc.is_in(batch.column("version"), value_set=self._skipped)))
 
 
 def _require_whole(database: Database, table_id: int, after: int, upto: int) -> int | None:
@@ -316,14 +367,14 @@ class _Ended:
         p = partitions.c
         needed: set[str] = set()
         with self._database.reading() as connection:
-            for chunk in chunks(names, _NAMES_AT_ONCE):
+            for chunk in batched(names, _NAMES_AT_ONCE):
                 same_name = sa.select(p.partition_id).where(
                     p.table_id == self._table.table_id,
                     p.name_hash.in_([name_hash(n) for n in chunk]),
                     p.end_version > self._before,
                 )
                 ids.update(connection.execute(same_name).scalars())
-            for some in chunks(sorted(ids), _NAMES_AT_ONCE):
+            for some in batched(sorted(ids), _NAMES_AT_ONCE):
                 needed.update(self._kept_files(connection, some))
         return needed
 

@@ -13,9 +13,10 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
-from catalog_ext.metastore.index.write.outbox import enqueue_for_table
+from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.transactions import UNFINISHED
-from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row
+from catalog_ext.metastore.messages import AlterTable, RenameTable
+from catalog_ext.metastore.model.json import definition_to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,7 +44,7 @@ def alter_table(
         identifier: The table.
         change: Gives the new definition, by the same identifier; may be called again when the database was busy.
         removed: The properties that ``change`` takes out, for the metastore.
-        deliver: Whether the metastore is to be told.
+        deliver: Whether to enqueue a message for the metastore.
 
     Raises:
         TableNotFoundError: There is none of this name.
@@ -60,8 +61,7 @@ def alter_table(
         )
         if deliver:
             rebuild = (before.columns, before.location) != (after.columns, after.location)
-            payload = {**definition_to_dict(after), "removed": list(removed), "rebuild": rebuild}
-            enqueue_for_table(connection, table.table_id, identifier, "alter_table", payload)
+            enqueue(connection, AlterTable(after, tuple(removed), rebuild), table.table_id)
         return replace(table, definition=after)
 
     return database.write(work)
@@ -97,9 +97,7 @@ def rename_table(database: Database, identifier: TableIdentifier, to: TableIdent
             ) from error
         renamed = replace(table, definition=replace(table.definition, identifier=to))
         if deliver:
-            old = {"namespace": identifier.namespace, "name": identifier.name}
-            payload = {**definition_to_dict(renamed.definition), "from": old}
-            enqueue_for_table(connection, table.table_id, identifier, "rename_table", payload)
+            enqueue(connection, RenameTable(renamed.definition, identifier), table.table_id)
         return renamed
 
     return database.write(work)

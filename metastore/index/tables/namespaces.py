@@ -11,8 +11,9 @@ from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceN
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import namespaces, tables
-from catalog_ext.metastore.index.write.outbox import enqueue_for_namespace
-from catalog_ext.metastore.model.json import namespace_from_row, namespace_to_dict, namespace_to_row
+from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.messages import AlterNamespace, CreateNamespace, DropNamespace
+from catalog_ext.metastore.model.json import namespace_from_row, namespace_to_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -43,7 +44,7 @@ def create_namespace(database: Database, namespace: Namespace, *, deliver: bool)
     Args:
         database: The index.
         namespace: What to create.
-        deliver: Whether the metastore is to be told.
+        deliver: Whether to enqueue a message for the metastore.
 
     Raises:
         NamespaceAlreadyExistsError: The name is taken.
@@ -59,7 +60,7 @@ def create_namespace(database: Database, namespace: Namespace, *, deliver: bool)
                 f"The namespace {namespace.name} exists already. Choose another name.", {"namespace": namespace.name}
             ) from error
         if deliver:
-            enqueue_for_namespace(connection, namespace.name, "create_namespace", namespace_to_dict(namespace))
+            enqueue(connection, CreateNamespace(namespace))
         return namespace
 
     return database.write(work)
@@ -79,7 +80,7 @@ def alter_namespace(
         altered = _altered(_load(connection, name), set_, remove)
         connection.execute(sa.update(namespaces).where(namespaces.c.name == name).values(**namespace_to_row(altered)))
         if deliver:
-            enqueue_for_namespace(connection, name, "alter_namespace", namespace_to_dict(altered))
+            enqueue(connection, AlterNamespace(altered))
         return altered
 
     return database.write(work)
@@ -115,7 +116,7 @@ def drop_namespace(database: Database, name: str, *, deliver: bool) -> None:
         except sa.exc.IntegrityError as error:
             raise _not_empty(name, ()) from error
         if deliver:
-            enqueue_for_namespace(connection, name, "drop_namespace", {"name": name})
+            enqueue(connection, DropNamespace(name))
 
     database.write(work)
 

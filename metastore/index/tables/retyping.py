@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -20,9 +20,11 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transactions,
 )
-from catalog_ext.metastore.index.write import reservations
-from catalog_ext.metastore.index.write.outbox import enqueue_for_table
-from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.messages import AlterTable
+from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +44,7 @@ def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, d
         database: The index.
         table: The table.
         types: Canonical types by the columns' names, in the table's spelling.
-        deliver: Whether the metastore is to be told.
+        deliver: Whether to enqueue a message for the metastore.
 
     Raises:
         TableNotFoundError: The table is gone.
@@ -55,7 +57,7 @@ def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, d
 class _Retyping:
     def __init__(self, connection: sa.Connection, table: Table, types: Mapping[str, str]) -> None:
         self._connection = connection
-        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._row = lock_table(connection, table.table_id, str(table.identifier))
         self._before = table_from_row(self._row)
         self._definition = _retyped(self._before.definition, types)
 
@@ -83,8 +85,7 @@ class _Retyping:
         }  # fmt: skip
         self._connection.execute(sa.insert(table_versions), row)
         if deliver:
-            payload = {**definition_to_dict(self._definition), "removed": [], "rebuild": False, "retype": True}
-            enqueue_for_table(self._connection, table_id, self._before.identifier, "alter_table", payload)
+            enqueue(self._connection, AlterTable(self._definition, retype=True), table_id)
         return replace(self._before, definition=self._definition, version=version)
 
     def _require_quiet(self) -> None:

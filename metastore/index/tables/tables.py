@@ -29,9 +29,10 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
-from catalog_ext.metastore.index.write.outbox import enqueue_for_table, forget_table
+from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
+from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
         {"table_id": table_id, "version": 0, "operation": "create", "committed_at_ms": now, "summary": to_json({})},
     )
     if deliver:
-        enqueue_for_table(connection, table_id, definition.identifier, "create_table", definition_to_dict(definition))
+        enqueue(connection, CreateTable(definition), table_id)
     return table_from_row(load_row_by_id(connection, table_id))
 
 
@@ -225,8 +226,7 @@ def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliv
     table = load(connection, identifier)
     forget_within(connection, table)
     if deliver:
-        payload = {**definition_to_dict(table.definition), "purge": purge}
-        enqueue_for_table(connection, table.table_id, identifier, "drop_table", payload)
+        enqueue(connection, DropTable(table.definition, purge), table.table_id)
     return table
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
-from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
@@ -18,7 +18,9 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.write.apply_changes import Applier
-from catalog_ext.metastore.index.write.outbox import PartitionChanges, ToldPartition
+from catalog_ext.metastore.index.write.outbox import PartitionChanges
+from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Commit
 from catalog_ext.metastore.model.json import table_from_row, to_json
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
@@ -128,7 +130,7 @@ def _write(connection: sa.Connection, ids: Mapping[str, int], wanted: Mapping[st
 
 def _forget(connection: sa.Connection, ids: Sequence[int]) -> None:
     d = view_partition_dependencies
-    for chunk in chunks(ids, _AT_ONCE):
+    for chunk in batched(ids, _AT_ONCE):
         connection.execute(sa.delete(d).where(d.c.partition_id.in_(chunk)))
 
 
@@ -169,12 +171,12 @@ def list_dependencies(database: Database, table_id: int) -> list[PartitionDepend
     ]
 
 
-def told_partitions(connection: sa.Connection, table_id: int) -> PartitionChanges:
-    """All partitions of a view, as the metastore is told of them."""
+def published_partitions(connection: sa.Connection, table_id: int) -> PartitionChanges:
+    """Return all partitions of a view as added ones, for the metastore."""
     p = partitions.c
     statement = sa.select(p.name).where(p.table_id == table_id, p.end_version == ALIVE, p.in_metastore == 1)
     names = connection.execute(statement.order_by(p.partition_id)).scalars()
-    return PartitionChanges(added=[ToldPartition(name, "", {}) for name in names])
+    return PartitionChanges(added=[PublishedPartition(name, "") for name in names])
 
 
 def no_partition(view: str, what: str) -> PartitionNotFoundError:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
@@ -19,10 +19,11 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources, views
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
-from catalog_ext.metastore.index.tables.view_partitions import set_partitions, told_partitions
-from catalog_ext.metastore.index.write.outbox import enqueue_for_table, enqueue_partitions
+from catalog_ext.metastore.index.tables.view_partitions import published_partitions, set_partitions
+from catalog_ext.metastore.index.write.outbox import enqueue, enqueue_changes
+from catalog_ext.metastore.messages import DropView, PutView
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_to_dict, definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import Source, View, ViewQuery, is_automatic
 
@@ -108,7 +109,7 @@ def create_view(
         table = table_rows.create_within(connection, definition, namespace_id, deliver=False)
         _write(connection, table.table_id, definition, query, sources)
         if deliver:
-            _tell(connection, View(table, query))
+            enqueue(connection, PutView(definition, query), table.table_id)
         return View(table, query)
 
     return database.write(work)
@@ -138,7 +139,7 @@ def replace_view(
         _write(connection, table_id, definition, query, sources)
         view = View(replace(old.table, definition=definition), query)
         if deliver:
-            _tell(connection, view)
+            enqueue(connection, PutView(definition, query), table_id)
         return view
 
     return database.write(work)
@@ -209,7 +210,7 @@ def drop_view(database: Database, identifier: TableIdentifier, *, deliver: bool)
         view = load(connection, identifier)
         table_rows.forget_within(connection, view.table)
         if deliver:
-            _enqueue(connection, view, "drop_view", {"name": identifier.name})
+            enqueue(connection, DropView(identifier), view.table.table_id)
         return view
 
     dropped = database.write(work)
@@ -245,10 +246,10 @@ def rename_view(database: Database, identifier: TableIdentifier, new: TableIdent
             raise _taken(new, view.table) from error
         renamed = replace(view, table=replace(view.table, definition=replace(view.definition, identifier=new)))
         if deliver:
-            _enqueue(connection, view, "drop_view", {"name": identifier.name})
-            _tell(connection, renamed)
-            told = told_partitions(connection, renamed.table.table_id)
-            enqueue_partitions(connection, renamed.table.table_id, new, told)
+            table_id = view.table.table_id
+            enqueue(connection, DropView(identifier), table_id)
+            enqueue(connection, PutView(renamed.definition, renamed.query), table_id)
+            enqueue_changes(connection, renamed.table, published_partitions(connection, table_id))
         return renamed
 
     return database.write(work)
@@ -264,22 +265,6 @@ def _taken(identifier: TableIdentifier, there: Table) -> ViewAlreadyExistsError 
         f"{identifier} is a table, which a view does not replace. Drop it first, or choose another name.",
         {"table": str(identifier)},
     )
-
-
-def _tell(connection: sa.Connection, view: View) -> None:
-    query = view.query
-    payload = {
-        **definition_to_dict(view.definition),
-        "view": {
-            "text": query.text, "catalog": query.catalog, "namespace": list(query.namespace),
-            "query_columns": list(query.query_columns),
-        },
-    }  # fmt: skip
-    _enqueue(connection, view, "put_view", payload)
-
-
-def _enqueue(connection: sa.Connection, view: View, operation: str, payload: Mapping[str, Any]) -> None:
-    enqueue_for_table(connection, view.table.table_id, view.identifier, operation, payload)
 
 
 def stale_views(database: Database) -> list[TableIdentifier]:

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.bulk import chunks, insert_rows
+from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import checked_values, has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -25,16 +25,13 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
 )
-from catalog_ext.metastore.index.write.outbox import (
-    PartitionChanges,
-    ToldPartition,
-    enqueue_for_table,
-    enqueue_partitions,
-    statistics_parameters,
-)
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -124,7 +121,7 @@ class Applier:
     files_added: int = 0
     files_removed: int = 0
     long_keys: bool = False
-    told: PartitionChanges = field(default_factory=PartitionChanges)
+    published: PartitionChanges = field(default_factory=PartitionChanges)
     _next_partition: int = 0
     _next_file: int = 0
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -166,7 +163,7 @@ class Applier:
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
         """The rows of the living partitions of these names."""
         found: dict[str, Mapping[str, Any]] = {}
-        for chunk in chunks(names, _AT_ONCE):
+        for chunk in batched(names, _AT_ONCE):
             rows = self.connection.execute(
                 sa.select(partitions).where(
                     partitions.c.table_id == self.table.table_id,
@@ -201,7 +198,7 @@ class Applier:
 
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """Ends living partitions, given by their rows, and their files."""
-        for chunk in chunks([row["partition_id"] for row in rows], _AT_ONCE):
+        for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
             self._end(partitions, chunk)
             self._end(files, chunk)
         self.partitions_removed += len(rows)
@@ -209,12 +206,12 @@ class Applier:
             self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
             self.files_removed += row["n_files"]
             if row["in_metastore"]:
-                self.told.dropped.append(row["name"])
+                self.published.dropped.append(row["name"])
 
     def rewrite(self, changes: Sequence[Rewrite]) -> None:
         """Adds to living partitions, or replaces all that they hold, without reading it."""
         self.partitions_changed += len(changes)
-        for chunk in chunks(changes, _AT_ONCE):
+        for chunk in batched(changes, _AT_ONCE):
             self._end(partitions, [c.row["partition_id"] for c in chunk])
             cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
             if cleared:
@@ -232,7 +229,7 @@ class Applier:
         }  # fmt: skip
         if change.moved and change.location is None:
             moved = {"location": None}
-        self._begin({**row, **moved}, held.plus(change.added), self.told.altered)
+        self._begin({**row, **moved}, held.plus(change.added), self.published.altered)
         self._add_files(row["partition_id"], change.added)
 
     def rename(
@@ -246,14 +243,14 @@ class Applier:
         self._end(partitions, [row["partition_id"]])
         self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if row["in_metastore"]:
-            self.told.dropped.append(row["name"])
+            self.published.dropped.append(row["name"])
         renamed = {
             **row,
             **self._named(name),
             "location": None if location is None else storable(location, "location's"),
             "in_metastore": int(in_metastore),
         }
-        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.told.added)
+        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
         self._add_files(row["partition_id"], added)
         self.partitions_changed += 1
 
@@ -291,10 +288,10 @@ class Applier:
             "in_metastore": int(change.in_metastore),
             "created_at_ms": self.now,
         }
-        self._begin(row, _Size().plus(change.files), self.told.added)
+        self._begin(row, _Size().plus(change.files), self.published.added)
         self._add_files(partition_id, change.files)
 
-    def _begin(self, row: Mapping[str, Any], size: _Size, told: list[ToldPartition]) -> None:
+    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[PublishedPartition]) -> None:
         begun = {
             **row, "begin_version": self.version, "end_version": ALIVE,
             "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
@@ -303,7 +300,9 @@ class Applier:
         self.sums.add(size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
             parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
-            told.append(ToldPartition(row["name"], directory(self.table, row), parameters))
+            published.append(
+                PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
+            )
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
@@ -319,7 +318,7 @@ class Applier:
 
     def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
         self.partitions_changed += len(changes)
-        for chunk in chunks(changes, _AT_ONCE):
+        for chunk in batched(changes, _AT_ONCE):
             contents = self._contents([row["partition_id"] for _, row in chunk])
             ended: list[tuple[int, int]] = []
             for change, row in chunk:
@@ -351,7 +350,7 @@ class Applier:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
         moved = {} if change.location is None else {"location": storable(change.location, "location's")}
-        self._begin({**row, **moved}, _Size().plus([*kept, *change.added]), self.told.altered)
+        self._begin({**row, **moved}, _Size().plus([*kept, *change.added]), self.published.altered)
         self._add_files(row["partition_id"], change.added)
         self.files_removed += len(ended)
         return ended
@@ -406,16 +405,7 @@ class Applier:
             "first_file_id": self.row["next_file_id"],
         }
         self.connection.execute(sa.insert(table_versions), row)
-        if not deliver:
-            return 0
-        table = self.table
-        if table.definition.partition_columns:
-            return enqueue_partitions(self.connection, table.table_id, table.identifier, self.told)
-        whole = [*self.told.added, *self.told.altered]
-        for partition in whole:
-            payload = {"parameters": partition.parameters}
-            enqueue_for_table(self.connection, table.table_id, table.identifier, "alter_table_statistics", payload)
-        return len(whole)
+        return enqueue_changes(self.connection, self.table, self.published) if deliver else 0
 
 
 def commit(
@@ -444,13 +434,6 @@ def commit(
         files_removed=applier.files_removed,
         deliveries=applier.record(operation, summary, deliver=deliver),
     )
-
-
-def directory(table: Table, row: Mapping[str, Any]) -> str:
-    """The absolute URI of a partition, given by its row (or its ``name`` and ``location``)."""
-    location: str | None = row["location"]
-    root = table.definition.location
-    return location or (f"{root}/{row['name']}" if row["name"] else root)
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:

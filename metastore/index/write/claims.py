@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.plan import State
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import table_versions, tables, transaction_claims, transactions
 

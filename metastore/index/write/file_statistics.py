@@ -10,18 +10,12 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
-from catalog_ext.metastore.index.write import reservations
-from catalog_ext.metastore.index.write.apply_changes import directory
-from catalog_ext.metastore.index.write.outbox import (
-    PartitionChanges,
-    ToldPartition,
-    enqueue_for_table,
-    enqueue_partitions,
-    statistics_parameters,
-)
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
+from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
 
 if TYPE_CHECKING:
@@ -32,7 +26,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 500
-_TOLD_AT_ONCE = 10_000
+_PUBLISHED_AT_ONCE = 10_000
 Row = dict[str, Any]
 
 
@@ -83,9 +77,9 @@ def tell(database: Database, table: Table, predicate: Predicate | None) -> int:
     """
 
     def work(connection: sa.Connection) -> int:
-        locked = table_from_row(reservations.lock_table(connection, table.table_id, str(table.identifier)))
+        locked = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
         if predicate is not None:
-            return _enqueue(connection, locked, reservations.matching(connection, locked, predicate))
+            return _enqueue(connection, locked, matching(connection, locked, predicate))
         return sum(_enqueue(connection, locked, page) for page in _pages(connection, locked))
 
     return database.write(work)
@@ -97,7 +91,7 @@ def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
     statement = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE)
     after = -1
     while True:
-        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_TOLD_AT_ONCE)
+        ordered = statement.where(p.partition_id > after).order_by(p.partition_id).limit(_PUBLISHED_AT_ONCE)
         page = [dict(row) for row in connection.execute(ordered).mappings()]
         if not page:
             return
@@ -108,7 +102,7 @@ def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
 class _Putting:
     def __init__(self, connection: sa.Connection, table: Table) -> None:
         self._connection = connection
-        self._row = reservations.lock_table(connection, table.table_id, str(table.identifier))
+        self._row = lock_table(connection, table.table_id, str(table.identifier))
         self._table = table_from_row(self._row)
 
     def run(self, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
@@ -117,7 +111,7 @@ class _Putting:
             by_partition.setdefault(file.partition, []).append(file)
         counted = rows = 0
         changed: list[Row] = []
-        for chunk in chunks(sorted(by_partition), _AT_ONCE):
+        for chunk in batched(sorted(by_partition), _AT_ONCE):
             living = {row["name"]: row for row in self._living(chunk)}
             known = self._match({row["partition_id"]: by_partition[name] for name, row in living.items()})
             counted += len(known)
@@ -211,20 +205,15 @@ class _Putting:
 
 
 def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row]) -> int:
-    """Adds the messages that tell the metastore what is known of partitions; how many they are."""
+    """Enqueue what is known of partitions for the metastore, and return how many messages that takes."""
     now = now_ms()
-    told = [
-        ToldPartition(
+    published = [
+        PublishedPartition(
             row["name"],
-            directory(table, row),
+            table.directory(row["name"], row["location"]),
             statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
         )
         for row in rows
         if row["in_metastore"]
     ]
-    if table.definition.partition_columns:
-        return enqueue_partitions(connection, table.table_id, table.identifier, PartitionChanges(altered=told))
-    for partition in told:
-        payload = {"parameters": partition.parameters}
-        enqueue_for_table(connection, table.table_id, table.identifier, "alter_table_statistics", payload)
-    return len(told)
+    return enqueue_changes(connection, table, PartitionChanges(altered=published))

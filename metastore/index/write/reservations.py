@@ -7,36 +7,32 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import Claims, replaces, touched
-from catalog_ext.metastore.commit.json import plan_from_dict, plan_to_dict
-from catalog_ext.metastore.commit.plan import COMMANDS, State, WriteKind
+from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaces, touched
+from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
+from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.bulk import chunks
-from catalog_ext.metastore.index.database.keys import checked_values, claim_hash, key_row, typed_values
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
-    KEY_COLUMNS,
     namespaces,
     partitions,
     table_versions,
-    tables,
     transaction_claims,
     transactions,
 )
-from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import directory
+from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_from_dict, name_hash, storable, table_from_row, to_json
-from catalog_ext.metastore.predicates.evaluation import Evaluator
-from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
+from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.model.typed_values import checked_values, claim_hash
+from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.plan import Creation, WritePlan
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
@@ -49,43 +45,6 @@ _NO_TABLE = 0
 """The ``table_id`` of a claim on a table's name."""
 
 _AT_ONCE = 200
-
-
-def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
-    """The table's row (with its ``namespace``), which nobody else changes before the transaction ends.
-
-    Raises:
-        TableNotFoundError: It is gone.
-    """
-    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
-    statement = (
-        sa.select(tables, namespace.label("namespace")).where(tables.c.table_id == table_id).with_for_update(of=tables)
-    )
-    row = connection.execute(statement).mappings().one_or_none()
-    if row is None:
-        raise TableNotFoundError(
-            f"The table {shown} was dropped or replaced while it was being written. Nothing was written.",
-            {"table": shown},
-        )
-    return dict(row)
-
-
-def lock_tables(
-    connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
-) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """The locked row of a transaction's table, and of an exchange that of its source; in the order of their numbers.
-
-    Raises:
-        TableNotFoundError: One of them is gone.
-    """
-    source_id: int | None = plan.command.get("source_id")
-    source = None
-    if source_id is not None and source_id < row["table_id"]:
-        source = lock_table(connection, source_id, plan.command["source"])
-    locked = lock_table(connection, row["table_id"], row["table_name"])
-    if source_id is not None and source is None:
-        source = lock_table(connection, source_id, plan.command["source"])
-    return locked, source
 
 
 def lock_namespace(connection: sa.Connection, namespace: str) -> int:
@@ -120,13 +79,14 @@ def reserve(database: Database, transaction_id: str, plan: WritePlan) -> Applica
 class _Reservation:
     def __init__(self, connection: sa.Connection, transaction_id: str, plan: WritePlan) -> None:
         self._connection = connection
+        assert isinstance(plan.change, CHECKED), "what is reserved was checked"
         self._id = transaction_id
         self._plan = plan
         self._row = rows.load_row(connection, transaction_id)
 
     def run(self) -> ApplicationVersion | None:
-        if self._plan.definition is not None:
-            self._reserve_name()
+        if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
+            self._reserve_name(self._plan.asked)
             return None
         locked = lock_tables(self._connection, self._row, self._plan)[0]
         if self._is_reserved():
@@ -166,13 +126,13 @@ class _Reservation:
             )
         return None
 
-    def _reserve_name(self) -> None:
+    def _reserve_name(self, asked: Creation) -> None:
         identifier = TableIdentifier.parse(self._row["table_name"])
         lock_namespace(self._connection, identifier.namespace)
         if self._is_reserved():
             return
-        check_name(self._connection, self._row, self._plan.kind)
-        self._names(definition_from_dict(self._plan.definition or {}).keys)
+        check_name(self._connection, self._row, asked)
+        self._names(asked.definition.keys)
         c = transaction_claims.c
         digest = name_hash(str(identifier))
         other = _first(
@@ -226,28 +186,27 @@ class _Reservation:
         ended = self._check_others(table, base, mine, predicate)
         if mine.exclusive:
             self._check_changed(table, base, mine, predicate, ended)
-        elif names and self._plan.kind not in COMMANDS and self._repaired(table, base):
+        elif names and not self._plan.is_command and self._repaired(table, base):
             for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
                 if row["name"] in names:
                     require_in_place(self._plan, table, row)
-        if self._plan.kind is WriteKind.EXCHANGE_PARTITIONS:
-            self._reserve_source()
+        if isinstance(self._plan.asked, ExchangePartitions):
+            self._reserve_source(self._plan.asked)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         self._finish(claims, table.table_id)
 
-    def _reserve_source(self) -> None:
+    def _reserve_source(self, asked: ExchangePartitions) -> None:
         """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
 
         Raises:
             TableNotFoundError: That table is gone.
             ConflictError: As of the table itself.
         """
-        command = self._plan.command
-        source = table_from_row(lock_table(self._connection, command["source_id"], command["source"]))
+        source = table_from_row(lock_table(self._connection, asked.source_id, asked.source))
         predicate = bound_predicate(self._plan, source)
         mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
-        ended = self._check_others(source, command["source_version"], mine, predicate)
-        self._check_changed(source, command["source_version"], mine, predicate, ended)
+        ended = self._check_others(source, asked.source_version, mine, predicate)
+        self._check_changed(source, asked.source_version, mine, predicate, ended)
         claim = {
             "transaction_id": self._id, "claim_hash": PREDICATE_CLAIM, "table_id": source.table_id, "name": "",
             "exclusive": 1, "version": None,
@@ -283,7 +242,7 @@ class _Reservation:
         if mine.covers is not None:
             found.extend(self._connection.execute(statement))
         elif mine.names:
-            for chunk in chunks([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
+            for chunk in batched([PREDICATE_CLAIM, *mine.names], _AT_ONCE):
                 found.extend(self._connection.execute(statement.where(c.claim_hash.in_(chunk))))
         others: dict[str, tuple[int | None, Claims]] = {}
         for row in found:
@@ -298,7 +257,7 @@ class _Reservation:
         return others
 
     def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
-        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]))
+        plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]), checked=True)
         return Claims(claims.exclusive, claims.names, covers(bound_predicate(plan, table), table))
 
     def _check_changed(
@@ -366,18 +325,13 @@ class _Reservation:
         )
 
 
-def directory_of(plan: WritePlan, name: str) -> str:
-    """The URI of the directory that gets the write's files of a partition."""
-    return plan.locations.get(name) or (f"{plan.base}/{name}" if name else plan.base)
-
-
 def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
     """Returns when a living partition is where the write puts its files.
 
     Raises:
         ConflictError: A DDL has moved it since the write began.
     """
-    if directory(table, row) != directory_of(plan, row["name"]):
+    if table.directory(row["name"], row["location"]) != plan.directory(row["name"]):
         shown = row["name"][:200]
         raise ConflictError(
             f"Partition {shown!r} of table {table.identifier} has got another location since the write began. Nothing "
@@ -386,7 +340,7 @@ def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> N
         )
 
 
-def check_name(connection: sa.Connection, row: Mapping[str, Any], kind: WriteKind) -> int | None:
+def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creation) -> int | None:
     """The number of the table that a creation replaces; None where there is none.
 
     Raises:
@@ -396,11 +350,11 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], kind: WriteKin
     """
     shown = row["table_name"]
     current = rows.table_id_of(connection, TableIdentifier.parse(shown))
-    if kind is WriteKind.CREATE and current is not None:
+    if isinstance(asked, Create) and current is not None:
         raise TableAlreadyExistsError(
             f"The table {shown} exists already. Choose another name, or use CREATE OR REPLACE TABLE.", {"table": shown}
         )
-    if kind is WriteKind.REPLACE and current is None:
+    if isinstance(asked, Replace) and current is None:
         raise TableNotFoundError(f"The table {shown} does not exist in the index.", {"table": shown})
     if current is not None and current != row["replaces"]:
         raise ConflictError(
@@ -414,89 +368,3 @@ def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
     """The first value of the first row, or None."""
     found: str | None = connection.execute(statement.limit(1)).scalar()
     return found
-
-
-def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
-    """The predicate of an overwrite, ``TRUE`` for the whole table; None of any other write.
-
-    That of a DROP too, and of an exchange in the table that it takes partitions from.
-    """
-    if plan.kind is WriteKind.EXCHANGE_PARTITIONS and table.table_id != plan.command["source_id"]:
-        return None
-    if plan.kind not in (WriteKind.OVERWRITE, WriteKind.DROP_PARTITIONS, WriteKind.EXCHANGE_PARTITIONS):
-        return None
-    if plan.predicate is None:
-        return TRUE
-    return bind(predicate_from_json(plan.predicate), table.definition.keys, str(table.identifier))
-
-
-def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:
-    """Says of a partition's name whether the predicate is true for it; None without a predicate."""
-    if predicate is None:
-        return None
-    keys = table.definition.keys
-    evaluator = Evaluator(predicate, keys)
-    return lambda name: evaluator.matches(typed_values(name, keys))
-
-
-def by_values(
-    connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
-) -> Iterator[dict[str, Any]]:
-    """The rows of partitions whose typed values are those of one of the names, whatever their own names are."""
-    keys = table.definition.keys
-    seen: set[tuple[int, int]] = set()
-    # Sorted, so that names with the same first keys come together.
-    for chunk in chunks(sorted(names), _AT_ONCE):
-        values = [typed_values(name, keys) for name in chunk]
-        wanted = {claim_hash(v, keys) for v in values}
-        for row in connection.execute(by_values_statement(table, values, clause)).mappings().all():
-            version = (row["partition_id"], row["begin_version"])
-            if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
-                seen.add(version)
-                yield dict(row)
-
-
-def by_values_statement(
-    table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
-) -> sa.Select[Any]:
-    """The query of ``by_values``; it finds some rows more where values are long or many."""
-    keys = table.definition.keys
-    columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
-    same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
-    return sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
-
-
-def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
-    """Whether the columns are one of the rows: a list of last keys for each combination of the others."""
-    if not columns:
-        return sa.true()
-    last: dict[tuple[str | None, ...], set[str | None]] = {}
-    for row in encoded:
-        last.setdefault(tuple(row[:-1]), set()).add(row[-1])
-    return sa.or_(
-        *(
-            sa.and_(*(c == k for c, k in zip(columns, first, strict=False)), columns[-1].in_(sorted(keys, key=str)))
-            for first, keys in last.items()
-        )
-    )
-
-
-def matching(
-    connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
-) -> Iterator[dict[str, Any]]:
-    """The rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
-
-    def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
-        living = chosen.c.end_version == ALIVE if clause is None else sa.true()
-        return (chosen.c.table_id == table.table_id, living)
-
-    dialect = "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
-    keys = table.definition.keys
-    condition = predicate_sql(predicate, keys, dialect, scope, partitions)
-    statement = sa.select(partitions).where(
-        *scope(partitions), condition.within(partitions), sa.true() if clause is None else clause
-    )
-    evaluator = Evaluator(predicate, keys)
-    for row in connection.execute(statement).mappings().all():
-        if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
-            yield dict(row)

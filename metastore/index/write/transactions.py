@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import (
-    plan_from_dict,
-    plan_to_dict,
+    outcome_from_dict,
+    outcome_to_dict,
     staged_file_from_dict,
     staged_file_to_dict,
 )
-from catalog_ext.metastore.commit.plan import State, Transaction
+from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
+from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
-from catalog_ext.metastore.index.database.bulk import chunks
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.schema import (
     applications,
@@ -28,13 +28,14 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import name_hash, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
-    from catalog_ext.metastore.commit.plan import StagedFile
+    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
 
 FILES_PER_DOCUMENT = 500
@@ -129,7 +130,7 @@ def _to_row(transaction: Transaction) -> dict[str, Any]:
         "app_id": transaction.app_id,
         "app_version": transaction.app_version,
         "version": transaction.version,
-        "outcome": to_json(dict(transaction.outcome)),
+        "outcome": to_json({} if transaction.outcome is None else outcome_to_dict(transaction.outcome)),
         "error": transaction.error,
     }
 
@@ -146,12 +147,12 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
         base_version=row["base_version"],
         began_at_ms=row["began_at_ms"],
         expires_at_ms=row["expires_at_ms"],
-        plan=plan_from_dict(json.loads(row["plan"])),
+        plan=plan_from_dict(json.loads(row["plan"]), checked=row["state"] != State.OPEN),
         ended_at_ms=row["ended_at_ms"],
         app_id=row["app_id"],
         app_version=row["app_version"],
         version=row["version"],
-        outcome=json.loads(row["outcome"]),
+        outcome=outcome_from_dict(outcome) if (outcome := json.loads(row["outcome"])) else None,
         error=row["error"],
     )
 
@@ -216,13 +217,13 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: It is not open any more.
     """
-    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in chunks(files, FILES_PER_DOCUMENT)]
+    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in batched(files, FILES_PER_DOCUMENT)]
 
     def work(connection: sa.Connection) -> None:
         row = load_row(connection, transaction_id, lock=True)
         if row["state"] != State.OPEN:
             raise wrong_state(row, "take more files")
-        counts = [len(chunk) for chunk in chunks(files, FILES_PER_DOCUMENT)]
+        counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
         add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
 
     database.write(work)

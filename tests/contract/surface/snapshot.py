@@ -29,8 +29,7 @@ from alembic.script import ScriptDirectory
 import catalog_ext
 from catalog_ext.conf.keys import SETTINGS
 from catalog_ext.metastore import errors
-from catalog_ext.service.application import error_response
-from catalog_ext.service.handlers.operations import Operations
+from catalog_ext.service.application import error_response, operations_of
 from catalog_ext.service.server import Service
 from tests.service_client import Client
 
@@ -154,6 +153,8 @@ def error_classes() -> dict[str, dict[str, Any]]:
         kind.__name__: {
             "code": kind.code,
             "retryable": kind.retryable,
+            "kind": str(kind.kind),
+            "sqlstate": kind.sqlstate,
             "parent": None if kind is catalog_ext.CatalogExtError else kind.__mro__[1].__name__,
             "status": error_response(kind("x")).status_code,
         }
@@ -182,7 +183,7 @@ def settings() -> dict[str, dict[str, Any]]:
 
 def operations(catalog: Catalog) -> list[str]:
     """The operations of the service, each of which is ``POST /v1/<operation>``."""
-    return sorted(Operations(catalog).handlers)
+    return sorted(operations_of(catalog))
 
 
 def procedures(catalog: Catalog) -> dict[str, dict[str, list[str]]]:

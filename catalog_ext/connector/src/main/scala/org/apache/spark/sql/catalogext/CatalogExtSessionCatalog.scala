@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, CatalogOptions}
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
-import org.apache.spark.sql.catalogext.session.{GuardedRegistration, PassedOnTable}
+import org.apache.spark.sql.catalogext.session.{GuardedRegistration, DelegatedTable}
 import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuchNamespaceException,
   NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog._
@@ -87,7 +87,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
     if (CatalogExtSource.isProviderOf(info)) {
       prepare(ident)
       ours.stageCreate(ident, CatalogExtSource.withFormat(info))
-    } else PassedOnTable.create(own, ident, info)
+    } else DelegatedTable.create(own, ident, info)
 
   override def stageReplace(ident: Identifier, info: TableInfo): StagedTable =
     if (CatalogExtSource.isProviderOf(info)) {
@@ -95,7 +95,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
       ours.stageReplace(ident, CatalogExtSource.withFormat(info))
     } else {
       own.dropTable(ident)
-      PassedOnTable.create(own, ident, info)
+      DelegatedTable.create(own, ident, info)
     }
 
   override def stageCreateOrReplace(ident: Identifier, info: TableInfo): StagedTable =
@@ -105,7 +105,7 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
       ours.stageCreateOrReplace(ident, CatalogExtSource.withFormat(info))
     } else {
       own.dropTable(ident)
-      PassedOnTable.create(own, ident, info)
+      DelegatedTable.create(own, ident, info)
     }
 
   /** A table of Spark's own would stay behind the new one of ours, and come back when that is dropped. */
@@ -188,9 +188,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
     if (own.tableExists(ident) && !has(ident)) throw new TableAlreadyExistsException(ident)
     if (!indexKnows(ident.namespace()) && own.namespaceExists(ident.namespace())) {
       val metadata = own.loadNamespaceMetadata(ident.namespace()).asScala
-      val told = Seq(SupportsNamespaces.PROP_LOCATION, SupportsNamespaces.PROP_COMMENT)
+      val copied = Seq(SupportsNamespaces.PROP_LOCATION, SupportsNamespaces.PROP_COMMENT)
         .flatMap(key => metadata.get(key).filter(_.nonEmpty).map(key -> _)).toMap
-      ours.createNamespace(ident.namespace(), told.asJava)
+      ours.createNamespace(ident.namespace(), copied.asJava)
     }
   }
 

@@ -5,8 +5,9 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns}
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.{CatalogManager, CatalogV2Util, Column, Table, TableCatalog, TableInfo,
   TableProvider}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
@@ -61,7 +62,7 @@ object CatalogExtSource {
   def withKeys(info: TableInfo, like: CatalogExtTable): TableInfo = {
     val columns = CatalogV2Util.structTypeToV2Columns(like.metadata.writeSchema)
     val keys = like.metadata.partitionColumns.fieldNames
-      .map(key => Expressions.identity(PartitionColumns.quoted(key)): Transform)
+      .map(key => Expressions.identity(quoteIdentifier(key)): Transform)
     table(columns, keys, info.properties().asScala.toMap)
   }
 

@@ -6,8 +6,8 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.catalogext.commands.{ProcedureOperations, ProcedureSignature}
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
-import org.apache.spark.sql.catalogext.session.{BuiltFor, SubmittedJars}
-import org.apache.spark.sql.catalogext.write.WriteKind
+import org.apache.spark.sql.catalogext.session.ConnectorJars
+import org.apache.spark.sql.catalogext.write.SparkWriteKind
 import org.apache.spark.sql.catalyst.analysis.NoSuchNamespaceException
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
@@ -31,8 +31,8 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
   private[catalogext] def paths: AdHocPaths = tables.paths
 
   override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    BuiltFor.check()
-    SubmittedJars.share()
+    ConnectorJars.checkSpark()
+    ConnectorJars.shareSubmitted()
     catalogName = name
     val client = CatalogOptions.client(name, options)
     namespaceOperations = new NamespaceOperations(client)
@@ -69,11 +69,11 @@ trait CatalogBase extends StagingTableCatalog with SupportsNamespaces with Proce
   override def createTableLike(ident: Identifier, info: TableInfo, source: Table): Table =
     tables.createLike(ident, info, source)
   override def stageCreate(ident: Identifier, info: TableInfo): StagedTable =
-    tables.stage(ident, info, WriteKind.Create)
+    tables.stage(ident, info, SparkWriteKind.Create)
   override def stageReplace(ident: Identifier, info: TableInfo): StagedTable =
-    tables.stage(ident, info, WriteKind.Replace)
+    tables.stage(ident, info, SparkWriteKind.Replace)
   override def stageCreateOrReplace(ident: Identifier, info: TableInfo): StagedTable =
-    tables.stage(ident, info, WriteKind.CreateOrReplace)
+    tables.stage(ident, info, SparkWriteKind.CreateOrReplace)
   override def alterTable(ident: Identifier, changes: TableChange*): Table = tables.alter(ident, changes)
   override def dropTable(ident: Identifier): Boolean = tables.drop(ident, purge = false)
   override def purgeTable(ident: Identifier): Boolean = tables.drop(ident, purge = true)

@@ -6,13 +6,15 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.commands.{ColumnStatistics, ListedPartition, PartitionDeletion,
-  PartitionRequests, PartitionSpecs, TablePartitions}
+  PartitionDescription, PartitionRequests, PartitionSpecs, TablePartitions}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.NoSuchPartitionException
 import org.apache.spark.sql.catalyst.expressions.{Expression, PredicateHelper, SubqueryExpression}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.expressions.filter.Predicate
@@ -51,7 +53,7 @@ class CatalogExtTable(
 
   // For virtual keys Spark would look for the columns in schema() and fail.
   override def partitioning(): Array[Transform] =
-    if (keysAreColumns) visibleKeys.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)))
+    if (keysAreColumns) visibleKeys.fieldNames.map(key => Expressions.identity(quoteIdentifier(key)))
     else Array.empty
 
   override def metadataColumns(): Array[MetadataColumn] = {
@@ -107,7 +109,11 @@ class CatalogExtTable(
     partitions.matching(names.toSeq, ident).map(_.values).toArray
 
   override def loadPartitionMetadata(ident: InternalRow): util.Map[String, String] =
-    partitions.describe(ident).asJava
+    described(partitionSchema().fieldNames.toSeq, ident).getOrElse(
+      throw new NoSuchPartitionException(name(), ident, partitionSchema())).properties.asJava
+
+  def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
+    partitions.described(names, ident)
 
   def partitionsOf(names: Seq[String], ident: InternalRow): Seq[ListedPartition] = partitions.matching(names, ident)
 

@@ -23,9 +23,6 @@ object PartitionColumns {
     })
   }
 
-  /** The name as an identifier in SQL. */
-  def quoted(key: String): String = s"`${key.replace("`", "``")}`"
-
   def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
 
   def plainSchema(schema: StructType): StructType = CharVarcharUtils.replaceCharVarcharWithStringInSchema(schema)

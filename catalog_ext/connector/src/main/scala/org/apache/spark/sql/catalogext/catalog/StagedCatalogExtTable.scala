@@ -9,8 +9,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.ServiceClient
-import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, CatalogExtWriteBuilder, WriteKind, WriteMarks,
+import org.apache.spark.sql.catalogext.write.{CatalogExtWrite, CatalogExtWriteBuilder, SparkWriteKind, WriteMarks,
   WriteSettings, WriteTarget, WriteTransaction}
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.{StagedTable, SupportsWrite, TableCapability}
 import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
@@ -30,7 +31,7 @@ class StagedCatalogExtTable(
     catalogName: String,
     client: ServiceClient,
     metadata: TableMetadata,
-    kind: WriteKind,
+    kind: SparkWriteKind,
     override val schema: StructType,
     definition: ObjectNode)
   extends StagedTable with SupportsWrite {
@@ -39,7 +40,7 @@ class StagedCatalogExtTable(
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
   override def partitioning(): Array[Transform] =
-    metadata.partitionColumns.fieldNames.map(key => Expressions.identity(PartitionColumns.quoted(key)))
+    metadata.partitionColumns.fieldNames.map(key => Expressions.identity(quoteIdentifier(key)))
   override def properties(): util.Map[String, String] = metadata.properties.asJava
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
     TableCapability.BATCH_WRITE, TableCapability.OVERWRITE_BY_FILTER, TableCapability.TRUNCATE)

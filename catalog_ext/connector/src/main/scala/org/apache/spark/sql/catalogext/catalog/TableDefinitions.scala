@@ -32,7 +32,8 @@ class TableDefinitions(catalogName: String) {
     source match {
       case ours: CatalogExtTable =>
         val table = ours.metadata
-        val mode = Option.unless(table.declared || own.contains(PartitionMode))(PartitionMode -> "virtual")
+        val mode = Option.unless(table.declared || own.contains(CatalogOptions.PartitionColumns))(
+          CatalogOptions.PartitionColumns -> "virtual")
         val schema = StructType((table.columns ++ table.partitionColumns).map(field =>
           field.copy(nullable = !table.notNull.contains(field.name))))
         request(ident, schema, Nil, properties ++ mode, Some(table.partitionColumns.fieldNames.toSeq))
@@ -113,7 +114,6 @@ class TableDefinitions(catalogName: String) {
     (StructType(schema.filterNot(found.contains)), StructType(found))
   }
 
-  private val PartitionMode = "partition-columns"
 }
 
 object TableDefinitions {

@@ -2,9 +2,10 @@ package org.apache.spark.sql.catalogext.catalog
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.commands.TableStatement
+import org.apache.spark.sql.catalogext.parser.SqlText
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
+import org.apache.spark.sql.catalyst.util.QuotingUtils.{quoteIdentifier, quoteIfNeeded}
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
 /**
@@ -32,7 +33,7 @@ case class TableMetadata(
     settings: Option[JsonNode] = None) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
-  def qualifiedName: String = if (namespace.isEmpty) PartitionColumns.quoted(name) else s"$namespace.$name"
+  def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
 
   /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
   def writeSchema: StructType = StructType(
@@ -83,8 +84,8 @@ object TableMetadata {
   def typeText(dataType: DataType): String = dataType match {
     case struct: StructType => struct.map { field =>
       val notNull = if (field.nullable) "" else " not null"
-      val comment = field.getComment().fold("")(text => s" comment ${TableStatement.literal(text)}")
-      s"${TableStatement.quotedIfNeeded(field.name)}:${typeText(field.dataType)}$notNull$comment"
+      val comment = field.getComment().fold("")(text => s" comment ${SqlText.literal(text)}")
+      s"${quoteIfNeeded(field.name)}:${typeText(field.dataType)}$notNull$comment"
     }.mkString("struct<", ",", ">")
     case array: ArrayType => s"array<${typeText(array.elementType)}>"
     case map: MapType => s"map<${typeText(map.keyType)},${typeText(map.valueType)}>"

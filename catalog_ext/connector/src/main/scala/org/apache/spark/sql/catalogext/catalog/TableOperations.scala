@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, 
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
 import org.apache.spark.sql.catalogext.views.CatalogExtView
-import org.apache.spark.sql.catalogext.write.WriteKind
+import org.apache.spark.sql.catalogext.write.SparkWriteKind
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
@@ -133,7 +133,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", definition(ident, info)))))
 
   /** The table that a CREATE or REPLACE is about to make; nothing is sent yet but the question for the namespace. */
-  def stage(ident: Identifier, info: TableInfo, kind: WriteKind): StagedCatalogExtTable = {
+  def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
     if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
     val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)

@@ -4,7 +4,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
-import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalogext.session.IndexedNames
 import org.apache.spark.sql.catalyst.analysis.{PartitionSpec, ResolvedTable, UnresolvedPartitionSpec, UnresolvedTable,
   UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrder}
@@ -60,7 +60,7 @@ case class ExchangePartitions(
 
 /** Takes Spark's own partition statements before Spark resolves their specs, where they may be about a table of ours. */
 class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
-  private val names = new OurNames(session)
+  private val names = new IndexedNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case command: UnaryCommand => action(command).filter(_ => isOurs(command.child))
@@ -68,8 +68,8 @@ class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   private def isOurs(child: LogicalPlan): Boolean = child match {
-    case table: UnresolvedTable => names.areOurs(table.multipartIdentifier)
-    case table: UnresolvedTableOrView => names.areOurs(table.multipartIdentifier)
+    case table: UnresolvedTable => names.areIndexed(table.multipartIdentifier)
+    case table: UnresolvedTableOrView => names.areIndexed(table.multipartIdentifier)
     case _ => false
   }
 

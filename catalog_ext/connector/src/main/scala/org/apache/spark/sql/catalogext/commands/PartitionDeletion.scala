@@ -6,7 +6,7 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
-import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, PredicateJson, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.write.WritePredicate
 import org.apache.spark.sql.catalyst.InternalRow
@@ -39,8 +39,8 @@ class PartitionDeletion(client: ServiceClient, table: TableMetadata, partitions:
   /** Empties several partitions, each given by the values of all keys. */
   def truncate(all: Array[InternalRow]): Boolean = {
     val names = partitions.schema.fieldNames.toSeq
-    send("truncate", obj("op" -> text("or"), "args" ->
-      arr(all.map(values => exactly(PartitionFilter.equalities(partitions.schema, names, values))))))
+    send("truncate", PredicateJson.or(
+      all.toSeq.map(values => exactly(PartitionFilter.equalities(partitions.schema, names, values)))))
   }
 
   private def exactly(filters: Seq[Expression]): JsonNode = {

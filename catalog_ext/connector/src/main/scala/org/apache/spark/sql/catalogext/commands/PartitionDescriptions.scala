@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.commands
 
-import java.time.Instant
-
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
@@ -50,20 +48,16 @@ object PartitionDescriptions {
       UTF8String.fromString(information)))
   }
 
-  /** One partition; directories of equal values (`k=1`, `k=01`) are shown as one. */
   private def one(
       table: CatalogExtTable, specs: PartitionSpecs, spec: ResolvedPartitionSpec): Seq[(String, String)] = {
-    val found = table.partitionsOf(spec.names, spec.ident)
-    if (found.isEmpty) throw notFound(table, specs, spec)
-    val rows = found.map(_.rows)
-    val counted = if (rows.contains(None)) "" else s", ${rows.flatten.sum} rows"
+    val found = table.described(spec.names, spec.ident).getOrElse(throw notFound(table, specs, spec))
     Seq(
       "Partition Values" -> shown(specs, spec),
-      "Location" -> found.map(p => p.location.getOrElse(s"${table.metadata.location}/${p.name}")).mkString(", "),
-      "Partition Name" -> found.map(_.name).mkString(", "),
-      "Created Time" -> Instant.ofEpochMilli(found.map(_.createdMillis).min).toString,
-      "Files" -> found.map(_.files).sum.toString,
-      "Partition Statistics" -> s"${found.map(_.bytes).sum} bytes$counted")
+      "Location" -> found.location,
+      "Partition Name" -> found.name,
+      "Created Time" -> found.created.toString,
+      "Files" -> found.files.toString,
+      "Partition Statistics" -> s"${found.bytes} bytes${found.rows.fold("")(rows => s", $rows rows")}")
   }
 
   def notFound(table: CatalogExtTable, specs: PartitionSpecs, spec: ResolvedPartitionSpec): Throwable =

@@ -2,15 +2,15 @@ package org.apache.spark.sql.catalogext.commands
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionNames, TableMetadata}
+import org.apache.spark.sql.catalogext.service.{ConnectorErrors, PredicateJson}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.ResolvedPartitionSpec
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{CharType, StringType, StructField}
+import org.apache.spark.sql.types.{StringType, StructField}
 import org.apache.spark.unsafe.types.UTF8String
 
 /** One comparison of a PARTITION clause. Values are text as Spark's parser gives it; null stands for NULL. */
@@ -68,7 +68,7 @@ class PartitionSpecs(table: TableMetadata) {
   /** The contract's predicate of the partitions with these values. */
   def predicateOf(names: Seq[String], values: InternalRow): JsonNode = {
     val spec = json(names, values)
-    conjunction(names.map(name => equality(key(name).name, spec.get(key(name).name))))
+    PredicateJson.and(names.map(name => PredicateJson.has(key(name).name, spec.get(key(name).name))))
   }
 
   /** The contract's predicate of one PARTITION clause. */
@@ -77,33 +77,24 @@ class PartitionSpecs(table: TableMetadata) {
     clause.filter(_.operator == "=").groupBy(comparison => key(comparison.key).name).collectFirst {
       case (name, several) if several.length > 1 => throw doubled(name)
     }
-    conjunction(clause.map(predicate))
+    PredicateJson.and(clause.map(predicate))
   }
-
-  private def conjunction(parts: Seq[JsonNode]): JsonNode = parts match {
-    case Seq(one) => one
-    case several => obj("op" -> text("and"), "args" -> arr(several))
-  }
-
-  private def equality(column: String, value: JsonNode): JsonNode =
-    if (value.isNull) obj("op" -> text("is_null"), "column" -> text(column))
-    else obj("op" -> text("="), "column" -> text(column), "value" -> value)
 
   private def predicate(comparison: KeyComparison): JsonNode = {
     val field = key(comparison.key)
-    val column = "column" -> text(field.name)
     val values = comparison.values.map(raw => canonical(field, typed(field, raw)))
     (comparison.operator, values) match {
-      case ("=", Seq(value)) => equality(field.name, value)
-      case ("!=", Seq(Null)) => obj("op" -> text("is_not_null"), column)
+      case ("=", Seq(value)) => PredicateJson.has(field.name, value)
+      case ("!=", Seq(Null)) => PredicateJson.isNotNull(field.name)
       case ("in", several) if several.contains(Null) =>
-        obj("op" -> text("or"), "args" -> arr(Seq(equality(field.name, Null),
-          obj("op" -> text("in"), column, "values" -> arr(several.filter(_ != Null))))))
-      case ("in", several) => obj("op" -> text("in"), column, "values" -> arr(several))
+        val others = several.filter(_ != Null)
+        PredicateJson.or(PredicateJson.isNull(field.name) +:
+          Option.when(others.nonEmpty)(PredicateJson.in(field.name, others)).toSeq)
+      case ("in", several) => PredicateJson.in(field.name, several)
       case (operator, Seq(Null)) => throw ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
         s"PARTITION (${field.name} $operator NULL) is true for no partition of table ${table.qualifiedName}: NULL has " +
           s"no order. Say ${field.name} = NULL for the default partition.", Map("column" -> field.name))
-      case (operator, Seq(value)) => obj("op" -> text(operator), column, "value" -> value)
+      case (operator, Seq(value)) => PredicateJson.comparison(operator, field.name, value)
     }
   }
 
@@ -119,7 +110,7 @@ class PartitionSpecs(table: TableMetadata) {
     def refused(why: String) = ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
       s"PARTITION (${field.name} = '$raw') of table ${table.qualifiedName}: $why",
       Map("table" -> table.qualifiedName, "column" -> field.name, "value" -> raw))
-    val value = if (raw != null && field.dataType.isInstanceOf[CharType]) raw.reverse.dropWhile(_ == ' ').reverse else raw
+    val value = if (raw == null) null else PartitionNames.unpadded(field.dataType, raw)
     if (value == null || value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
     else if (value.isEmpty) throw refused(
       s"an empty value names no partition; say ${field.name} = NULL for the default partition.")
@@ -128,10 +119,9 @@ class PartitionSpecs(table: TableMetadata) {
   }
 
   private def canonical(field: StructField, value: Any): JsonNode = if (value == null) Null else {
-    val shown = Cast(Literal(value, PartitionColumns.plain(field.dataType)), StringType, Some(zone), EvalMode.LEGACY)
-    val string = shown.eval().toString
+    val shown = PartitionNames.text(Literal(value, PartitionColumns.plain(field.dataType)), zone).eval().toString
     // Rows that Spark resolved itself have CHAR values padded.
-    text(if (field.dataType.isInstanceOf[CharType]) string.reverse.dropWhile(_ == ' ').reverse else string)
+    text(PartitionNames.unpadded(field.dataType, shown))
   }
 
   private def doubled(name: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.PartitionKeyDoubled,

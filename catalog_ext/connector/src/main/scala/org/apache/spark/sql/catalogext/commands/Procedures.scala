@@ -7,6 +7,7 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.VectorSchemaRoot
 
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.parser.SqlText
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, Json, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.CachedPlans
@@ -125,9 +126,9 @@ private class ServiceProcedure(catalogName: String, client: ServiceClient, node:
 
   private def sql(default: JsonNode): String =
     if (default == null || default.isNull) "NULL"
-    else if (default.isTextual) Literals.quote(default.asText())
+    else if (default.isTextual) SqlText.literal(default.asText())
     else if (default.isObject) {
-      default.properties().asScala.flatMap(entry => Seq(entry.getKey, entry.getValue.asText()).map(Literals.quote))
+      default.properties().asScala.flatMap(entry => Seq(entry.getKey, entry.getValue.asText()).map(SqlText.literal))
         .mkString("map(", ", ", ")")
     } else default.asText()
 
@@ -142,10 +143,6 @@ private class ServiceProcedure(catalogName: String, client: ServiceClient, node:
     // The vectors are freed with the batch, the rows stay.
     new ColumnarBatch(vectors, batch.getRowCount).rowIterator().asScala.map(_.copy()).toSeq
   }
-}
-
-private object Literals {
-  def quote(value: String): String = "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"
 }
 
 private class ProcedureResult(schema: StructType, result: Array[InternalRow]) extends LocalScan {

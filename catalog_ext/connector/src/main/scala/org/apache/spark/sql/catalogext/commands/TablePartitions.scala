@@ -1,11 +1,13 @@
 package org.apache.spark.sql.catalogext.commands
 
+import java.time.Instant
+
 import scala.collection.mutable.ArrayBuffer
 
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
-import org.apache.spark.sql.catalogext.catalog.TableMetadata
-import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PartitionValues, PredicateTranslator}
+import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
@@ -23,6 +25,19 @@ case class ListedPartition(
     bytes: Long,
     rows: Option[Long],
     createdMillis: Long)
+
+/** One partition as statements show it. Directories of equal values (`k=1`, `k=01`) are shown as one. */
+case class PartitionDescription(
+    name: String, location: String, created: Instant, files: Long, bytes: Long, rows: Option[Long]) {
+
+  /** For Spark's own DESCRIBE PARTITION, which a session without our extensions runs. */
+  def properties: Map[String, String] = Map(
+    "location" -> location,
+    "partition" -> name,
+    "files" -> files.toString,
+    "bytes" -> bytes.toString,
+    "created" -> created.toString) ++ rows.map("rows" -> _.toString)
+}
 
 /** The partitions of a table at its version, for the commands that show them. */
 class TablePartitions(client: ServiceClient, table: TableMetadata) {
@@ -54,19 +69,18 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     limit.fold(rows)(rows.take).toSeq
   }
 
-  /** What DESCRIBE PARTITION shows. Directories of equal values (`k=1`, `k=01`) are shown as one partition. */
-  def describe(ident: InternalRow): Map[String, String] = {
-    val found = matching(schema.fieldNames.toSeq, ident)
-    val locations = found.map(partition => partition.location.getOrElse(s"${table.location}/${partition.name}"))
-    val rows = found.map(_.rows)
-    Map(
-      "location" -> locations.mkString(", "),
-      "partition" -> found.map(_.name).mkString(", "),
-      "files" -> found.map(_.files).sum.toString,
-      "bytes" -> found.map(_.bytes).sum.toString,
-      "created" -> found.map(_.createdMillis).minOption.fold("")(java.time.Instant.ofEpochMilli(_).toString)) ++
-      Option.when(!rows.contains(None))("rows" -> rows.flatten.sum.toString)
-  }
+  /** The partition of these values; None where there is none. */
+  def described(names: Seq[String], ident: InternalRow): Option[PartitionDescription] =
+    Option(matching(names, ident)).filter(_.nonEmpty).map { found =>
+      val rows = found.map(_.rows)
+      PartitionDescription(
+        name = found.map(_.name).mkString(", "),
+        location = found.map(p => p.location.getOrElse(s"${table.location}/${p.name}")).mkString(", "),
+        created = Instant.ofEpochMilli(found.map(_.createdMillis).min),
+        files = found.map(_.files).sum,
+        bytes = found.map(_.bytes).sum,
+        rows = Option.unless(rows.contains(None))(rows.flatten.sum))
+    }
 
   private def read(batch: VectorSchemaRoot, values: PartitionValues): Seq[ListedPartition] = {
     def texts(name: String) = batch.getVector(name).asInstanceOf[VarCharVector]

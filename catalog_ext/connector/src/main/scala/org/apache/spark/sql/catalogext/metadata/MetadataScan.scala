@@ -11,7 +11,8 @@ import org.apache.arrow.vector.{BigIntVector, BitVector, FieldVector, TimeStampM
   VectorSchemaRoot}
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PartitionValues, PredicateTranslator}
+import org.apache.spark.sql.catalogext.catalog.PartitionValues
+import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow

@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.parser
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.commands.ShowCreateDatabaseSyntax
-import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalogext.session.IndexedNames
 import org.apache.spark.sql.catalyst.{FunctionIdentifier, TableIdentifier}
 import org.apache.spark.sql.catalyst.expressions.{Expression, Literal}
 import org.apache.spark.sql.catalyst.parser.{HybridParameterContext, NamedParameterContext, ParameterContext,
@@ -40,7 +40,7 @@ object StatementSyntax {
 class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes: Seq[StatementSyntax])
   extends ParserInterface {
 
-  private lazy val names = new OurNames(session)
+  private lazy val names = new IndexedNames(session)
 
   override def parsePlan(text: String): LogicalPlan =
     try delegate.parsePlan(text) catch {
@@ -67,9 +67,9 @@ class StatementParser(session: SparkSession, delegate: ParserInterface, syntaxes
         mode.fold(plan)(ExplainCommand(plan, _))
       }
     } catch {
-      case _: ParseException if !cursor.name.exists(names.areOurs) => None
+      case _: ParseException if !cursor.name.exists(names.areIndexed) => None
     }
-  }.filter(_ => cursor.name.forall(names.areOurs))
+  }.filter(_ => cursor.name.forall(names.areIndexed))
 
   private def explained(cursor: StatementCursor): Option[ExplainMode] = Option.when(cursor.take("EXPLAIN")) {
     val modes = Seq(ExtendedMode, CodegenMode, CostMode, FormattedMode)

@@ -9,9 +9,8 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{PartitionValues, PlannedFileIndex, PlannedFileRows, PlannedPartition,
-  PredicateTranslator, ScanChoice}
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{PlannedFileIndex, PlannedFileRows, PlannedPartition, PredicateTranslator, ScanChoice}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}

@@ -4,7 +4,7 @@ import java.util.Locale
 
 import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
-import org.apache.spark.sql.catalogext.write.PartitionNames
+import org.apache.spark.sql.catalogext.catalog.PartitionNames
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf

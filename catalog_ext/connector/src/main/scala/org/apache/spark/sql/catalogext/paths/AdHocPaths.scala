@@ -4,11 +4,12 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata, TableTotals}
+import org.apache.spark.sql.catalogext.catalog.{ResolvedSettings, TableMetadata, TableTotals}
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors, ServiceClient,
   ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.analysis.NoSuchTableException
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.classic
 import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier}
 import org.apache.spark.sql.internal.SQLConf
@@ -75,7 +76,7 @@ object AdHocPaths {
   private def isOurs(option: String): Boolean = Set(Format, Schema).contains(option.toLowerCase(Locale.ROOT))
 
   def readOnly(catalog: String, path: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.ReadOnlyPath,
-    s"$catalog.${PartitionColumns.quoted(path)} is a path and not a table: it can only be read. To change the files, " +
+    s"$catalog.${quoteIdentifier(path)} is a path and not a table: it can only be read. To change the files, " +
       s"register them as a table: CALL $catalog.system.register_table(table => 'namespace.name', location => '...').",
     Map("path" -> path))
 }

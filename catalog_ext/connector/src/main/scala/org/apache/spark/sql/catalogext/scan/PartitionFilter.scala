@@ -2,6 +2,7 @@ package org.apache.spark.sql.catalogext.scan
 
 import scala.util.Try
 
+import org.apache.spark.sql.catalogext.catalog.PartitionValues
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils

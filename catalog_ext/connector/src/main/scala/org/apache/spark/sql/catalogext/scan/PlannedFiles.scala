@@ -6,11 +6,13 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 import org.apache.hadoop.fs.{FileStatus, Path}
 
-import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.catalog.{DriverMetric, PartitionValues, TableMetadata, TableTotals}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.execution.datasources.{FileStatusWithMetadata, PartitionDirectory}
+import org.apache.spark.util.Utils
 
 /** The files of one partition as the index has them. */
 case class PlannedPartition(name: String, values: InternalRow, files: Seq[FileStatus], rows: Option[Long]) {
@@ -25,6 +27,23 @@ case class PlannedPartition(name: String, values: InternalRow, files: Seq[FileSt
   /** Every file carries its partition's name, so that a task can say where a missing file belonged. */
   def directory: PartitionDirectory =
     PartitionDirectory(values, files.map(FileStatusWithMetadata(_, Map(PlannedFiles.PartitionNameKey -> name))))
+}
+
+/** How much a scan reads, as Spark's UI, the metrics of a plan and EXPLAIN show it. */
+case class ScanChoice(partitions: Long, files: Long, bytes: Long) {
+  def metrics: Array[CustomTaskMetric] = Array(
+    DriverMetric("numPartitions", partitions), DriverMetric("numFiles", files), DriverMetric("filesSize", bytes))
+
+  /** For EXPLAIN: what is chosen of what there is. */
+  def shown(all: TableTotals): Map[String, String] = Map(
+    "Partitions" -> s"$partitions of ${all.partitions}",
+    "Files" -> s"$files of ${all.files}",
+    "FileSize" -> s"${Utils.bytesToString(bytes)} of ${Utils.bytesToString(all.bytes)}")
+}
+
+object ScanChoice {
+  def of(partitions: Seq[PlannedPartition]): ScanChoice =
+    ScanChoice(partitions.size, partitions.iterator.map(_.files.size.toLong).sum, partitions.iterator.map(_.bytes).sum)
 }
 
 object PlannedFiles {

@@ -5,6 +5,7 @@ import java.time.{Duration, Instant, ZoneId}
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.PredicateJson
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.types._
@@ -25,21 +26,21 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
 
   private def conjunction(parts: Seq[JsonNode]): Option[JsonNode] = parts match {
     case Seq() => None
-    case several => Some(joined("and", several))
+    case several => Some(PredicateJson.and(several))
   }
 
   /** A predicate that holds wherever `e` does. */
   private def weakened(e: Expression): Option[JsonNode] = e match {
     case and: And => conjunction(splitConjunctivePredicates(and).flatMap(weakened))
-    case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(joined("or", _))
+    case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(PredicateJson.or)
     case other => exactly(other)
   }
 
   /** A predicate with the very value of `e`, NULL included; None where the contract has none. */
   def exactly(e: Expression): Option[JsonNode] = e match {
-    case and: And => all(splitConjunctivePredicates(and).map(exactly)).map(joined("and", _))
-    case or: Or => all(splitDisjunctivePredicates(or).map(exactly)).map(joined("or", _))
-    case Not(child) => exactly(child).map(p => obj("op" -> text("not"), "arg" -> p))
+    case and: And => all(splitConjunctivePredicates(and).map(exactly)).map(PredicateJson.and)
+    case or: Or => all(splitDisjunctivePredicates(or).map(exactly)).map(PredicateJson.or)
+    case Not(child) => exactly(child).map(PredicateJson.not)
     case EqualTo(Column(c), Value(v)) => comparison("=", c, v)
     case EqualTo(Value(v), Column(c)) => comparison("=", c, v)
     case EqualNullSafe(Column(c), Value(v)) => comparison("<=>", c, v)
@@ -55,27 +56,23 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
     case In(Column(c), items) if items.nonEmpty && items.forall(Value.unapply(_).isDefined) =>
       in(c, items.map { case Value(v) => v })
     case InSet(Column(c), items) if items.nonEmpty => in(c, items.toSeq.map(Literal(_, c.dataType)))
-    case IsNull(Column(c)) => Some(obj("op" -> text("is_null"), "column" -> text(columns(c.name))))
-    case IsNotNull(Column(c)) => Some(obj("op" -> text("is_not_null"), "column" -> text(columns(c.name))))
+    case IsNull(Column(c)) => Some(PredicateJson.isNull(columns(c.name)))
+    case IsNotNull(Column(c)) => Some(PredicateJson.isNotNull(columns(c.name)))
     case StartsWith(Column(c), Value(v)) if v.value != null => comparison("starts_with", c, v)
     case EndsWith(Column(c), Value(v)) if v.value != null => comparison("ends_with", c, v)
     case Contains(Column(c), Value(v)) if v.value != null => comparison("contains", c, v)
     // A boolean key stands for itself.
     case Column(c) if c.dataType == BooleanType => comparison("=", c, Literal.TrueLiteral)
-    case Literal(true, BooleanType) => Some(obj("op" -> text("true")))
-    case Literal(false, BooleanType) => Some(obj("op" -> text("false")))
+    case Literal(true, BooleanType) => Some(PredicateJson.True)
+    case Literal(false, BooleanType) => Some(PredicateJson.False)
     case _ => None
   }
-
-  // One list and not a chain of pairs: the service limits the depth of a predicate.
-  private def joined(op: String, parts: Seq[JsonNode]): JsonNode =
-    if (parts.length == 1) parts.head else obj("op" -> text(op), "args" -> arr(parts))
 
   private def all(parts: Seq[Option[JsonNode]]): Option[Seq[JsonNode]] =
     Option.when(parts.forall(_.isDefined))(parts.flatten)
 
   private def comparison(op: String, column: Attribute, value: Literal): Option[JsonNode] =
-    canonical(value).map(v => obj("op" -> text(op), "column" -> text(columns(column.name)), "value" -> v))
+    canonical(value).map(PredicateJson.comparison(op, columns(column.name), _))
 
   /** NaN is greater than all numbers in Spark, which an index need not know: floating keys are not ordered there. */
   private def ordered(op: String, column: Attribute, value: Literal): Option[JsonNode] = column.dataType match {
@@ -86,7 +83,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
   private def in(column: Attribute, values: Seq[Literal]): Option[JsonNode] = {
     lazy val texts = values.map(canonical)
     if (values.length > PredicateTranslator.MostValues || texts.contains(None)) None
-    else Some(obj("op" -> text("in"), "column" -> text(columns(column.name)), "values" -> arr(texts.flatten)))
+    else Some(PredicateJson.in(columns(column.name), texts.flatten))
   }
 
   private def canonical(value: Literal): Option[JsonNode] = value match {

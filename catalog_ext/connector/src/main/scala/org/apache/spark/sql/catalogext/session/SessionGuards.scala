@@ -1,57 +1,25 @@
 package org.apache.spark.sql.catalogext.session
 
 import org.apache.spark.sql.{SaveMode, SparkSession}
-import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
-import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalogext.CatalogExtSource
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.analysis.{TableAlreadyExistsException, UnresolvedIdentifier, UnresolvedNamespace,
   UnresolvedRelation, UnresolvedTable, UnresolvedTableOrView, UnresolvedView}
 import org.apache.spark.sql.catalyst.catalog.CatalogTable
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
-import org.apache.spark.sql.classic
-import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, LookupCatalog, TableWritePrivilege}
+import org.apache.spark.sql.connector.catalog.{CatalogManager, Identifier, TableWritePrivilege}
 import org.apache.spark.sql.connector.expressions.{FieldReference, IdentityTransform}
 import org.apache.spark.sql.execution.command.SaveAsV1TableCommand
 import org.apache.spark.sql.internal.SQLConf
-
-/** Whether a name is one of a table of ours, for rules that come before Spark's own resolution. */
-class OurNames(session: SparkSession) extends LookupCatalog {
-  override protected lazy val catalogManager: CatalogManager =
-    session.asInstanceOf[classic.SparkSession].sessionState.catalogManager
-
-  /** The session catalog, where it is ours. */
-  def sessionCatalog: Option[CatalogExtSessionCatalog] = catalogManager.v2SessionCatalog match {
-    case catalog: CatalogExtSessionCatalog => Some(catalog)
-    case _ => None
-  }
-
-  /** In a catalog of ours every name is one; in the session catalog those of the index are, which is asked. */
-  def areOurs(name: Seq[String]): Boolean = name match {
-    case CatalogAndIdentifier(_: CatalogBase, _) => true
-    case _ => !isTemporary(name) && inSession(name).isDefined
-  }
-
-  /** The session catalog and what the name means there, where that is a table of the index. */
-  def inSession(name: Seq[String]): Option[(CatalogExtSessionCatalog, Identifier)] = name match {
-    case CatalogAndIdentifier(catalog: CatalogExtSessionCatalog, ident) if catalog.has(ident) => Some((catalog, ident))
-    case _ => None
-  }
-
-  def sessionNamespace(name: Seq[String]): Option[Array[String]] = name match {
-    case CatalogAndNamespace(_: CatalogExtSessionCatalog, namespace) => Some(namespace.toArray)
-    case _ => None
-  }
-
-  private def isTemporary(name: Seq[String]): Boolean = catalogManager.v1SessionCatalog.isTempView(name)
-}
 
 /**
  * Statements that Spark sends to its own session catalog without asking ours, and that are about a name of ours there:
  * each would leave a hidden twin of our table behind, or give a wrong answer.
  */
 class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
-  private val names = new OurNames(session)
+  private val names = new IndexedNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (names.sessionCatalog.isEmpty) plan else plan.resolveOperators(guarded)

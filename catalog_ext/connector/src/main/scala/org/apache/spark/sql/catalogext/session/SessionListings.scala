@@ -16,7 +16,7 @@ import org.apache.spark.sql.execution.datasources.v2.ShowTablesExtendedExec
 
 /** Commands of Spark's that know its own tables alone: those about a whole database, and CREATE TABLE ... LIKE. */
 class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
-  private val names = new OurNames(session)
+  private val names = new IndexedNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan =
     if (names.sessionCatalog.isEmpty) plan
@@ -33,7 +33,7 @@ class SessionListings(session: SparkSession) extends Rule[LogicalPlan] {
 private object SessionListings {
   val Formats: Set[String] = Set("parquet", "orc", "csv", "json", "text")
 
-  def catalog(session: classic.SparkSession): CatalogExtSessionCatalog = new OurNames(session).sessionCatalog.get
+  def catalog(session: classic.SparkSession): CatalogExtSessionCatalog = new IndexedNames(session).sessionCatalog.get
 }
 
 /** SHOW TABLE EXTENDED without PARTITION: Spark's rows for its tables, ours for those of the index. */

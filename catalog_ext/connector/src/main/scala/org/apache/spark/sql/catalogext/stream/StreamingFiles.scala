@@ -6,8 +6,8 @@ import scala.util.control.ControlThrowable
 import org.apache.arrow.vector.{BigIntVector, VarCharVector}
 import org.apache.hadoop.fs.FileStatus
 
-import org.apache.spark.sql.catalogext.catalog.TableMetadata
-import org.apache.spark.sql.catalogext.scan.{PartitionValues, PlannedFiles, PlannedRows}
+import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{PlannedFiles, PlannedRows}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 

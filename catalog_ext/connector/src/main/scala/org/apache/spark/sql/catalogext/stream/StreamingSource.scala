@@ -1,9 +1,8 @@
 package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PartitionValues,
-  PlannedFileIndex, PlannedPartition}
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PlannedFileIndex, PlannedPartition}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils

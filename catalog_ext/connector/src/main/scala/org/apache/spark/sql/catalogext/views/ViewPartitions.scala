@@ -6,7 +6,8 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.VarCharVector
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceException}
+import org.apache.spark.sql.catalogext.parser.SqlText
+import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, PredicateJson, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
@@ -113,11 +114,9 @@ object ViewPartitions {
     val keys = view.metadata.partitionColumns.fieldNames
     val conditions = spec.toSeq.map { case (name, value) =>
       val key = keys.find(_.equalsIgnoreCase(name)).getOrElse(throw ViewErrors.unknown(view, name))
-      if (value == null || value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) {
-        obj("op" -> text("is_null"), "column" -> text(key))
-      } else obj("op" -> text("="), "column" -> text(key), "value" -> text(value))
+      PredicateJson.has(key, text(if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value))
     }
-    val predicate = if (conditions.isEmpty) Null else obj("op" -> text("and"), "args" -> arr(conditions))
+    val predicate = if (conditions.isEmpty) Null else PredicateJson.and(conditions)
     val now = current(view)
     val request = obj(
       "table_id" -> long(now.tableId), "version" -> long(now.version), "predicate" -> predicate)
@@ -149,18 +148,16 @@ object ViewPartitions {
 
   def createStatement(view: CatalogExtView): String = {
     val fields = view.schema().map { field =>
-      quoteIfNeeded(field.name) + field.getComment().fold("")(comment => s" COMMENT ${Literal(comment).sql}")
+      quoteIfNeeded(field.name) + field.getComment().fold("")(comment => s" COMMENT ${SqlText.literal(comment)}")
     }
-    val properties = view.metadata.properties.toSeq.sorted
-      .filterNot(_._1 == TableCatalog.PROP_COMMENT)
-      .map { case (key, value) => s"${Literal(key).sql} = ${Literal(value).sql}" }
+    val properties = view.metadata.properties - TableCatalog.PROP_COMMENT
     val name = Seq(view.catalogName, view.metadata.namespace, view.metadata.name).map(quoteIfNeeded).mkString(".")
     Seq(
       Some(s"CREATE VIEW $name"),
       Some(fields.mkString("(\n  ", ",\n  ", ")")),
-      view.metadata.comment.map(comment => s"COMMENT ${Literal(comment).sql}"),
+      view.metadata.comment.map(comment => s"COMMENT ${SqlText.literal(comment)}"),
       Some(view.metadata.partitionColumns.fieldNames.map(quoteIfNeeded).mkString("PARTITIONED ON (", ", ", ")")),
-      Option.when(properties.nonEmpty)(properties.mkString("TBLPROPERTIES (\n  ", ",\n  ", ")")),
+      Option.when(properties.nonEmpty)(s"TBLPROPERTIES ${SqlText.pairs(properties)}"),
       Some(s"AS ${view.queryText()}\n")).flatten.mkString("\n")
   }
 }

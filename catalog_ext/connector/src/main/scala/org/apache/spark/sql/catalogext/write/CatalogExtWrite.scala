@@ -9,14 +9,52 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
+import org.apache.spark.sql.catalogext.catalog.WriteMetrics
+import org.apache.spark.sql.catalogext.commands.PartitionDeletion
 import org.apache.spark.sql.catalogext.service.Json
 import org.apache.spark.sql.catalogext.stream.CatalogExtStreamingWrite
 import org.apache.spark.sql.connector.distributions.{Distribution, Distributions}
 import org.apache.spark.sql.connector.expressions.{Expression, Expressions, FieldReference, SortDirection, SortOrder}
+import org.apache.spark.sql.connector.expressions.filter.{Predicate => V2Predicate}
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.write._
 import org.apache.spark.sql.connector.write.streaming.StreamingWrite
 import org.apache.spark.sql.execution.datasources.WriteTaskResult
+
+/**
+ * Builds a write of a table that exists or, with a definition in the target, of one that the write creates.
+ *
+ * Nothing is begun before the job starts: EXPLAIN builds writes too.
+ */
+class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: LogicalWriteInfo)
+  extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
+
+  private val settings =
+    new WriteSettings(target.client, target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
+  private var chosen = target
+
+  // Spark's own refusal, after a false canOverwrite, does not say what can be done.
+  override def overwrite(predicates: Array[V2Predicate]): WriteBuilder =
+    changeTo(SparkWriteKind.Overwrite, exact(predicates).getOrElse(
+      throw PartitionDeletion.notOfPartitions(target.metadata, predicates.mkString(" AND "))))
+
+  override def truncate(): WriteBuilder = changeTo(SparkWriteKind.Overwrite, None)
+
+  override def overwriteDynamicPartitions(): WriteBuilder =
+    // Without keys there is one partition, the table.
+    if (target.metadata.partitionColumns.isEmpty) truncate() else changeTo(SparkWriteKind.OverwritePartitions, None)
+
+  /** A table that the write creates has nothing to overwrite. */
+  private def changeTo(kind: SparkWriteKind, predicate: Option[JsonNode]): WriteBuilder = {
+    if (!target.creates) chosen = target.copy(kind = kind, predicate = predicate)
+    this
+  }
+
+  private def exact(predicates: Array[V2Predicate]): Option[Option[JsonNode]] =
+    WritePredicate.exact(target.metadata, predicates.toSeq, settings.zone)
+
+  override def build(): Write = new CatalogExtWrite(spark, chosen, settings, info)
+}
 
 /** A planned write: what it needs of its rows' order, and the batch that does it. */
 class CatalogExtWrite(
@@ -27,7 +65,7 @@ class CatalogExtWrite(
   extends Write with RequiresDistributionAndOrdering {
 
   // Checked when the statement is planned, so that a wrong setting or type stops it before any task runs.
-  private val plan = new WritePlan(spark, target, settings, info.schema())
+  private val plan = new SparkWritePlan(spark, target, settings, info.schema())
 
   @volatile private[catalogext] var metrics: Array[CustomTaskMetric] = Array.empty
 
@@ -68,7 +106,7 @@ object CatalogExtWrite {
 }
 
 /** A begun transaction and the tasks that write for it. */
-class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: WritePlan, val transaction: WriteTransaction)
+class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWritePlan, val transaction: WriteTransaction)
   extends Logging {
 
   def writerFactory: DataWriterFactory = new StagingWriterFactory(plan.job(transaction.places))
@@ -114,9 +152,9 @@ class CatalogExtBatchWrite(
   }
 
   override def commit(messages: Array[WriterCommitMessage]): Unit = running match {
-    case Some(job) => write.metrics = WriteMetrics.of(job.commit(messages.toSeq))
+    case Some(job) => write.metrics = job.commit(messages.toSeq).metrics
     case None =>
-      write.metrics = WriteMetrics.ofDuplicate
+      write.metrics = WriteOutcome.metricsOfDuplicate
       val batch = write.settings.application.get
       logInfo(s"Batch ${batch.version} of application '${batch.id}' is committed to ${write.target.tableName} " +
         "already (or a higher one is): nothing was written")

@@ -10,7 +10,7 @@ import org.apache.hadoop.fs.Path
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.catalogext.service.Json._
 
-/** Where one task's files go until the driver commits, and what is told of them. Used by one thread. */
+/** Keeps one task's files apart until the driver commits, and reports them to it. One thread uses it. */
 abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
   /** The path to write the file of this partition and final name to. */
   def pathFor(partition: String, name: String): String

@@ -5,10 +5,10 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, ResolvedSettings}
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames, ResolvedSettings}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalogext.session.OurNames
+import org.apache.spark.sql.catalogext.session.IndexedNames
 import org.apache.spark.sql.catalyst.analysis.{NamedRelation, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
@@ -27,11 +27,11 @@ import org.apache.spark.unsafe.types.UTF8String
  * longer tells. The note travels among the target's options.
  */
 class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
-  private val names = new OurNames(session)
+  private val names = new IndexedNames(session)
 
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
-        if !target.options.containsKey(WriteMarks.Specification) && names.areOurs(target.multipartIdentifier) =>
+        if !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier) =>
       val checked = spec.map { case (key, value) => key -> value.map(constant(key, _)) }
       val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
         WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")
@@ -158,8 +158,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   private def partitionName: String = keys.zip(static).map { case (key, found) =>
     val column = relation.output.find(_.name == key.name).get
     val value = typed(key.name, column, found.get._2)
-    val shown = Cast(Literal(value, column.dataType), StringType, Some(conf.sessionLocalTimeZone)).eval()
-    ExternalCatalogUtils.getPartitionPathString(key.name, if (shown == null) null else shown.toString)
+    val shown = PartitionNames.text(Literal(value, column.dataType), conf.sessionLocalTimeZone).eval()
+    PartitionNames.component(key, if (shown == null) null else shown.toString)
   }.mkString("/")
 
   private def typed(name: String, column: Attribute, value: String): Any =

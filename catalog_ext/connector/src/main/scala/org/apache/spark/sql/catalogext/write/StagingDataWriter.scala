@@ -44,7 +44,7 @@ class DiscardingWriterFactory extends DataWriterFactory {
 class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends DataWriter[InternalRow] with Logging {
   private val context: TaskAttemptContext = StagingDataWriter.context(job, partitionId)
   private val staging = FileStaging(job, context.getConfiguration)
-  private val names = new PartitionNames(job)
+  private val names = new RowPartitioner(job)
   private val keyOf = UnsafeProjection.create(job.keys.map(_.attribute), job.allColumns)
   private val dataOf = UnsafeProjection.create(
     job.dataColumns.map(column => job.allColumns.find(_.exprId == column.exprId).get), job.allColumns)

@@ -19,7 +19,7 @@ case class WriteTarget(
     client: ServiceClient,
     catalogName: String,
     metadata: TableMetadata,
-    kind: WriteKind = WriteKind.Append,
+    kind: SparkWriteKind = SparkWriteKind.Append,
     operation: Option[String] = None,
     predicate: Option[JsonNode] = None,
     definition: Option[JsonNode] = None,
@@ -34,15 +34,15 @@ case class WriteTarget(
 }
 
 /** The kinds of `writes/begin`, with the word for the history. */
-sealed abstract class WriteKind(val name: String, val operation: String)
+sealed abstract class SparkWriteKind(val name: String, val operation: String)
 
-object WriteKind {
-  case object Append extends WriteKind("append", "INSERT")
-  case object OverwritePartitions extends WriteKind("overwrite_partitions", "INSERT OVERWRITE")
-  case object Overwrite extends WriteKind("overwrite", "INSERT OVERWRITE")
-  case object Create extends WriteKind("create", "CTAS")
-  case object Replace extends WriteKind("replace", "RTAS")
-  case object CreateOrReplace extends WriteKind("create_or_replace", "RTAS")
+object SparkWriteKind {
+  case object Append extends SparkWriteKind("append", "INSERT")
+  case object OverwritePartitions extends SparkWriteKind("overwrite_partitions", "INSERT OVERWRITE")
+  case object Overwrite extends SparkWriteKind("overwrite", "INSERT OVERWRITE")
+  case object Create extends SparkWriteKind("create", "CTAS")
+  case object Replace extends SparkWriteKind("replace", "RTAS")
+  case object CreateOrReplace extends SparkWriteKind("create_or_replace", "RTAS")
 }
 
 /** A batch of an application: committed at most once. */

@@ -8,8 +8,10 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.catalogext.catalog.DriverMetric
 import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.connector.metric.CustomTaskMetric
 
 /** Where the tasks of a transaction put their files; `docs/spec/service.md`, Writes. */
 case class StagingPlaces(
@@ -47,9 +49,22 @@ case class WriteOutcome(
     waiting: Long,
     duplicate: Boolean,
     pendingDeliveries: Long,
-    commitMillis: Long)
+    commitMillis: Long) {
+
+  def metrics: Array[CustomTaskMetric] = Array(
+    DriverMetric("numWrittenFiles", files),
+    DriverMetric("numWrittenPartitions", partitions),
+    DriverMetric("numWrittenRows", rows),
+    DriverMetric("numWrittenBytes", bytes),
+    DriverMetric("numReplacedFiles", filesRemoved),
+    DriverMetric("commitTime", commitMillis),
+    DriverMetric("duplicateBatches", if (duplicate) 1 else 0))
+}
 
 object WriteOutcome {
+  /** The metrics of a batch that was committed before, so that nothing was written. */
+  val metricsOfDuplicate: Array[CustomTaskMetric] = Array(DriverMetric("duplicateBatches", 1))
+
   def fromJson(node: JsonNode): WriteOutcome = WriteOutcome(
     version = node.field("version").asLong(),
     partitions = Seq("partitions_added", "partitions_changed").map(node.field(_).asLong()).sum,

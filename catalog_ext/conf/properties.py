@@ -1,0 +1,75 @@
+"""Checks the properties of tables, views and namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.conf.keys import check_properties
+from catalog_ext.metastore.commit.partition_commit import OPTIONS, PartitionCommit
+from catalog_ext.metastore.errors import AcidTableError, InvalidConfigurationError
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.model.tables import TableDefinition
+
+
+def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
+    """A copy of the map, if it is one of text to text.
+
+    Raises:
+        InvalidConfigurationError: A key or value is not text.
+    """
+    result: dict[str, str] = {}
+    for key, value in values.items():
+        if not isinstance(value, str):
+            raise InvalidConfigurationError(
+                f"The {what} must be text: {str(key)[:60]!r} is {str(value)[:60]}. Write it in quotes."
+            )
+        result[key] = value
+    return result
+
+
+def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
+    """The properties, with those that catalog-ext reads checked.
+
+    Raises:
+        InvalidConfigurationError: A value is not text, or none that its key may have.
+    """
+    result = checked_map(properties, "properties")
+    check_properties(result)
+    return result
+
+
+def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
+    """Return unless the properties ask for one of Hive's transactional (ACID) tables; ``'false'`` is what all are.
+
+    Raises:
+        AcidTableError: They do.
+    """
+    for key, value in properties.items():
+        if key.lower() == "transactional" and value.strip().lower() != "false":
+            raise AcidTableError(
+                f"Table {table} cannot have the property 'transactional' = {value[:40]!r}: catalog-ext does not write "
+                "Hive's ACID files, and its own writes are transactions without them. Leave it out or say 'false'.",
+                {"table": table, "key": key, "value": value[:40]},
+            )
+
+
+def check_partition_commit(
+    definition: TableDefinition, set_: Mapping[str, str] | None = None, remove: Sequence[str] = ()
+) -> None:
+    """Return if the table's partition-commit options fit together, and its keys.
+
+    Args:
+        definition: The table.
+        set_: Properties that are to be set; a change that concerns none of these options is not looked at.
+        remove: Properties that are to be removed.
+
+    Raises:
+        InvalidConfigurationError: They do not fit.
+    """
+    if set_ is not None and {key.lower() for key in (*set_, *remove)}.isdisjoint(OPTIONS):
+        return
+    kept = {key: text for key, text in definition.properties.items() if key not in remove}
+    PartitionCommit.of({**kept, **(set_ or {})}, [column.name for column in definition.partition_columns])

@@ -1,0 +1,62 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import java.util.{HashMap => JHashMap}
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
+import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, GenericInternalRow, Literal}
+import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.types.{DataType, StringType, StructType}
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Turns partition names (`ds=2025-01-01/region=a%20b`) into rows of typed values, with Spark's own Cast.
+ *
+ * An instance keeps what it has cast, because a listing repeats few values many times; use it on one thread.
+ *
+ * @param schema the partition columns in the table's order
+ * @param zone the zone that TIMESTAMP values are local in: the session's
+ */
+class PartitionValues(schema: StructType, zone: String) {
+  private val types = schema.map(f => CharVarcharUtils.replaceCharVarcharWithString(f.dataType)).toArray
+  private val known = Array.fill(types.length)(new JHashMap[String, Any]())
+
+  /** Raises a runtime error when the name does not have the table's keys, or a value does not fit its type. */
+  def parse(name: String): InternalRow = {
+    val parts = if (name.isEmpty) Array.empty[String] else name.split('/')
+    if (parts.length != types.length) throw wrongKeys(name)
+    val values = new Array[Any](types.length)
+    var i = 0
+    while (i < parts.length) {
+      val equals = parts(i).indexOf('=')
+      if (equals < 0) throw wrongKeys(name)
+      val raw = parts(i).substring(equals + 1)
+      // A cast value may be null, so containsKey and not get decides.
+      if (!known(i).containsKey(raw)) known(i).put(raw, typed(raw, i, name))
+      values(i) = known(i).get(raw)
+      i += 1
+    }
+    new GenericInternalRow(values)
+  }
+
+  private def typed(raw: String, index: Int, name: String): Any = {
+    val text = ExternalCatalogUtils.unescapePathName(raw)
+    val dataType = types(index)
+    if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
+    else if (dataType.isInstanceOf[StringType]) UTF8String.fromString(text)
+    else if (text.isEmpty) null
+    else cast(text, dataType).getOrElse(
+      throw ConnectorErrors.runtime(ConnectorErrors.InvalidValue,
+        s"The value '$text' of partition '$name' is no ${dataType.sql}; repair the table, or correct the type of " +
+          s"column '${schema(index).name}'.", Map("partition" -> name, "value" -> text)))
+  }
+
+  private def cast(text: String, dataType: DataType): Option[Any] =
+    Option(Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(zone), EvalMode.LEGACY).eval())
+
+  private def wrongKeys(name: String): Throwable =
+    ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+      s"The service gave the partition name '$name' for a table with the keys ${schema.fieldNames.mkString(", ")}.",
+      Map("partition" -> name))
+}

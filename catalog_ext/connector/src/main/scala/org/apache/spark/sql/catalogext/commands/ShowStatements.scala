@@ -1,0 +1,169 @@
+package org.apache.spark.sql.catalogext.commands
+
+import java.util.Locale
+
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.{Row, SparkSession}
+import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
+import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable, CatalogOptions, TableMetadata}
+import org.apache.spark.sql.catalogext.parser.{SqlText, StatementCursor, StatementSyntax}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable, UnresolvedNamespace}
+import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, ShowCreateTable, UnaryCommand}
+import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIfNeeded
+import org.apache.spark.sql.connector.catalog.{CatalogV2Util, SupportsNamespaces}
+import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.command.{LeafRunnableCommand, ShowProceduresCommand}
+import org.apache.spark.sql.execution.datasources.v2.LeafV2CommandExec
+import org.apache.spark.sql.types.{StringType, StructField}
+import org.apache.spark.unsafe.types.UTF8String
+
+/** Plans commands on tables that Spark's own executions show in part only. */
+class TableCommandStrategy(session: SparkSession) extends SparkStrategy {
+  override def apply(plan: LogicalPlan): Seq[SparkPlan] = plan match {
+    case ShowCreateTable(ResolvedTable(_, _, table: CatalogExtTable, _), asSerde, output) =>
+      Seq(ShowStatementExec(output, TableStatement(table, asSerde)))
+    case ShowCreateDatabase(ResolvedNamespace(catalog: SupportsNamespaces, namespace, _), output) =>
+      Seq(ShowCreateDatabaseExec(output, catalog, namespace))
+    case _ => Nil
+  }
+}
+
+/** Shows one text. */
+case class ShowStatementExec(output: Seq[Attribute], statement: String) extends LeafV2CommandExec {
+  override protected def run(): Seq[InternalRow] = Seq(InternalRow(UTF8String.fromString(statement)))
+}
+
+/** The CREATE TABLE statement that makes a table like the given one, without its rows. */
+object TableStatement {
+  def apply(table: CatalogExtTable, asSerde: Boolean): String = {
+    val metadata = table.metadata
+    refuseHiddenKeys(metadata)
+    val external = metadata.tableType == "EXTERNAL"
+    val keys = metadata.partitionColumns
+    val shown = if (asSerde) metadata.columns.toSeq else metadata.columns ++ keys
+    val columns = shown.map(column(metadata, _)).mkString("(\n  ", ",\n  ", ")")
+    val name = (Seq(table.catalogName).filterNot(_ => asSerde) ++ Seq(metadata.namespace, metadata.name))
+      .map(quoteIfNeeded).mkString(".")
+    val options = metadata.options ++ CatalogExtSource.optionsIn(table.catalogName, metadata.format)
+    val parts = Seq(
+      Some(s"CREATE ${if (external && asSerde) "EXTERNAL " else ""}TABLE $name $columns"),
+      Option.unless(asSerde)(s"USING ${CatalogExtSource.providerIn(table.catalogName, metadata.format)}"),
+      Option.when(!asSerde && options.nonEmpty)(s"OPTIONS ${SqlText.pairs(options)}"),
+      metadata.comment.map(comment => s"COMMENT ${SqlText.literal(comment)}"),
+      Option.when(keys.nonEmpty)("PARTITIONED BY " + keys.map(key =>
+        if (asSerde) column(metadata, key) else quoteIfNeeded(key.name)).mkString("(", ", ", ")")),
+      Option.when(asSerde)(SerdeClauses(metadata)),
+      Option.when(external)(s"LOCATION ${SqlText.literal(metadata.location)}"),
+      Some(properties(metadata)).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
+    parts.flatten.mkString("", "\n", "\n")
+  }
+
+  private def column(table: TableMetadata, field: StructField): String = {
+    val notNull = if (table.notNull.contains(field.name)) " NOT NULL" else ""
+    val default = field.getCurrentDefaultValue().fold("")(value => s" DEFAULT $value")
+    val comment = field.getComment().fold("")(text => s" COMMENT ${SqlText.literal(text)}")
+    s"${quoteIfNeeded(field.name)} ${field.dataType.sql}$notNull$default$comment"
+  }
+
+  /** What a CREATE TABLE does not set by itself. */
+  private def properties(table: TableMetadata): Map[String, String] = {
+    val own = table.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } - "comment"
+    if (table.declared) own - CatalogOptions.PartitionColumns
+    else if (table.partitionColumns.isEmpty) own
+    else own + (CatalogOptions.PartitionColumns -> "virtual")
+  }
+
+  private def refuseHiddenKeys(table: TableMetadata): Unit =
+    table.partitionColumns.fieldNames.find(key => table.columns.fieldNames.exists(_.equalsIgnoreCase(key))).foreach(
+      key => throw ConnectorErrors.notSupported(
+        s"No CREATE TABLE statement makes table ${table.qualifiedName}: its data column '$key' hides the partition " +
+          "column of that name. CALL system.register_table with the schema makes such a table."))
+}
+
+/** The clauses of Hive that say a table's format. */
+private object SerdeClauses {
+  def apply(table: TableMetadata): String = table.format match {
+    case "parquet" | "orc" => s"STORED AS ${table.format.toUpperCase(Locale.ROOT)}"
+    case "json" => "STORED AS JSONFILE"
+    case "csv" if table.options.get("quote").contains("") =>
+      // Not ROW FORMAT DELIMITED: Spark's parser passes over its NULL DEFINED AS.
+      val settings = Map(
+        "field.delim" -> table.options.getOrElse("sep", ","),
+        "serialization.null.format" -> table.options.getOrElse("nullValue", ""))
+      s"ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe'\nWITH SERDEPROPERTIES " +
+        s"${SqlText.pairs(settings)}\nSTORED AS TEXTFILE"
+    case other => throw ConnectorErrors.notSupported(
+      s"SHOW CREATE TABLE ${table.qualifiedName} AS SERDE: Hive has no clause for the format $other with the table's " +
+        "options. Leave out AS SERDE.")
+  }
+}
+
+/** `SHOW CREATE DATABASE name` (or SCHEMA, NAMESPACE), which Doris and Hive have and Spark has not. */
+object ShowCreateDatabaseSyntax extends StatementSyntax {
+  override def parse(cursor: StatementCursor): Option[LogicalPlan] =
+    if (!Seq("DATABASE", "SCHEMA", "NAMESPACE").exists(word => cursor.take("SHOW", "CREATE", word))) None
+    else cursor.takeName().map { name =>
+      // The parser asks whose a table of that name is: one in the namespace is whose the namespace is.
+      cursor.begun(name :+ "any")
+      ShowCreateDatabase(UnresolvedNamespace(name))
+    }
+}
+
+/** The statement, once `child` is resolved. */
+case class ShowCreateDatabase(
+    child: LogicalPlan,
+    override val output: Seq[Attribute] = Seq(
+      AttributeReference("Database", StringType, nullable = false)(),
+      AttributeReference("Create Database", StringType, nullable = false)()))
+  extends UnaryCommand {
+
+  override protected def withNewChildInternal(newChild: LogicalPlan): ShowCreateDatabase = copy(child = newChild)
+}
+
+/** Shows the CREATE DATABASE statement that makes a namespace like the given one. */
+case class ShowCreateDatabaseExec(output: Seq[Attribute], catalog: SupportsNamespaces, namespace: Seq[String])
+  extends LeafV2CommandExec {
+
+  override protected def run(): Seq[InternalRow] = {
+    val all = catalog.loadNamespaceMetadata(namespace.toArray).asScala.toMap
+    val properties = all -- CatalogV2Util.NAMESPACE_RESERVED_PROPERTIES
+    val name = (catalog.name() +: namespace).map(quoteIfNeeded).mkString(".")
+    val parts = Seq(
+      Some(s"CREATE DATABASE $name"),
+      all.get(SupportsNamespaces.PROP_COMMENT).map(text => s"COMMENT ${SqlText.literal(text)}"),
+      all.get(SupportsNamespaces.PROP_LOCATION).map(text => s"LOCATION ${SqlText.literal(text)}"),
+      Option.when(properties.nonEmpty)(s"WITH DBPROPERTIES ${SqlText.pairs(properties)}"))
+    Seq(InternalRow(
+      UTF8String.fromString(namespace.mkString(".")), UTF8String.fromString(parts.flatten.mkString("\n"))))
+  }
+}
+
+/** SHOW PROCEDURES of our catalogs tells the parameters too, behind Spark's own columns. */
+class ShowSignatures extends Rule[LogicalPlan] {
+  override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
+    case ShowProceduresCommand(ResolvedNamespace(catalog: CatalogBase, namespace, _), output) =>
+      signatures(catalog, namespace, output)
+    case ShowProceduresCommand(ResolvedNamespace(catalog: CatalogExtSessionCatalog, namespace, _), output) =>
+      signatures(catalog.indexed, namespace, output)
+  }
+
+  private def signatures(catalog: CatalogBase, namespace: Seq[String], output: Seq[Attribute]): LogicalPlan = {
+    val more = Seq("parameters", "description").map(AttributeReference(_, StringType, nullable = false)())
+    ShowSignaturesCommand(catalog, namespace, output ++ more)
+  }
+}
+
+case class ShowSignaturesCommand(catalog: CatalogBase, namespace: Seq[String], override val output: Seq[Attribute])
+  extends LeafRunnableCommand {
+
+  override def run(session: SparkSession): Seq[Row] =
+    catalog.procedureSignatures(namespace.toArray).map { procedure =>
+      val schema = ProcedureOperations.Namespace
+      Row(catalog.name(), schema.toSeq, schema.last, procedure.name, procedure.parameters, procedure.description)
+    }
+}

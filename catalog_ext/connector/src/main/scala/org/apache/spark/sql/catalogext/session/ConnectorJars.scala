@@ -1,0 +1,45 @@
+package org.apache.spark.sql.catalogext.session
+
+import java.nio.charset.StandardCharsets.UTF_8
+
+import org.apache.spark.SparkContext
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.classic
+
+/** What a catalog sees to about jars before it does anything else. */
+object ConnectorJars {
+  private val BuiltFor = "/META-INF/catalog-ext/spark-version"
+
+  /**
+   * Raises a runtime error when the running Spark is not the one that this jar was compiled against: Spark's internals
+   * change between releases.
+   */
+  def checkSpark(): Unit = {
+    val running = org.apache.spark.SPARK_VERSION
+    val built = Option(getClass.getResourceAsStream(BuiltFor)).map { stream =>
+      try new String(stream.readAllBytes(), UTF_8).trim finally stream.close()
+    }
+    if (!built.contains(running)) throw ConnectorErrors.runtime(ConnectorErrors.EnvironmentSetup,
+      "This catalog-ext jar is a jar for another Spark version: it was compiled for Spark " +
+        s"${built.getOrElse("(unknown)")}, and this is Spark $running. Build the jar for it: python -m " +
+        "catalog_ext.connector.build prints its path; give that in spark.jars.", Map("running" -> running, "built" -> built.getOrElse("")))
+  }
+
+  /**
+   * Gives executors the jars that the driver was started with.
+   *
+   * PySpark resolves `spark.jars.packages` (S3A among them) when it starts its JVM, and adds the jars to `spark.jars`;
+   * then the session's builder sets `spark.jars` again to what the user's program gave, so that only the driver has the
+   * others.
+   */
+  def shareSubmitted(): Unit =
+    classic.SparkSession.getActiveSession.map(_.sparkContext).filterNot(_.isLocal).foreach(shareSubmitted)
+
+  private def shareSubmitted(context: SparkContext): Unit = {
+    val known = context.listJars().map(fileName).toSet
+    sys.props.get("spark.jars").toSeq.flatMap(_.split(',')).map(_.trim)
+      .filter(jar => jar.nonEmpty && !known(fileName(jar))).foreach(context.addJar)
+  }
+
+  private def fileName(jar: String): String = jar.substring(jar.lastIndexOf('/') + 1)
+}

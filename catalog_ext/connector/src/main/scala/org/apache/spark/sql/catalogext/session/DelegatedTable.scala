@@ -1,0 +1,36 @@
+package org.apache.spark.sql.catalogext.session
+
+import java.util
+
+import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.Transform
+import org.apache.spark.sql.connector.write.{LogicalWriteInfo, WriteBuilder}
+
+/**
+ * A table of another data source that a CREATE TABLE ... AS in the session catalog makes. Spark's own catalog cannot
+ * stage: the table is created at once, and dropped again when the query fails, as Spark does it without us.
+ */
+class DelegatedTable(own: TableCatalog, ident: Identifier, table: Table) extends StagedTable with SupportsWrite {
+  override def name(): String = table.name()
+  override def columns(): Array[Column] = table.columns()
+  override def partitioning(): Array[Transform] = table.partitioning()
+  override def properties(): util.Map[String, String] = table.properties()
+  override def capabilities(): util.Set[TableCapability] = table.capabilities()
+
+  override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = table match {
+    case target: SupportsWrite => target.newWriteBuilder(info)
+    case _ => throw ConnectorErrors.notSupported(s"Table ${name()} cannot be written: its data source only reads.")
+  }
+
+  override def commitStagedChanges(): Unit = ()
+  override def abortStagedChanges(): Unit = own.dropTable(ident)
+}
+
+object DelegatedTable {
+  def create(own: TableCatalog, ident: Identifier, info: TableInfo): DelegatedTable = {
+    // V2SessionCatalog gives null where Spark is not going to look at the table.
+    val created = Option(own.createTable(ident, info)).getOrElse(own.loadTable(ident))
+    new DelegatedTable(own, ident, created)
+  }
+}

@@ -1,0 +1,87 @@
+"""Holds what every part of a catalog works on, so that no part needs the catalog itself."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import write_keys
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.transactions.write_protocol import Transactions
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore_sync.connection import MetastoreConnection
+    from catalog_ext.metastore_sync.sync import MetastoreSync
+
+
+@dataclass(frozen=True)
+class Context:
+    """What the parts of one catalog share.
+
+    Attributes:
+        settings: The resolved arguments of the catalog.
+        index: The open index.
+        metastore: The connection to the metastore, which may be none.
+        sync: Delivers changes of the index to the metastore.
+        open_storage: Makes the stores.
+    """
+
+    settings: Settings
+    index: Index
+    metastore: MetastoreConnection
+    sync: MetastoreSync
+    open_storage: Callable[[], Storage]
+
+    @cached_property
+    def storage(self) -> Storage:
+        """The stores; made on the first use, because a Spark session's settings are not known before it runs."""
+        return self.open_storage()
+
+    @cached_property
+    def transactions(self) -> Transactions:
+        """The protocol of writes; made on the first use, like the stores that it works on."""
+        conf = self.settings.conf
+        return Transactions(
+            self.index,
+            self.storage,
+            threads=write_keys.COMMIT_THREADS.read(conf),
+            unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf),
+            deliver=self.metastore.accepts,
+            follow=self.sync.publish,
+        )
+
+    def identify(self, table: str) -> TableIdentifier:
+        """Return the identifier that the text names.
+
+        Raises:
+            InvalidIdentifierError: It names none.
+        """
+        return TableIdentifier.parse(table, self.settings.name)
+
+    def load_table(self, table: str) -> Table:
+        """Return the table at its newest version.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self.index.load_table(self.identify(table))
+
+    def find_table(self, identifier: TableIdentifier) -> Table | None:
+        """Return the table at its newest version, or None."""
+        return find_table(self.index, identifier)
+
+
+def find_table(index: Index, identifier: TableIdentifier) -> Table | None:
+    """Return the table at its newest version, or None."""
+    try:
+        return index.load_table(identifier)
+    except TableNotFoundError:
+        return None

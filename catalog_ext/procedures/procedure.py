@@ -1,0 +1,121 @@
+"""Describes a procedure: its parameters, the columns of its rows, and its body."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import islice
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog_ext.metastore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from catalog_ext.catalog import Catalog
+
+MAP = "map<string,string>"
+TIMESTAMP = pa.timestamp("us", tz="UTC")
+_ARROW_NAMES = {
+    pa.string(): "string",
+    pa.int64(): "bigint",
+    pa.int32(): "int",
+    pa.bool_(): "boolean",
+    TIMESTAMP: "timestamp",
+}
+_PYTHON_TYPES: dict[str, type] = {"string": str, "boolean": bool, MAP: Mapping}
+_ROWS_AT_ONCE = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """A parameter of type ``string``, ``boolean`` or ``map<string,string>``; a default of None means there is none."""
+
+    name: str
+    type: str
+    comment: str
+    required: bool = False
+    default: str | bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The rows of a call, streamed."""
+
+    schema: pa.Schema
+    batches: Iterator[pa.RecordBatch]
+
+
+@dataclass(frozen=True, slots=True)
+class Procedure:
+    """A procedure: what it takes, what it gives, and its body."""
+
+    name: str
+    description: str
+    parameters: tuple[Parameter, ...]
+    schema: pa.Schema
+    body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+
+    def describe(self) -> dict[str, Any]:
+        """Return the procedure as the service's contract has it."""
+        return {
+            "name": self.name,
+            "description": self.description,
+            "parameters": [
+                {"name": p.name, "type": p.type, "required": p.required, "default": p.default, "comment": p.comment}
+                for p in self.parameters
+            ],
+            "columns": [
+                {"name": f.name, "type": _ARROW_NAMES[f.type], "nullable": True, "comment": None} for f in self.schema
+            ],
+        }
+
+    def call(self, catalog: Catalog, arguments: Mapping[str, Any]) -> Result:
+        """Run it with arguments by name.
+
+        Raises:
+            InvalidInputError: An argument is missing, unknown or of another type.
+        """
+        return Result(self.schema, self.body(catalog, self._bind(arguments)))
+
+    def _bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+        unknown = sorted(set(arguments) - {p.name for p in self.parameters})
+        if unknown:
+            raise InvalidInputError(
+                f"The procedure {self.name} has no parameter {unknown[0][:60]!r}. Its parameters are: "
+                f"{', '.join(p.name for p in self.parameters)}."
+            )
+        bound: dict[str, Any] = {}
+        for parameter in self.parameters:
+            value = arguments.get(parameter.name)
+            if value is None:
+                if parameter.required:
+                    raise InvalidInputError(
+                        f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment})."
+                    )
+                value = parameter.default
+            elif not _is_of(value, parameter.type):
+                raise InvalidInputError(
+                    f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, "
+                    f"not {str(value)[:60]!r}."
+                )
+            bound[parameter.name] = value
+        return bound
+
+
+def _is_of(value: object, type_name: str) -> bool:
+    if not isinstance(value, _PYTHON_TYPES[type_name]):
+        return False
+    return not isinstance(value, Mapping) or all(isinstance(v, str) for v in value.values())
+
+
+def in_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """Yield the rows, at most 10,000 in a batch; no batch where there is no row."""
+    remaining = iter(rows)
+    while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
+        yield pa.RecordBatch.from_pylist(chunk, schema=schema)
+
+
+TABLE = Parameter("table", "string", "namespace.table", required=True)
+SPEC = Parameter("partition", MAP, "values by partition column; __HIVE_DEFAULT_PARTITION__ is NULL", required=True)
+DRY_RUN = Parameter("dry_run", "boolean", "preview only", default=False)

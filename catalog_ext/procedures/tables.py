@@ -1,0 +1,109 @@
+"""Registers, imports, unregisters and repairs tables by procedures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog_ext.procedures.procedure import DRY_RUN, MAP, TABLE, Parameter, Procedure
+from catalog_ext.repair import report
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.model.tables import Table
+
+_TABLE_SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("location", pa.string()),
+        ("format", pa.string()),
+        ("partition_columns", pa.string()),
+        ("columns", pa.int32()),
+        ("metastore", pa.string()),
+    ]
+)
+
+
+def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return _table_row(catalog, catalog.register_table(arguments["table"], **_without(arguments, "table")))
+
+
+def _import(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return _table_row(catalog, catalog.import_table(arguments["table"], arguments["properties"]))
+
+
+def _unregister(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    table = catalog.unregister_table(arguments["table"])
+    return iter([pa.RecordBatch.from_pylist([{"table": str(table.identifier)}])])
+
+
+def _repair(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return catalog.repair_partitions(arguments["table"], **_without(arguments, "table")).batches()
+
+
+def _table_row(catalog: Catalog, table: Table) -> Iterator[pa.RecordBatch]:
+    definition = table.definition
+    row = {
+        "table": str(table.identifier),
+        "location": definition.location,
+        "format": definition.format,
+        "partition_columns": ", ".join(f"{c.name} {c.type.upper()}" for c in definition.partition_columns),
+        "columns": len(definition.columns),
+        "metastore": catalog.metastore_state(table),
+    }
+    yield pa.RecordBatch.from_pylist([row], schema=_TABLE_SCHEMA)
+
+
+def _without(arguments: Mapping[str, Any], *names: str) -> dict[str, Any]:
+    return {name: value for name, value in arguments.items() if name not in names}
+
+
+PROCEDURES = (
+    Procedure(
+        "register_table",
+        "Registers what lies at a location as an external table",
+        (
+            TABLE,
+            Parameter("location", "string", "the directory above the key=value directories", required=True),
+            Parameter("format", "string", "parquet, orc, csv, json or text", default="parquet"),
+            Parameter(
+                "partition_columns", MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"
+            ),
+            Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
+            Parameter("options", MAP, "reader options of the format"),
+            Parameter("properties", MAP, "table properties"),
+        ),
+        _TABLE_SCHEMA,
+        _register,
+    ),
+    Procedure(
+        "import_table",
+        "Takes a table of the Hive Metastore into the index, with its partitions",
+        (TABLE, Parameter("properties", MAP, "table properties")),
+        _TABLE_SCHEMA,
+        _import,
+    ),
+    Procedure(
+        "unregister_table",
+        "Forgets a table; its files and the metastore's table stay",
+        (TABLE,),
+        pa.schema([("table", pa.string())]),
+        _unregister,
+    ),
+    Procedure(
+        "repair_partitions",
+        "Brings the index and the metastore in step with the store",
+        (
+            TABLE,
+            Parameter("mode", "string", "add, drop or sync", default="add"),
+            Parameter("where", "string", "a condition on partition columns that limits the repair"),
+            DRY_RUN,
+            Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
+        ),
+        report.SCHEMA,
+        _repair,
+    ),
+)

@@ -1,0 +1,95 @@
+"""Recovers, vacuums and shows writes by procedures."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+from catalog_ext.procedures.procedure import DRY_RUN, TABLE, TIMESTAMP, Parameter, Procedure, in_batches
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping
+
+    from catalog_ext.catalog import Catalog
+
+_RECOVER_SCHEMA = pa.schema(
+    [
+        ("transaction", pa.string()),
+        ("table", pa.string()),
+        ("operation", pa.string()),
+        ("owner", pa.string()),
+        ("action", pa.string()),
+        ("files", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+_VACUUM_SCHEMA = pa.schema(
+    [
+        ("action", pa.string()),
+        ("path", pa.string()),
+        ("bytes", pa.int64()),
+        ("reason", pa.string()),
+    ]
+)
+_STATUS_SCHEMA = pa.schema(
+    [
+        ("kind", pa.string()),
+        ("table", pa.string()),
+        ("id", pa.string()),
+        ("state", pa.string()),
+        ("since", TIMESTAMP),
+        ("detail", pa.string()),
+    ]
+)
+_ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
+
+
+def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    rows = ({**asdict(t), "transaction": t.transaction_id} for t in catalog.recover(**arguments).transactions)
+    return in_batches(rows, _RECOVER_SCHEMA)
+
+
+def _vacuum(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    return in_batches((asdict(entry) for entry in catalog.vacuum(**arguments).entries), _VACUUM_SCHEMA)
+
+
+def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    rows = ({**e._asdict(), "since": e.since_ms * 1000} for e in catalog.status(**arguments))
+    return in_batches(rows, _STATUS_SCHEMA)
+
+
+PROCEDURES = (
+    Procedure(
+        "recover",
+        "Finishes or undoes writes whose owners are gone",
+        (
+            _ANY_TABLE,
+            Parameter(
+                "older_than", "string", "duration since the last sign of life, such as 0s; the lease if left out"
+            ),
+            DRY_RUN,
+        ),
+        _RECOVER_SCHEMA,
+        _recover,
+    ),
+    Procedure(
+        "vacuum",
+        "Removes files and versions that nothing needs any more",
+        (
+            TABLE,
+            Parameter("retention", "string", "age from which they go, such as 7d; vacuum.retention if left out"),
+            DRY_RUN,
+        ),
+        _VACUUM_SCHEMA,
+        _vacuum,
+    ),
+    Procedure(
+        "status",
+        "Shows writes, waiting partitions and changes for the metastore that are under way",
+        (_ANY_TABLE,),
+        _STATUS_SCHEMA,
+        _status,
+    ),
+)

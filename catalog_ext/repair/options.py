@@ -1,0 +1,54 @@
+"""Defines the modes and options of a repair."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+
+class RepairMode(StrEnum):
+    """``ADD`` registers what is new, ``DROP`` removes what is gone, ``SYNC`` does both and refreshes known files."""
+
+    ADD = "add"
+    DROP = "drop"
+    SYNC = "sync"
+
+    @classmethod
+    def parse(cls, text: str) -> RepairMode:
+        """Return the mode of this name, in any case.
+
+        Raises:
+            InvalidInputError: There is no such mode.
+        """
+        try:
+            return cls(text.lower())
+        except ValueError as error:
+            raise InvalidInputError(f"{text[:60]!r} is not a repair mode. Use 'add', 'drop' or 'sync'.") from error
+
+
+@dataclass(frozen=True, slots=True)
+class RepairOptions:
+    """What a repair is to do.
+
+    Attributes:
+        predicate: A bound predicate that limits it, which also limits what is listed; None for the whole table.
+        where: The same in the user's words, for the report.
+        dry_run: Preview only.
+        strict: Refuse to change anything when something would be skipped.
+        deliver: Whether the metastore follows through the outbox.
+        batch_partitions: Partitions of one atomic batch.
+    """
+
+    mode: RepairMode = RepairMode.SYNC
+    predicate: Predicate | None = None
+    where: str | None = None
+    dry_run: bool = False
+    strict: bool = False
+    deliver: bool = True
+    batch_partitions: int = 1000

@@ -1,0 +1,99 @@
+"""Repairs the partitions of a table: the use case around one ``Repair``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import keys
+from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
+from catalog_ext.metastore.predicates.conditions import Where, bound_where
+from catalog_ext.metastore.transactions.recovery import recoverable
+from catalog_ext.repair.options import RepairMode, RepairOptions
+from catalog_ext.repair.repair import Repair
+from catalog_ext.repair.report import RepairReport
+from catalog_ext.scan.observe import Progress, RepairProgress, no_progress
+from catalog_ext.scan.scratch import Scratch
+
+if TYPE_CHECKING:
+    from catalog_ext.context import Context
+
+
+class TableRepair:
+    """Repairs tables of a catalog."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def repair_partitions(
+        self,
+        table: str,
+        *,
+        mode: str = "sync",
+        where: Where = None,
+        dry_run: bool = False,
+        strict: bool = False,
+        progress: Progress | None = None,
+    ) -> RepairReport:
+        """Bring the index, and after it the metastore, in step with what lies on the store.
+
+        Args:
+            table: Its name.
+            mode: ``add`` registers what is new, ``drop`` removes what is gone, ``sync`` does both and refreshes files.
+            where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
+            dry_run: Preview: report what would be done and change nothing.
+            strict: Change nothing and raise if any path would be skipped.
+            progress: Is called while it runs, from this thread.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+            LocationNotFoundError: The table's location is not there.
+            StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
+            RepairRefusedError: ``strict``, and something would be skipped.
+        """
+        if not dry_run:
+            # What dead writers have promoted is theirs to finish: then it is there, and nothing is left to find.
+            self._recover(table)
+        target = self._context.load_table(table)
+        report_progress = progress or no_progress
+        options = RepairOptions(
+            RepairMode.parse(mode),
+            bound_where(target, where),
+            _words(where),
+            dry_run,
+            strict,
+            self._context.metastore.accepts(target.definition),
+            keys.BATCH_PARTITIONS.read(target.definition.properties, self._context.settings.conf),
+        )
+        scratch = Scratch()
+        try:
+            version = Repair(self._context.index, self._context.storage, target, options, report_progress).run(scratch)
+        except (StorageError, LocationNotFoundError) as error:
+            scratch.close()
+            raise error.about(f"Table {target.identifier} cannot be repaired", {"table": table}) from error
+        except BaseException:
+            scratch.close()
+            raise
+        report_progress(RepairProgress("delivering", 0, 0))
+        delivery = self._context.sync.publish() if not dry_run else None
+        return RepairReport(
+            scratch,
+            table=str(target.identifier),
+            mode=str(options.mode),
+            where=options.where,
+            dry_run=dry_run,
+            version=version,
+            pending_deliveries=delivery.pending if delivery else 0,
+            delivery_error=delivery.error if delivery else None,
+        )
+
+    def _recover(self, table: str) -> None:
+        context = self._context
+        context.transactions.recover(recoverable(context.index, context.identify(table)))
+
+
+def _words(where: Where) -> str | None:
+    """Return the condition as people write it."""
+    if where is None or isinstance(where, str):
+        return where
+    return ", ".join(f"{key}={'NULL' if value is None else value}" for key, value in where.items())

@@ -1,0 +1,35 @@
+"""Answers the operations of procedures."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.procedures.registry import PROCEDURES, find_procedure
+from catalog_ext.service.arrow_stream import ArrowStream
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.service.messages.core import Request
+
+
+class ProcedureOperations:
+    """The operations ``procedures/…`` of one catalog."""
+
+    def __init__(self, catalog: Catalog) -> None:
+        self._catalog = catalog
+        self.handlers: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]] = {
+            "procedures/list": self._list,
+            "procedures/call": self._call,
+        }
+
+    def _list(self, request: Request) -> dict[str, Any]:
+        request.finish()
+        return {"procedures": [procedure.describe() for procedure in PROCEDURES]}
+
+    def _call(self, request: Request) -> ArrowStream:
+        name, arguments = request.text("procedure"), request.mapping("arguments")
+        request.finish()
+        result = find_procedure(name).call(self._catalog, arguments)
+        return ArrowStream(result.schema, result.batches)

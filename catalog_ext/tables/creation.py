@@ -1,0 +1,186 @@
+"""Creates and registers tables."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from itertools import count
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import keys, write_keys
+from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
+from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, ViewNotFoundError
+from catalog_ext.metastore.model.definition_checks import check_columns, check_format, check_keys, check_storable
+from catalog_ext.metastore.model.properties import property_value
+from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode, TableType
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.tables.locations import warn_of_overlap
+from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
+from catalog_ext.tables.registration import Registration
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+
+
+class TableCreation:
+    """Makes tables: of what lies at a location, or by a definition."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def register_table(
+        self,
+        table: str,
+        *,
+        location: str,
+        format: str = "parquet",
+        partition_columns: Mapping[str, str] | None = None,
+        schema: str | None = None,
+        options: Mapping[str, str] | None = None,
+        properties: Mapping[str, str] | None = None,
+        comment: str | None = None,
+    ) -> Table:
+        """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
+
+        Args:
+            table: Its name.
+            location: The directory above the ``key=value`` directories.
+            format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
+            partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
+                paths, as STRING.
+            schema: The columns as DDL (``id BIGINT, fare DECIMAL(10,2)``); None reads them from a sample of files.
+            options: Spark's reader options of the format.
+            properties: Settings of the table.
+            comment: For people.
+
+        Raises:
+            TableAlreadyExistsError: The name is taken, here or in the metastore by a table at another location.
+            NamespaceNotFoundError: Its namespace is not there.
+            LocationNotFoundError: The location is not there or is a file.
+            StorageError: The location cannot be read.
+            TableLayoutError: Its directories are not what the partition columns promise, or disagree on the keys.
+            InvalidInputError: Another argument is wrong.
+        """
+        identifier = self._context.identify(table)
+        self.check_free(identifier)
+        registration = Registration(
+            identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment
+        )
+        definition = registration.define(
+            self._context.storage, keys.SAMPLE_FILES.read(properties or {}, self._context.settings.conf)
+        )
+        definition = check_registered(definition)
+        check_partition_commit(definition)
+        self._context.sync.check_free(definition)
+        return self._create(definition)
+
+    def create_table(self, definition: TableDefinition, location: str | None = None) -> Table:
+        """Create a table by its definition, as ``CREATE TABLE`` does; a managed one gets its directory.
+
+        Args:
+            definition: The table; its own ``location`` is not looked at.
+            location: Where it lies; None for the namespace's or the warehouse's default.
+
+        Raises:
+            TableAlreadyExistsError, NamespaceNotFoundError: As in ``register_table``.
+            InvalidInputError: The definition is not valid, or the managed table's location holds files.
+        """
+        self.check_free(definition.identifier)
+        whole = self.complete_definition(definition, location)
+        self._context.sync.check_free(whole)
+        return self._create(whole)
+
+    def complete_definition(self, definition: TableDefinition, location: str | None = None) -> TableDefinition:
+        """Return the checked definition of a table that is to be created, with its location and its defaults.
+
+        Args:
+            definition: The table; its own ``location`` is not looked at.
+            location: Where it lies; None for the namespace's or the warehouse's default.
+
+        Raises:
+            NamespaceNotFoundError: Its namespace is not there.
+            InvalidInputError: The definition is not valid.
+        """
+        identifier = definition.identifier
+        file_format = check_format(definition.format, str(identifier))
+        definition, place = placed(definition, location, lambda: self._default_location(identifier))
+        check_keys(definition.partition_columns, str(identifier))
+        check_columns((*definition.columns, *definition.partition_columns))
+        check_reachable(self._context.storage, definition, place)
+        properties = checked_properties(definition.properties)
+        if property_value(properties, PARTITION_MODE_PROPERTY) is None:
+            properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}
+        whole = replace(definition, format=file_format, location=str(place), properties=properties)
+        check_not_transactional(str(identifier), whole.properties)
+        check_storable(whole)
+        check_partition_commit(whole)
+        return whole
+
+    def check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
+        """Return if no table or view has the name here, and unless told otherwise if its namespace is there.
+
+        Raises:
+            TableAlreadyExistsError: The name is taken.
+            NamespaceNotFoundError: The namespace is not there.
+        """
+        if namespace_too:
+            self._context.index.load_namespace(identifier.namespace)
+        there = self._context.find_table(identifier)
+        if there is None:
+            self._check_no_view(identifier)
+            return
+        raise TableAlreadyExistsError(
+            f"Table {identifier} exists already, at {there.definition.location}. Unregister it first, or choose "
+            "another name.",
+            {"table": str(identifier)},
+        )
+
+    def _check_no_view(self, identifier: TableIdentifier) -> None:
+        try:
+            self._context.index.views.load(identifier)
+        except ViewNotFoundError:
+            return
+        raise TableAlreadyExistsError(
+            f"{identifier} is a view. Drop it first, or choose another name.", {"table": str(identifier)}
+        )
+
+    def _create(self, definition: TableDefinition) -> Table:
+        warn_of_overlap(definition, self._context.index.overlapping_tables(definition.location))
+        if definition.table_type is TableType.MANAGED:
+            self._prepare_directory(definition)
+        created = self._context.index.create_table(definition, deliver=self._context.metastore.accepts(definition))
+        self._context.sync.publish()
+        return created
+
+    def _default_location(self, identifier: TableIdentifier) -> str:
+        namespace = self._context.index.load_namespace(identifier.namespace)
+        base = Location.parse(namespace.location or f"{self._context.settings.warehouse}/{namespace.name}.db")
+        # A table that was renamed still lies at the place of its first name.
+        names = (identifier.name if n == 1 else f"{identifier.name}__{n}" for n in count(1))
+        return next(place for place in (str(base.join(name)) for name in names) if not self._taken(place, identifier))
+
+    def _taken(self, location: str, identifier: TableIdentifier) -> bool:
+        others = (
+            self._context.find_table(o) for o in self._context.index.overlapping_tables(location) if o != identifier
+        )
+        return any(o is not None and o.definition.location == location for o in others)
+
+    def _prepare_directory(self, definition: TableDefinition) -> None:
+        if self._context.storage.stat(definition.location) is not None and self._contents(definition):
+            raise InvalidInputError(
+                f"The managed table {definition.identifier} cannot be created at {definition.location}: the location "
+                "is not empty. "
+                "Register it as an external table, or choose another location.",
+                {"table": str(definition.identifier), "location": definition.location},
+            )
+        if self._context.storage.store_has_directories(definition.location):
+            self._context.storage.create_directory(definition.location)
+
+    def _contents(self, definition: TableDefinition) -> list[str]:
+        """List a table's location, but for what a write that would have created the table has staged there."""
+        staging = write_keys.STAGING_DIR.read(definition.properties, self._context.settings.conf)
+        names = (entry.location.name for entry in self._context.storage.list_directory(definition.location))
+        return [name for name in names if name != staging]

@@ -1,0 +1,115 @@
+"""Lists, creates, alters and drops namespaces."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.properties import checked_map
+from catalog_ext.metastore.errors import NamespaceNotEmptyError
+from catalog_ext.metastore.model.identifiers import validate_identifier
+from catalog_ext.metastore.model.tables import Namespace
+from catalog_ext.metastore.storage.locations import canonical_location
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.tables.removal import TableRemoval
+    from catalog_ext.views.views import Views
+
+
+class Namespaces:
+    """The namespaces of a catalog, and the tables that they hold.
+
+    Args:
+        context: What the parts share.
+        views: Drops the views of a namespace that goes with what it holds.
+        removal: Drops its tables.
+    """
+
+    def __init__(self, context: Context, views: Views, removal: TableRemoval) -> None:
+        self._context = context
+        self._views = views
+        self._removal = removal
+
+    def list_namespaces(self) -> list[str]:
+        """Return the names of all namespaces, sorted."""
+        return self._context.index.list_namespaces()
+
+    def load_namespace(self, name: str) -> Namespace:
+        """Return the namespace.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+        """
+        return self._context.index.load_namespace(validate_identifier(name, "namespace"))
+
+    def create_namespace(
+        self,
+        name: str,
+        *,
+        location: str | None = None,
+        comment: str | None = None,
+        properties: Mapping[str, str] | None = None,
+    ) -> Namespace:
+        """Make a namespace, here and in the metastore.
+
+        Raises:
+            NamespaceAlreadyExistsError: One of that name is there.
+            InvalidInputError: The name or the location is not valid.
+        """
+        namespace = Namespace(
+            validate_identifier(name, "namespace"),
+            canonical_location(location) if location else None,
+            comment,
+            checked_map(properties or {}, "properties"),
+        )
+        created = self._context.index.create_namespace(namespace, deliver=self._context.metastore.enabled)
+        self._context.sync.publish()
+        return created
+
+    def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str] = ()) -> Namespace:
+        """Set and remove properties of a namespace; ``comment`` and ``location`` (of tables to come) are among them.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+            InvalidInputError: The location is not valid.
+        """
+        checked = checked_map(set_, "properties")
+        if "location" in checked:
+            checked["location"] = canonical_location(checked["location"])
+        altered = self._context.index.alter_namespace(
+            validate_identifier(name, "namespace"), checked, remove, deliver=self._context.metastore.enabled
+        )
+        self._context.sync.publish()
+        return altered
+
+    def drop_namespace(self, name: str, *, cascade: bool = False) -> None:
+        """Drop a namespace; with ``cascade`` its tables first, the managed ones with their files.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+            NamespaceNotEmptyError: It has tables, and ``cascade`` was not said.
+        """
+        lower = validate_identifier(name, "namespace")
+        tables = self._context.index.list_tables(lower)
+        if tables and not cascade:
+            raise NamespaceNotEmptyError(
+                f"The namespace {lower!r} has {len(tables)} tables ({', '.join(tables[:3])}"
+                f"{', …' if len(tables) > 3 else ''}). Drop or unregister them first, or say CASCADE.",
+                {"namespace": lower},
+            )
+        for view in self._views.list_names(lower) if cascade else ():
+            self._views.drop(f"{lower}.{view}")
+        for table in tables:
+            self._removal.drop_table(f"{lower}.{table}")
+        self._context.index.drop_namespace(lower, deliver=self._context.metastore.enabled)
+        self._context.sync.publish()
+
+    def list_tables(self, namespace: str) -> list[str]:
+        """Return the names of a namespace's tables, sorted.
+
+        Raises:
+            NamespaceNotFoundError: There is none of that name.
+        """
+        return self._context.index.list_tables(validate_identifier(namespace, "namespace"))

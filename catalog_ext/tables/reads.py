@@ -1,0 +1,110 @@
+"""Reads tables: their files and partitions, at their newest version or at the one that a query has seen."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from dataclasses import replace
+from threading import Lock
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.index.read.versions import Removals
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.conditions import Where, bound_json, bound_where
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+_REMEMBERED_TABLES = 1024
+
+
+class TableReads:
+    """Plans reads of tables; it remembers the tables that queries have seen, which spares their plans a query."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+        # A table's keys never change under its id at one version.
+        self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
+        self._lock = Lock()
+
+    def predicate(self, table: Table, where: Where) -> Predicate | None:
+        """Return the bound predicate of a condition or partition spec over the table's partition columns.
+
+        Raises:
+            InvalidPredicateError: It is no condition, or names no partition column of the table.
+            InvalidValueError: A value does not fit its column's type.
+        """
+        return bound_where(table, where)
+
+    def partitions(self, table: str, where: Where = None) -> pa.Table:
+        """Return the registered partitions, by their typed values, NULL first; columns as ``partitions/list`` has them.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+        """
+        target = self._context.load_table(table)
+        return self._context.index.list_partitions(target, bound_where(target, where)).read_all()
+
+    def files(self, table: str, where: Where = None) -> pa.Table:
+        """Return the registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``).
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
+        """
+        target = self._context.load_table(table)
+        return self._context.index.plan_files(target, bound_where(target, where)).read_all()
+
+    def remember(self, table: Table) -> Table:
+        """Return the table, which plans at its version need not load."""
+        with self._lock:
+            key = (table.table_id, table.version)
+            self._tables[key] = table
+            self._tables.move_to_end(key)
+            while len(self._tables) > _REMEMBERED_TABLES:
+                self._tables.popitem(last=False)
+        return table
+
+    def plan_files(self, table_id: int, version: int, condition: object = None) -> pa.RecordBatchReader:
+        """Return the files of a table at a version that the contract's JSON predicate may be true for.
+
+        Raises:
+            TableNotFoundError: There is no table of that number.
+            InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
+        """
+        table = self._at(table_id, version)
+        return self._context.index.plan_files(table, bound_json(table, condition))
+
+    def list_partitions(self, table_id: int, version: int, condition: object = None) -> pa.RecordBatchReader:
+        """Return the partitions of a table at a version that the contract's JSON predicate is true for.
+
+        Raises:
+            TableNotFoundError, InvalidPredicateError, InvalidValueError: As in ``plan_files``.
+        """
+        table = self._at(table_id, version)
+        return self._context.index.list_partitions(table, bound_json(table, condition))
+
+    def changes(
+        self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
+    ) -> pa.RecordBatchReader:
+        """Return the files that commits after one version and up to another have added.
+
+        Raises:
+            TableNotFoundError: There is no table of that number.
+            VersionExpiredError: A version is forgotten.
+            StreamChangedError: One removed files, which ``removals`` refuses.
+        """
+        return self._context.index.changes(table_id, after, upto, removals)
+
+    def _at(self, table_id: int, version: int) -> Table:
+        with self._lock:
+            table = self._tables.get((table_id, version))
+        if table is None:
+            table = self._context.index.load_table_by_id(table_id)
+            if table.definition.table_type is not TableType.VIEW:  # whose keys may change
+                self.remember(table)
+        return replace(table, version=version)

@@ -1,0 +1,48 @@
+"""Drops and unregisters tables."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.model.tables import TableType
+
+if TYPE_CHECKING:
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table
+
+
+class TableRemoval:
+    """Takes tables out of the index, with or without their files."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def unregister_table(self, table: str) -> Table:
+        """Forget a table; its files and the metastore's table stay.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        there = self._context.load_table(table)
+        with self._context.transactions.dropping(there):
+            return self._context.index.drop_table(there.identifier, deliver=False)
+
+    def drop_table(self, table: str, *, purge: bool = False) -> Table:
+        """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.
+
+        Args:
+            table: Its name.
+            purge: Said with ``DROP TABLE … PURGE``; there is no trash, so that it changes nothing for a managed table.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            StorageError: The table is gone, and its files could not all be deleted.
+        """
+        there = self._context.load_table(table)
+        deliver = self._context.metastore.accepts(there.definition)
+        with self._context.transactions.dropping(there):
+            dropped = self._context.index.drop_table(there.identifier, deliver=deliver, purge=purge)
+        self._context.sync.publish()
+        if dropped.definition.table_type is TableType.MANAGED:
+            self._context.storage.delete_tree(dropped.definition.location)
+        return dropped

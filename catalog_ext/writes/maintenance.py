@@ -1,0 +1,88 @@
+"""Looks after the writes to tables: their history, recovery, vacuum and status."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf import write_keys
+from catalog_ext.conf.setting import seconds_of
+from catalog_ext.metastore.transactions.recovery import recoverable
+from catalog_ext.writes.status import StatusEntry, status_entries
+
+if TYPE_CHECKING:
+    from catalog_ext.context import Context
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.tables.tables import TableVersion
+    from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
+
+
+class WriteMaintenance:
+    """Shows what writes have left in tables, and mends or removes it."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def history(self, table: str) -> list[TableVersion]:
+        """Return the table's commits, newest first.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self._context.index.history(self._context.identify(table))
+
+    def list_transactions(self, table: str) -> list[Transaction]:
+        """Return the table's transactions that `vacuum` has not forgotten, newest first.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return self._context.index.list_transactions(self._context.load_table(table).table_id)
+
+    def recover(
+        self, table: str | None = None, *, older_than: str | float | None = None, dry_run: bool = False
+    ) -> RecoveryReport:
+        """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
+
+        Args:
+            table: Its name, which may be that of a table that was to be created, or was dropped; None for all.
+            older_than: Seconds, or text such as ``10m``, since the last sign of life; ``0s`` where the owners are known
+                to be dead. None takes writes whose lease is over.
+            dry_run: Preview: report what would be done and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name, and no unfinished write to one.
+            InvalidInputError: ``older_than`` is no duration.
+        """
+        age = seconds_of(older_than, "older_than")
+        left = None if table is None else recoverable(self._context.index, self._context.identify(table))
+        return self._context.transactions.recover(left, age, dry_run=dry_run)
+
+    def vacuum(self, table: str, *, retention: str | float | None = None, dry_run: bool = False) -> VacuumReport:
+        """Remove files and versions that nothing needs any more, and what aborted writes may have left.
+
+        Args:
+            table: Its name.
+            retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
+            dry_run: Preview: report what would be removed and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            InvalidInputError: ``retention`` is no duration.
+            StorageError: The store does not let itself be looked at; what was removed stays removed.
+        """
+        there = self._context.load_table(table)
+        age = seconds_of(retention, "retention")
+        if age is None:
+            age = write_keys.VACUUM_RETENTION.read(there.definition.properties, self._context.settings.conf)
+        return self._context.transactions.vacuum(there, age, dry_run=dry_run)
+
+    def status(self, table: str | None = None) -> list[StatusEntry]:
+        """Return what is under way: unfinished writes, partitions that wait, and changes for the metastore.
+
+        Args:
+            table: Its name; None for all tables.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return list(status_entries(self._context.index, None if table is None else self._context.load_table(table)))

@@ -1,0 +1,241 @@
+"""Plans as JSON values, as ``docs/spec/index.md`` has them: one flat object, whatever the kind.
+
+Every field is written, those of other kinds empty, so that a process of another release on the same index reads it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    Append,
+    Asked,
+    AskedCommand,
+    Checked,
+    CheckedAdd,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    CheckedWrite,
+    Create,
+    CreateOrReplace,
+    DataDeletion,
+    DropPartitions,
+    ExchangePartitions,
+    MovingPartition,
+    NewPartition,
+    Overwrite,
+    OverwritePartitions,
+    Promotion,
+    RelocatePartition,
+    RenamePartition,
+    Replace,
+    WriteKind,
+    WritePlan,
+    asked_write,
+)
+from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict
+from catalog_ext.metastore.model.tables import DataFile
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    Json = Mapping[str, Any]
+
+_OF_OTHER_KINDS: dict[str, Any] = {
+    "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {}, "removes": {},
+    "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
+}  # fmt: skip
+
+
+def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
+    """Return the plan as JSON values."""
+    return {
+        **_OF_OTHER_KINDS,
+        "kind": plan.asked.kind,
+        "location": plan.location,
+        "staging": plan.staging,
+        "base": plan.base,
+        "promotion": plan.promotion,
+        "relocate": plan.relocate,
+        "locations": plan.locations,
+        "lease_ms": plan.lease_ms,
+        "created_location": plan.created_location,
+        "partition_commit": plan.partition_commit,
+        **_change_to_dict(plan.change),
+    }
+
+
+def _change_to_dict(change: Asked | Checked) -> dict[str, Any]:
+    match change:
+        case CheckedWrite():
+            return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
+        case Overwrite():
+            return {"predicate": change.predicate, "keep_emptied": change.keep_emptied}
+        case Create() | Replace() | CreateOrReplace():
+            return {"definition": definition_to_dict(change.definition)}
+        case Append() | OverwritePartitions():
+            return {}
+        case DropPartitions() | CheckedDrop():
+            asked, unknown = (change.asked, change.unknown) if isinstance(change, CheckedDrop) else (change, {})
+            return {"predicate": asked.predicate, "command": {"deletes": asked.deletes}, "removes": unknown}
+        case ExchangePartitions():
+            return {"predicate": change.predicate, "command": _exchange_to_dict(change)}
+        case _:
+            return _command_to_dict(change)
+
+
+def _checked_write_to_dict(write: CheckedWrite) -> dict[str, Any]:
+    return {
+        "keep": write.static_partition,
+        "waiting": write.waiting,
+        "due": write.due,
+        "announces": write.published,
+        "takes_in": _files_to_dict(write.found),
+        "removes": write.unknown,
+    }
+
+
+def _command_to_dict(
+    change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
+    | CheckedExchange,
+) -> dict[str, Any]:  # fmt: skip
+    """``names``, which a command has once it is checked, are the partitions of the table that it claims."""
+    match change:
+        case AddPartitions():
+            return {"command": _add_to_dict(change.partitions, change)}
+        case CheckedAdd():
+            names = [partition.name for partition in change.partitions]
+            command = {**_add_to_dict(change.partitions, change.asked), "names": names}
+            return {"command": command, "takes_in": _files_to_dict(change.found)}
+        case RenamePartition():
+            return {"command": {"from": change.name, "to": change.to}}
+        case CheckedRename():
+            asked = change.asked
+            rows = [[moving.partition_id, moving.begin_version] for moving in change.partitions]
+            command = {"from": asked.name, "to": asked.to, "names": [asked.name, asked.to], "rows": rows}
+            return {"command": {**command, "moved": change.moves}, "moves": change.moves}
+        case RelocatePartition():
+            return {"command": {"name": change.name, "location": change.location}}
+        case CheckedRelocate():
+            name = change.asked.name
+            command = {"name": name, "location": change.location, "names": [name]}
+            return {"command": command, "takes_in": _files_to_dict({name: change.found})}
+        case CheckedExchange():
+            named = [[moving.partition_id, moving.begin_version, moving.name] for moving in change.partitions]
+            command = {
+                **_exchange_to_dict(change.asked), "names": [moving.name for moving in change.partitions],
+                "rows": named, "source_location": change.source_location,
+            }  # fmt: skip
+            return {"predicate": change.asked.predicate, "command": command, "moves": change.moves}
+
+
+def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> dict[str, Any]:
+    return {"partitions": [[p.name, p.location] for p in partitions], "if_not_exists": asked.if_not_exists}
+
+
+def _exchange_to_dict(asked: ExchangePartitions) -> dict[str, Any]:
+    return {"source_id": asked.source_id, "source": asked.source, "source_version": asked.source_version}
+
+
+def _files_to_dict(found: Mapping[str, Iterable[DataFile]]) -> dict[str, list[list[Any]]]:
+    return {name: [[file.path, file.size, file.modified_ms] for file in files] for name, files in found.items()}
+
+
+def plan_from_dict(value: Json, *, checked: bool) -> WritePlan:
+    """Return the plan that ``plan_to_dict`` of this release or of an earlier one wrote, after a passage through JSON.
+
+    Args:
+        value: The JSON object.
+        checked: Whether the transaction may have passed ``check``; a command shows by itself whether it has.
+    """
+    asked = _asked(value)
+    return WritePlan(
+        change=_checked(value, asked) if checked else asked,
+        location=value["location"],
+        staging=value["staging"],
+        base=value["base"],
+        promotion=Promotion(value["promotion"]),
+        relocate=value["relocate"],
+        locations=value["locations"],
+        lease_ms=value["lease_ms"],
+        created_location=value["created_location"],
+        partition_commit=value["partition_commit"],
+    )
+
+
+def _asked(value: Json) -> Asked:
+    kind = WriteKind(value["kind"])
+    if value["command"]:
+        return _asked_command(kind, value["command"], value)
+    return asked_write(
+        kind,
+        predicate=value["predicate"],
+        keep_emptied=value["keep_emptied"],
+        definition=None if value["definition"] is None else definition_from_dict(value["definition"]),
+    )
+
+
+def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
+    match kind:
+        case WriteKind.ADD_PARTITIONS:
+            partitions = tuple(NewPartition(name, location) for name, location in command["partitions"])
+            return AddPartitions(partitions, command["if_not_exists"])
+        case WriteKind.DROP_PARTITIONS:
+            return DropPartitions(value["predicate"], DataDeletion(command["deletes"]))
+        case WriteKind.RENAME_PARTITION:
+            return RenamePartition(command["from"], command["to"])
+        case WriteKind.RELOCATE_PARTITION:
+            name = command["name"]
+            # Once it is checked, the default place stands there as null.
+            return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
+        case _:
+            return ExchangePartitions(
+                command["source_id"], command["source"], command["source_version"], value["predicate"]
+            )
+
+
+def _checked(value: Json, asked: Asked) -> Asked | Checked:
+    command = value["command"]
+    match asked:
+        case DropPartitions():
+            return CheckedDrop(asked, _names_from_dict(value["removes"]))
+        case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions():
+            return _checked_command(value, command, asked) if "names" in command else asked
+        case _:
+            return CheckedWrite(
+                asked,
+                static_partition=value["keep"],
+                waiting=tuple(value["waiting"]),
+                due=tuple(value["due"]),
+                published=tuple(value["announces"]),
+                found=_files_from_dict(value["takes_in"]),
+                unknown=_names_from_dict(value["removes"]),
+            )
+
+
+def _checked_command(
+    value: Json, command: Json, asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions
+) -> Checked:
+    found = _files_from_dict(value["takes_in"])
+    match asked:
+        case AddPartitions():
+            return CheckedAdd(asked, asked.partitions, found)
+        case RenamePartition():
+            moving = tuple(MovingPartition(number, version, asked.to) for number, version in command["rows"])
+            return CheckedRename(asked, moving, command["moved"])
+        case RelocatePartition():
+            return CheckedRelocate(asked, command["location"], found[asked.name])
+        case ExchangePartitions():
+            moving = tuple(MovingPartition(*row) for row in command["rows"])
+            return CheckedExchange(asked, moving, command["source_location"], value["moves"])
+
+
+def _names_from_dict(value: Json) -> dict[str, tuple[str, ...]]:
+    return {name: tuple(paths) for name, paths in value.items()}
+
+
+def _files_from_dict(value: Json) -> dict[str, tuple[DataFile, ...]]:
+    return {name: tuple(DataFile(path, size, at) for path, size, at in files) for name, files in value.items()}

@@ -1,0 +1,58 @@
+"""Files that tasks have written and nobody can see yet."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class UploadedPart:
+    """A part of a multipart upload; ``checksums`` by boto3's names (``ChecksumCRC32C``) where the store gave some."""
+
+    number: int
+    etag: str
+    checksums: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """A multipart upload to the file's final key that is not completed."""
+
+    upload_id: str
+    parts: tuple[UploadedPart, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs."""
+
+    minimum: str | None = None
+    maximum: str | None = None
+    nulls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StagedFile:
+    """A file that a task has written and nobody can see.
+
+    Attributes:
+        partition: The partition's name (``''`` in an unpartitioned table).
+        name: Its final name in the partition's directory; it contains the transaction's id.
+        size: Bytes.
+        rows: Exact count.
+        statistics: By column name, where the format has them.
+        upload: On S3, the upload to complete.
+        source: Absolute URI of a file of the table (or of another one) that a partition command moves.
+    """
+
+    partition: str
+    name: str
+    size: int
+    rows: int | None = None
+    statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
+    upload: Upload | None = None
+    source: str | None = None

@@ -1,0 +1,124 @@
+"""Transactions as values; ``docs/spec/commit-protocol.md`` says what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from catalog_ext.metastore.commit.plan import Asked, WritePlan
+    from catalog_ext.metastore.model.tables import Table
+
+
+class State(StrEnum):
+    """The states of a transaction."""
+
+    OPEN = "open"
+    RESERVED = "reserved"
+    COMMITTED = "committed"
+    FINISHED = "finished"
+    ABORTING = "aborting"
+    ABORTED = "aborted"
+
+
+@dataclass(frozen=True, slots=True)
+class Transaction:
+    """A row of ``transactions``.
+
+    Attributes:
+        table_id: None until the commit that creates the table.
+        table: ``namespace.name``, for people and for creation.
+        operation: What the user did (``INSERT``, ``CTAS``, ``STREAMING`` …), for the history.
+        base_version: The version that the statement read.
+        version: The version that the commit made.
+        outcome: What the write did, from the commit on.
+    """
+
+    transaction_id: str
+    table_id: int | None
+    table: str
+    operation: str
+    state: State
+    owner: str
+    base_version: int
+    began_at_ms: int
+    expires_at_ms: int
+    plan: WritePlan
+    ended_at_ms: int | None = None
+    app_id: str | None = None
+    app_version: int | None = None
+    version: int | None = None
+    outcome: WriteOutcome | None = None
+    error: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BeginWrite:
+    """The request for a transaction.
+
+    Attributes:
+        asked: What it is to change.
+        operation: The word for the history.
+        owner: Names the process, for people.
+        table: The table at the version that the statement read; None where it is created.
+        options: The write's own options, which go before the table's properties.
+    """
+
+    asked: Asked
+    operation: str
+    owner: str
+    table: Table | None = None
+    app_id: str | None = None
+    app_version: int | None = None
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class BegunWrite:
+    """What a writer has to know.
+
+    Attributes:
+        duplicate: Whether the application's version is committed already; there is no transaction then.
+        partition_locations: Directories of the partitions that are not under ``plan.base``, by name.
+        lease_ms: A heartbeat is due at a third of it.
+    """
+
+    transaction_id: str
+    plan: WritePlan
+    partition_locations: Mapping[str, str]
+    lease_ms: int
+    duplicate: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class WriteOutcome:
+    """What a write did.
+
+    Attributes:
+        version: The table's version that shows it; of a duplicate, the version that the first one made.
+        rows: Rows written.
+        bytes: Bytes written.
+        waiting: Partitions whose files are kept back until they are due (``sink.partition-commit.trigger``).
+        pending_deliveries: Messages that the metastore has not taken yet.
+        commit_ms: From the call of ``commit`` to its end, without the metastore.
+    """
+
+    transaction_id: str
+    table_id: int
+    table: str
+    operation: str
+    version: int
+    partitions_added: int = 0
+    partitions_removed: int = 0
+    partitions_changed: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    rows: int = 0
+    bytes: int = 0
+    waiting: int = 0
+    duplicate: bool = False
+    pending_deliveries: int = 0
+    commit_ms: int = 0

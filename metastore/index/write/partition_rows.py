@@ -1,0 +1,188 @@
+"""The rows of partitions, as values, by their values and by predicates; and the lock of the table that has them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.plan import ExchangePartitions
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database.keys import key_row
+from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
+from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
+from catalog_ext.metastore.model.tables import DataFile, Partition
+from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
+from catalog_ext.metastore.predicates.evaluation import Evaluator
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import AddPartition
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Value
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+_AT_ONCE = 200
+
+
+def partition_of(row: Mapping[str, Any]) -> Partition:
+    """Return the partition of a row."""
+    return Partition(
+        row["partition_id"], row["name"], row["location"], row["begin_version"], bool(row["in_metastore"]),
+        row["n_files"], row["n_bytes"], row["n_rows"],
+    )  # fmt: skip
+
+
+def partitions_of_values(database: Database, table: Table, names: Sequence[str]) -> list[Partition]:
+    """Return the living partitions whose typed values are those of one of the names."""
+    with database.reading() as connection:
+        return [partition_of(row) for row in by_values(connection, table, names, partitions.c.end_version == ALIVE)]
+
+
+def partitions_matching(database: Database, table: Table, predicate: Predicate) -> list[Partition]:
+    """Return the living partitions that a bound predicate is true for."""
+    with database.reading() as connection:
+        return [partition_of(row) for row in matching(connection, table, predicate)]
+
+
+def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
+    """Return the living files of some partitions, by partition and in a stable order; without their statistics."""
+    f = files.c
+    statement = sa.select(f.partition_id, f.path, f.size, f.modified_ms, f.n_rows).where(
+        f.partition_id.in_(partition_ids), f.end_version == ALIVE
+    )
+    found: dict[int, list[DataFile]] = {}
+    with database.reading() as connection:
+        for partition_id, *file in connection.execute(statement.order_by(f.partition_id, f.file_id)):
+            found.setdefault(partition_id, []).append(DataFile(*file))
+    return found
+
+
+def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
+    """The table's row (with its ``namespace``), which nobody else changes before the transaction ends.
+
+    Raises:
+        TableNotFoundError: It is gone.
+    """
+    namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
+    statement = (
+        sa.select(tables, namespace.label("namespace")).where(tables.c.table_id == table_id).with_for_update(of=tables)
+    )
+    row = connection.execute(statement).mappings().one_or_none()
+    if row is None:
+        raise TableNotFoundError(
+            f"The table {shown} was dropped or replaced while it was being written. Nothing was written.",
+            {"table": shown},
+        )
+    return dict(row)
+
+
+def lock_tables(
+    connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
+) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
+    """The locked row of a transaction's table, and of an exchange that of its source; in the order of their numbers.
+
+    Raises:
+        TableNotFoundError: One of them is gone.
+    """
+    asked = plan.asked
+    if not isinstance(asked, ExchangePartitions):
+        return lock_table(connection, row["table_id"], row["table_name"]), None
+    if asked.source_id < row["table_id"]:
+        source = lock_table(connection, asked.source_id, asked.source)
+        return lock_table(connection, row["table_id"], row["table_name"]), source
+    locked = lock_table(connection, row["table_id"], row["table_name"])
+    return locked, lock_table(connection, asked.source_id, asked.source)
+
+
+def by_values(
+    connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
+) -> Iterator[dict[str, Any]]:
+    """The rows of partitions whose typed values are those of one of the names, whatever their own names are."""
+    keys = table.definition.keys
+    seen: set[tuple[int, int]] = set()
+    # Sorted, so that names with the same first keys come together.
+    for chunk in batched(sorted(names), _AT_ONCE):
+        values = [typed_values(name, keys) for name in chunk]
+        wanted = {claim_hash(v, keys) for v in values}
+        for row in connection.execute(by_values_statement(table, values, clause)).mappings().all():
+            version = (row["partition_id"], row["begin_version"])
+            if version not in seen and claim_hash(typed_values(row["name"], keys), keys) in wanted:
+                seen.add(version)
+                yield dict(row)
+
+
+def by_values_statement(
+    table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
+) -> sa.Select[Any]:
+    """The query of ``by_values``; it finds some rows more where values are long or many."""
+    keys = table.definition.keys
+    columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
+    same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
+    return sa.select(partitions).where(partitions.c.table_id == table.table_id, same, clause)
+
+
+def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
+    """Whether the columns are one of the rows: a list of last keys for each combination of the others."""
+    if not columns:
+        return sa.true()
+    last: dict[tuple[str | None, ...], set[str | None]] = {}
+    for row in encoded:
+        last.setdefault(tuple(row[:-1]), set()).add(row[-1])
+    return sa.or_(
+        *(
+            sa.and_(*(c == k for c, k in zip(columns, first, strict=False)), columns[-1].in_(sorted(keys, key=str)))
+            for first, keys in last.items()
+        )
+    )
+
+
+def matching(
+    connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
+) -> Iterator[dict[str, Any]]:
+    """The rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+
+    def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
+        living = chosen.c.end_version == ALIVE if clause is None else sa.true()
+        return (chosen.c.table_id == table.table_id, living)
+
+    dialect = "mysql" if connection.dialect.name == "mariadb" else connection.dialect.name
+    keys = table.definition.keys
+    condition = predicate_sql(predicate, keys, dialect, scope, partitions)
+    statement = sa.select(partitions).where(
+        *scope(partitions), condition.within(partitions), sa.true() if clause is None else clause
+    )
+    evaluator = Evaluator(predicate, keys)
+    for row in connection.execute(statement).mappings().all():
+        if condition.exact or evaluator.matches(typed_values(row["name"], keys)):
+            yield dict(row)
+
+
+def mark_in_metastore(
+    connection: sa.Connection, table: Table, adds: Sequence[AddPartition], leaving: Iterable[Mapping[str, Any]]
+) -> list[AddPartition]:
+    """Return the new partitions, kept from the metastore where another one has the same values there.
+
+    Args:
+        connection: In a transaction.
+        table: The table.
+        adds: Partitions that come.
+        leaving: The rows of those that go with the same commit.
+    """
+    gone = {row["name"] for row in leaving}
+    names = [add.name for add in adds if add.name]
+    held = {
+        partition_values(row["name"])
+        for row in by_values(connection, table, names, partitions.c.end_version == ALIVE)
+        if row["in_metastore"] and row["name"] not in gone
+    }
+    return [
+        replace(add, in_metastore=partition_values(add.name) not in held and not metastore_obstacle(add.name))
+        for add in adds
+    ]

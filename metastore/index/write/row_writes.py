@@ -1,0 +1,252 @@
+"""Writes as part of ``commit_transaction``: which partitions their files make, add to, replace and end."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.claims import bound_predicate, covers
+from catalog_ext.metastore.commit.plan import Append, Overwrite
+from catalog_ext.metastore.commit.rules import own_location
+from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
+from catalog_ext.metastore.index.write import transactions as rows
+from catalog_ext.metastore.index.write.apply_changes import Rewrite
+from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching
+from catalog_ext.metastore.index.write.reservations import require_in_place
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.json import name_hash, to_json
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.plan import CheckedWrite
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.write.apply_changes import Applier
+    from catalog_ext.metastore.index.write.removals import Removals
+
+    Row = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """Rows and bytes of the staged files, and the number of partitions whose files are kept back."""
+
+    rows: int = 0
+    bytes: int = 0
+    waiting: int = 0
+
+
+class RowWrite:
+    """One write in its commit.
+
+    Args:
+        connection: In a transaction that holds the lock of the table's row.
+        transaction: The write's.
+        write: What it does.
+        applier: Applies what is changed in the table.
+        removals: Takes what is to be deleted.
+        modified: Modification times of the files by partition and name; the commit's time stands in for others.
+    """
+
+    def __init__(
+        self, connection: sa.Connection, transaction: Transaction, write: CheckedWrite, applier: Applier,
+        removals: Removals, modified: Mapping[tuple[str, str], int],
+    ) -> None:  # fmt: skip
+        self._connection = connection
+        self._plan = transaction.plan
+        self._id = transaction.transaction_id
+        self._app_id = transaction.app_id
+        self._write = write
+        self._applier = applier
+        self._table = applier.table
+        self._removals = removals
+        self._modified = modified
+        self._written = Written()
+
+    def run(self) -> Written:
+        """Apply the write, but for the flush of the applier, and return what it has written."""
+        added = self._added_files()
+        living = self._living(added)
+        adds, rewrites, drops = self._classified(added, living)
+        if not isinstance(self._write.asked, Append):
+            self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
+        marked = mark_in_metastore(self._connection, self._table, adds, drops)
+        self._applier.drop(drops)
+        self._applier.rewrite(rewrites)
+        for add in marked:
+            self._applier.add(add)
+        return self._written
+
+    def _added_files(self) -> dict[str, list[DataFile]]:
+        added: dict[str, list[DataFile]] = {}
+        kept_back: dict[str, list[Any]] = {}
+        held = set(self._write.waiting)
+        rows_written = bytes_written = 0
+        for value in rows.staged_within(self._connection, self._id):
+            rows_written += value["rows"] or 0
+            bytes_written += value["size"]
+            if value["partition"] in held:
+                kept_back.setdefault(value["partition"], []).append(value)
+            else:
+                added.setdefault(value["partition"], []).append(self._data_file(value))
+        self._written = Written(rows_written, bytes_written, len(kept_back))
+        self._keep_back(kept_back)
+        for name in self._write.due:
+            for value in self._take_waiting(name):
+                added.setdefault(name, []).append(self._data_file(value))
+        return added
+
+    def _data_file(self, value: Row) -> DataFile:
+        modified = self._modified.get((value["partition"], value["name"]), self._applier.now)
+        return DataFile(value["name"], value["size"], modified, value["rows"], value["statistics"] or None)
+
+    def _keep_back(self, kept_back: Mapping[str, Sequence[Any]]) -> None:
+        documents = [
+            {
+                "table_id": self._table.table_id,
+                "name_hash": name_hash(name),
+                "transaction_id": self._id,
+                "number": number,
+                "name": name,
+                "since_ms": self._applier.now,
+                "n_files": len(chunk),
+                "payload": to_json(chunk),
+            }
+            for name, values in kept_back.items()
+            for number, chunk in enumerate(batched(values, rows.FILES_PER_DOCUMENT))
+        ]
+        if documents:
+            self._connection.execute(sa.insert(waiting_files), documents)
+
+    def _take_waiting(self, name: str) -> list[Any]:
+        """Takes out the files of a partition that earlier batches of the same application left waiting."""
+        w, t = waiting_files.c, transactions.c
+        of_partition = (w.table_id == self._table.table_id, w.name_hash == name_hash(name))
+        statement = (
+            sa.select(w.transaction_id, w.payload)
+            .join(transactions, t.transaction_id == w.transaction_id)
+            .where(*of_partition, t.app_id == self._app_id)
+            .order_by(w.since_ms, w.transaction_id, w.number)
+        )
+        found = self._connection.execute(statement).all()
+        taken = {row.transaction_id for row in found}
+        self._connection.execute(sa.delete(waiting_files).where(*of_partition, w.transaction_id.in_(sorted(taken))))
+        return [value for row in found for value in json.loads(row.payload)]
+
+    def _living(self, added: Mapping[str, object]) -> list[Row]:
+        """The rows of the partitions that the write touches, by name."""
+        if self._plan.definition is not None:
+            return []
+        named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
+        if isinstance(self._write.asked, Append):
+            return sorted(self._applier.alive(named).values(), key=_name)
+        table = self._table
+        alive = partitions.c.end_version == ALIVE
+        found = {row["partition_id"]: row for row in by_values(self._connection, table, named, alive)}
+        predicate = bound_predicate(self._plan, table)
+        if predicate is not None:
+            found.update((row["partition_id"], row) for row in matching(self._connection, table, predicate))
+        return sorted(found.values(), key=_name)
+
+    def _classified(
+        self, added: Mapping[str, list[DataFile]], living: Sequence[Row]
+    ) -> tuple[list[AddPartition], list[Rewrite], list[Row]]:
+        """What is to be added, rewritten (or appended to) and dropped."""
+        is_replaced = self._replacement()
+        stays_registered = self._stay_registered(added)
+        rewrites: list[Rewrite] = []
+        drops: list[Row] = []
+        static_stays = False
+        for row in living:
+            name = row["name"]
+            files_added = added.get(name, [])
+            replaced = is_replaced(name)
+            if files_added and not (replaced and self._plan.relocate):
+                require_in_place(self._plan, self._table, row)
+            stays = replaced and stays_registered(name)
+            static_stays = static_stays or stays
+            if replaced and not files_added and not stays:
+                drops.append(row)
+            else:
+                rewrites.extend(self._rewrites(row, files_added, replaced=replaced))
+        new = self._new_partitions(added, {row["name"] for row in living}, static_stays=static_stays)
+        adds = [AddPartition(n, (*added.get(n, ()), *self._found(n)), self._location(n)) for n in new]
+        return adds, rewrites, drops
+
+    def _rewrites(self, row: Row, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
+        """What becomes of a partition that stays: one rewrite, or none where nothing changes."""
+        if not replaced:
+            files_added = [*files_added, *self._found_for_living(row)]
+            return [Rewrite(row, files_added)] if files_added else []
+        if not (files_added or row["n_files"] or self._plan.relocate):
+            return []
+        location = self._location(row["name"]) if self._plan.relocate else None
+        return [Rewrite(row, files_added, clear=True, location=location)]
+
+    def _new_partitions(self, added: Mapping[str, object], living: Collection[str], *, static_stays: bool) -> list[str]:
+        """The partitions that come: those of files, and the static one if none of its values stays."""
+        new = [name for name in added if name not in living]
+        static = self._write.static_partition
+        if static is not None and static not in added and static not in living and not static_stays:
+            new.append(static)
+        return new
+
+    def _replacement(self) -> Callable[[str], bool]:
+        """Says whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
+        if isinstance(self._write.asked, Append):
+            return lambda _: False
+        is_covered = covers(bound_predicate(self._plan, self._table), self._table)
+        return is_covered or (lambda _: True)
+
+    def _stay_registered(self, added: Mapping[str, object]) -> Callable[[str], bool]:
+        """Says whether a partition that gets no files by its name stays registered, empty."""
+        keys = self._table.definition.keys
+        if not keys or (isinstance(self._write.asked, Overwrite) and self._write.asked.keep_emptied):
+            return lambda _: True
+        static = self._write.static_partition
+        if static is None or static in added:
+            return lambda _: False
+        digest = claim_hash(typed_values(static, keys), keys)
+        return lambda name: claim_hash(typed_values(name, keys), keys) == digest
+
+    def _location(self, name: str) -> str | None:
+        """Where the write's files of a partition are, when that is not below the table's own location."""
+        return own_location(self._table, name, self._plan.directory(name))
+
+    def _found(self, name: str) -> list[DataFile]:
+        if not isinstance(self._write.asked, Append):
+            return []
+        return list(self._write.found.get(name, ()))
+
+    def _found_for_living(self, row: Row) -> list[DataFile]:
+        """Visible files for a partition that was new at ``check`` and is there now, as by a repair that found them."""
+        found = self._found(row["name"])
+        if not found:
+            return []
+        f = files.c
+        statement = sa.select(f.path).where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
+        present = set(self._connection.execute(statement).scalars())
+        return [file for file in found if file.path not in present]
+
+    def _remove_replaced(self, ended: Sequence[Row]) -> None:
+        """The files that end where they are, and those that the index never knew; moved partitions keep theirs."""
+        if self._plan.relocate:
+            return
+        by_id = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in ended}
+        self._removals.add_files(by_id)
+        at = {row["name"]: by_id[row["partition_id"]] for row in ended}
+        for name, paths in self._write.unknown.items():
+            folder = at.get(name) or self._table.directory(name)
+            for path in paths:
+                self._removals.add(f"{folder}/{path}")
+
+
+def _name(row: Row) -> str:
+    name: str = row["name"]
+    return name

@@ -1,0 +1,322 @@
+"""What the outbox carries: one class for each operation on the Hive Metastore (``docs/spec/metastore.md``).
+
+The index writes messages, in the transaction of the change that they publish; ``hive/outbox`` reads them and carries
+them out. Their JSON outlives a release: what a release before this one has enqueued is read as well.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+
+from catalog_ext.metastore.errors import MetastoreRefusedError
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict, namespace_to_dict
+from catalog_ext.metastore.model.tables import Namespace, TableDefinition
+from catalog_ext.metastore.model.views import ViewQuery
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+@dataclass(frozen=True, slots=True)
+class CreateNamespace:
+    """Make the namespace, unless it is there."""
+
+    operation: ClassVar[str] = "create_namespace"
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class AlterNamespace:
+    """Set the namespace's comment, location and parameters."""
+
+    operation: ClassVar[str] = "alter_namespace"
+    namespace: Namespace
+
+
+@dataclass(frozen=True, slots=True)
+class DropNamespace:
+    """Drop the namespace of this name, if it is there."""
+
+    operation: ClassVar[str] = "drop_namespace"
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class CreateTable:
+    """Make the table, unless it is there at its location."""
+
+    operation: ClassVar[str] = "create_table"
+    definition: TableDefinition
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTable:
+    """Set the table's properties, and its columns and location where they changed.
+
+    Attributes:
+        removed: Names of the properties that go.
+        rebuild: Whether the columns or the location changed.
+        retype: Whether the types of partition columns changed.
+    """
+
+    operation: ClassVar[str] = "alter_table"
+    definition: TableDefinition
+    removed: tuple[str, ...] = ()
+    rebuild: bool = False
+    retype: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class RenameTable:
+    """Give the table the name in ``definition``; ``previous`` is the one that it has."""
+
+    operation: ClassVar[str] = "rename_table"
+    definition: TableDefinition
+    previous: TableIdentifier
+
+
+@dataclass(frozen=True, slots=True)
+class DropTable:
+    """Drop the table, if it is there at its location; ``purge`` says that its files are deleted by the catalog."""
+
+    operation: ClassVar[str] = "drop_table"
+    definition: TableDefinition
+    purge: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class PublishedPartition:
+    """A partition as the metastore is to have it.
+
+    Attributes:
+        name: The directory name.
+        location: Absolute URI; None: below the table's location; empty: that of a view.
+        parameters: Statistics; empty in messages of release 0.1.0, which carry none.
+    """
+
+    name: str
+    location: str | None
+    parameters: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SyncPartitions:
+    """Make partitions of a table or view as they are here, and drop others.
+
+    Attributes:
+        added: Partitions that the index has added.
+        altered: Partitions that the index has changed.
+        dropped: Names of those to drop.
+    """
+
+    operation: ClassVar[str] = "sync_partitions"
+    table: TableIdentifier
+    added: tuple[PublishedPartition, ...] = ()
+    altered: tuple[PublishedPartition, ...] = ()
+    dropped: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class AlterTableStatistics:
+    """Set the statistics of a table without partition columns."""
+
+    operation: ClassVar[str] = "alter_table_statistics"
+    table: TableIdentifier
+    parameters: Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PutView:
+    """Make the view, or alter the one that is there.
+
+    Attributes:
+        query: Its text, catalog, namespace and query columns; nothing else of it is carried.
+    """
+
+    operation: ClassVar[str] = "put_view"
+    definition: TableDefinition
+    query: ViewQuery
+
+
+@dataclass(frozen=True, slots=True)
+class DropView:
+    """Drop the view of this name, if it is there."""
+
+    operation: ClassVar[str] = "drop_view"
+    view: TableIdentifier
+
+
+Message: TypeAlias = (
+    CreateNamespace
+    | AlterNamespace
+    | DropNamespace
+    | CreateTable
+    | AlterTable
+    | RenameTable
+    | DropTable
+    | SyncPartitions
+    | AlterTableStatistics
+    | PutView
+    | DropView
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Delivery:
+    """A row of the outbox: a message that the metastore has not accepted yet.
+
+    Attributes:
+        table: The name of the table or view; None for a message about the namespace.
+        payload: The message's JSON, which ``read_message`` reads: another release may have written it.
+        attempts: How often the metastore was asked in vain.
+        last_error: Why the last attempt failed, if there was one.
+        next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC).
+    """
+
+    outbox_id: int
+    operation: str
+    namespace: str
+    table: str | None
+    payload: Mapping[str, Any]
+    created_at_ms: int = 0
+    attempts: int = 0
+    last_error: str | None = None
+    next_attempt_at_ms: int = 0
+
+    @property
+    def subject(self) -> str:
+        """Name the table, view or namespace that the message is about."""
+        return f"{self.namespace}.{self.table}" if self.table else self.namespace
+
+
+def subject(message: Message) -> tuple[str, str | None]:
+    """Return the namespace, and the table or view in it, under whose name a message is enqueued."""
+    match message:
+        case CreateNamespace(namespace) | AlterNamespace(namespace):
+            return namespace.name, None
+        case DropNamespace(name):
+            return name, None
+        case RenameTable(previous=identifier) | DropView(identifier):
+            return identifier.namespace, identifier.name
+        case SyncPartitions(table=identifier) | AlterTableStatistics(table=identifier):
+            return identifier.namespace, identifier.name
+        case CreateTable(definition) | AlterTable(definition) | DropTable(definition) | PutView(definition):
+            return definition.identifier.namespace, definition.identifier.name
+
+
+def payload_of(message: Message) -> dict[str, Any]:
+    """Return the message's payload as JSON values."""
+    match message:
+        case CreateNamespace(namespace) | AlterNamespace(namespace):
+            return namespace_to_dict(namespace)
+        case DropNamespace(name):
+            return {"name": name}
+        case CreateTable(definition):
+            return definition_to_dict(definition)
+        case AlterTable(definition):
+            flags = {"rebuild": message.rebuild, **({"retype": True} if message.retype else {})}
+            return {**definition_to_dict(definition), "removed": list(message.removed), **flags}
+        case RenameTable(definition, previous):
+            return {**definition_to_dict(definition), "from": {"namespace": previous.namespace, "name": previous.name}}
+        case DropTable(definition, purge):
+            return {**definition_to_dict(definition), "purge": purge}
+        case SyncPartitions():
+            return {
+                "add": [_write_partition(partition) for partition in message.added],
+                "alter": [_write_partition(partition) for partition in message.altered],
+                "drop": list(message.dropped),
+            }
+        case AlterTableStatistics(parameters=parameters):
+            return {"parameters": dict(parameters)}
+        case PutView(definition, query):
+            return {**definition_to_dict(definition), "view": _write_query(query)}
+        case DropView(view):
+            return {"name": view.name}
+
+
+def read_message(delivery: Delivery) -> Message:
+    """Return the message that a row of the outbox holds.
+
+    Raises:
+        MetastoreRefusedError: It is none that this release knows.
+    """
+    try:
+        return _read(delivery)
+    except (LookupError, TypeError, ValueError, AttributeError) as error:
+        raise MetastoreRefusedError(
+            f"Message {delivery.outbox_id} of the outbox ({delivery.operation} of {delivery.subject}) cannot be read "
+            f"({type(error).__name__}: {error}). It was written by another release: deliver it with that one.",
+            {"outbox_id": str(delivery.outbox_id), "operation": delivery.operation},
+        ) from error
+
+
+def _read(delivery: Delivery) -> Message:
+    payload, named = delivery.payload, TableIdentifier(delivery.namespace, delivery.table or "")
+    match delivery.operation:
+        case CreateNamespace.operation:
+            return CreateNamespace(_read_namespace(payload))
+        case AlterNamespace.operation:
+            return AlterNamespace(_read_namespace(payload))
+        case DropNamespace.operation:
+            return DropNamespace(delivery.namespace)
+        case CreateTable.operation:
+            return CreateTable(definition_from_dict(payload))
+        case AlterTable.operation:
+            return _read_alteration(payload)
+        case RenameTable.operation:
+            previous = TableIdentifier(payload["from"]["namespace"], payload["from"]["name"])
+            return RenameTable(definition_from_dict(payload), previous)
+        case DropTable.operation:
+            return DropTable(definition_from_dict(payload), bool(payload.get("purge")))
+        case SyncPartitions.operation:
+            added = tuple(_read_partition(item) for item in payload["add"])
+            altered = tuple(_read_partition(item) for item in payload.get("alter", ()))
+            return SyncPartitions(named, added, altered, tuple(payload["drop"]))
+        case AlterTableStatistics.operation:
+            return AlterTableStatistics(named, dict(payload["parameters"]))
+        case PutView.operation:
+            return PutView(definition_from_dict(payload), _read_query(payload["view"]))
+        case DropView.operation:
+            return DropView(named)
+        case _:
+            raise LookupError(f"unknown operation {delivery.operation!r}")
+
+
+def _read_namespace(payload: Mapping[str, Any]) -> Namespace:
+    return Namespace(
+        payload["name"], payload.get("location"), payload.get("comment"), dict(payload.get("properties") or {})
+    )
+
+
+def _read_alteration(payload: Mapping[str, Any]) -> AlterTable:
+    return AlterTable(
+        definition_from_dict(payload),
+        tuple(payload.get("removed", ())),
+        rebuild=bool(payload.get("rebuild")),
+        retype=bool(payload.get("retype")),
+    )
+
+
+def _write_partition(partition: PublishedPartition) -> dict[str, Any]:
+    return {"name": partition.name, "location": partition.location, "parameters": dict(partition.parameters)}
+
+
+def _read_partition(item: Mapping[str, Any]) -> PublishedPartition:
+    return PublishedPartition(item["name"], item.get("location"), dict(item.get("parameters") or {}))
+
+
+def _write_query(query: ViewQuery) -> dict[str, Any]:
+    return {
+        "text": query.text,
+        "catalog": query.catalog,
+        "namespace": list(query.namespace),
+        "query_columns": list(query.query_columns),
+    }
+
+
+def _read_query(item: Mapping[str, Any]) -> ViewQuery:
+    return ViewQuery(
+        item["text"], item["catalog"], tuple(item["namespace"]), query_columns=tuple(item["query_columns"])
+    )

@@ -1,0 +1,111 @@
+"""Checks what every table and view must be like, whatever it is made by: columns, partition columns, format."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError, InvalidTypeError, UnsupportedFormatError
+from catalog_ext.metastore.model.identifiers import validate_column_name
+from catalog_ext.metastore.model.tables import FORMATS, Column, TableDefinition
+from catalog_ext.metastore.model.types import KEY_TYPES, parse_type
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+MAX_KEYS = 64
+
+
+def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
+    """The columns, if their names are valid and all different.
+
+    Raises:
+        InvalidInputError: A name is not valid, or comes twice.
+    """
+    seen: dict[str, Column] = {}
+    for column in columns:
+        lower = validate_column_name(column.name).lower()
+        if lower in seen:
+            raise InvalidInputError(
+                f"The column {column.name[:120]!r} comes twice in the schema. Names differ by more than their case.",
+                {"column": column.name[:120]},
+            )
+        seen[lower] = column
+    return tuple(seen.values())
+
+
+def check_format(text: str, table: str) -> str:
+    """The format in lower case.
+
+    Raises:
+        UnsupportedFormatError: It is none that catalog-ext reads.
+    """
+    if text.lower() not in FORMATS:
+        raise UnsupportedFormatError(
+            f"{text[:60]!r} is not a format that table {table} can have. Use one of: {', '.join(FORMATS)}.",
+            {"table": table, "format": text[:60]},
+        )
+    return text.lower()
+
+
+def check_storable(definition: TableDefinition) -> None:
+    """Return if the format of a table that is to be created can hold its columns.
+
+    Raises:
+        UnsupportedFormatError: It cannot.
+    """
+    table = str(definition.identifier)
+    of_text = [c.data_type.is_string for c in definition.columns]
+    nested = next((c for c in definition.columns if c.data_type.children or c.data_type.fields), None)
+    if definition.format == "text" and of_text != [True]:
+        raise UnsupportedFormatError(
+            f"Table {table} of the format text has one column besides its keys, and it is a STRING. Use csv or json "
+            "for others.",
+            {"table": table, "format": definition.format},
+        )
+    if definition.format == "csv" and nested is not None:
+        raise UnsupportedFormatError(
+            f"The column {nested.name!r} of table {table} is {nested.type.upper()[:60]}, which the format csv does not "
+            "have. Use parquet, orc or json.",
+            {"table": table, "format": definition.format, "column": nested.name},
+        )
+
+
+def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column, ...]:
+    """The partition columns of a map from name to type.
+
+    Raises:
+        InvalidInputError: A name or a type is not valid, a type cannot be a key's, or a name comes twice.
+    """
+    result = tuple(
+        Column(validate_column_name(name), str(_key_type(name, text, table))) for name, text in columns.items()
+    )
+    return check_keys(result, table)
+
+
+def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
+    """The columns, if a table can be partitioned by them.
+
+    Raises:
+        InvalidInputError: A type cannot be a key's, a name comes twice or there are too many.
+    """
+    for column in columns:
+        _key_type(column.name, column.type, table)
+    lower = [c.name.lower() for c in columns]
+    if len(set(lower)) != len(lower) or len(lower) > MAX_KEYS:
+        raise InvalidInputError(
+            f"The partition columns of table {table} must be at most {MAX_KEYS} different names; "
+            f"got {', '.join(lower)[:200]}.",
+            {"table": table},
+        )
+    return tuple(columns)
+
+
+def _key_type(name: str, text: str, table: str) -> object:
+    data_type = parse_type(text)
+    if data_type.name not in KEY_TYPES:
+        raise InvalidTypeError(
+            f"The partition column {name!r} of table {table} cannot be {str(data_type).upper()}. Use one of: "
+            f"{', '.join(sorted(KEY_TYPES)).upper()}.",
+            {"table": table, "column": name, "type": str(data_type)},
+        )
+    return data_type

@@ -1,0 +1,41 @@
+"""Binds conditions to a table's partition columns: those that people write, and those of the service's contract."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
+from catalog_ext.metastore.predicates.tree import Predicate, bind
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import Table
+
+Where: TypeAlias = str | Mapping[str, str | None] | None
+"""A condition in SQL, or a (maybe partial) partition spec; None for everything."""
+
+
+def bound_where(table: Table, where: Where) -> Predicate | None:
+    """Return the bound predicate of a condition or partition spec over the table's partition columns.
+
+    Raises:
+        InvalidPredicateError: It is no condition, or names no partition column of the table.
+        InvalidValueError: A value does not fit its column's type.
+    """
+    if where is None:
+        return None
+    unbound = parse_predicate(where) if isinstance(where, str) else spec_predicate(where)
+    return bind(unbound, table.definition.keys, str(table.identifier))
+
+
+def bound_json(table: Table, condition: object) -> Predicate | None:
+    """Return the bound predicate of the contract's JSON over the table's partition columns; None stays None.
+
+    Raises:
+        InvalidPredicateError: It is no predicate, or names no partition column of the table.
+        InvalidValueError: A value does not fit its column's type.
+    """
+    if condition is None:
+        return None
+    return bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))

@@ -1,0 +1,259 @@
+"""HDFS through ``hdfs-native``, a client without a JVM, as a pyarrow file system.
+
+The client raises Python's own errors for what is missing or exists, and otherwise a ``RuntimeError`` with the name of
+the server's exception class in its text; here every one becomes an ``OSError`` with its ``errno``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import fs as pafs
+
+from catalog_ext.metastore.errors import EnvironmentSetupError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from hdfs_native import Client, FileStatus
+
+# One name node that is away is given up after 5 s; the client's own 15 attempts take three minutes. A name service
+# with several nodes has them, because a failover takes its time.
+_ONE_NAME_NODE = {"dfs.client.failover.max.attempts": "3"}
+_SERVER_ERROR = re.compile(r'RPCError\("([\w.$]+)", "(.*?)(?:\\n|"\)$)', re.DOTALL)
+_NUMBERS = {
+    "AccessControlException": errno.EACCES,
+    "SafeModeException": errno.EAGAIN,
+    "RetriableException": errno.EAGAIN,
+    "StandbyException": errno.EAGAIN,
+    "ParentNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotDirectoryException": errno.ENOTDIR,
+    "PathIsNotEmptyDirectoryException": errno.ENOTEMPTY,
+    "PathComponentTooLongException": errno.ENAMETOOLONG,
+    "NSQuotaExceededException": errno.EDQUOT,
+    "DSQuotaExceededException": errno.EDQUOT,
+    "InvalidPathException": errno.EINVAL,
+}
+_DIRECTORY_MODE = 0o755
+
+
+class Hdfs:
+    """One HDFS; safe to use from several threads. Every method takes absolute paths and raises ``OSError``.
+
+    Args:
+        authority: ``host:port`` of the name node, or the name of a name service that ``settings`` or the files in
+            ``HADOOP_CONF_DIR`` describe.
+        settings: Hadoop's ``dfs.*`` keys.
+
+    Raises:
+        EnvironmentSetupError: The client is not installed.
+    """
+
+    def __init__(self, authority: str, settings: Mapping[str, str]) -> None:
+        try:
+            from hdfs_native import Client
+        except ImportError as error:
+            raise EnvironmentSetupError(
+                "Tables on HDFS need the package hdfs-native, which is not installed. Install it: pip install "
+                "'catalog-ext[hdfs]'."
+            ) from error
+        defaults = _ONE_NAME_NODE if ":" in authority else {}
+        self.url = f"hdfs://{authority}"
+        with os_errors():
+            self._client: Client = Client(self.url, {**defaults, **settings})
+
+    def status(self, path: str) -> FileStatus | None:
+        """Return what lies at ``path``; None where nothing does."""
+        with os_errors():
+            try:
+                return self._client.get_file_info(path)
+            except FileNotFoundError:
+                return None
+
+    def entries(self, path: str) -> list[FileStatus]:
+        """Return what lies directly in a directory."""
+        with os_errors():
+            found = list(self._client.list_status(path))
+        if len(found) == 1 and found[0].path == path and not found[0].isdir:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        return found
+
+    def check_readable(self, path: str) -> None:
+        """Return if a directory may be listed."""
+        with os_errors():
+            next(iter(self._client.list_status(path)), None)
+
+    def make_directory(self, path: str, *, parents: bool = True) -> None:
+        """Make sure that ``path`` is a directory."""
+        with os_errors():
+            self._client.mkdirs(path, _DIRECTORY_MODE, parents)
+
+    def rename(self, source: str, target: str) -> None:
+        """Move a file or directory; see `catalog_ext.metastore.storage.local.files.LocalFiles`."""
+        with os_errors():
+            self._client.rename(source, target, overwrite=False)
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file; gone is fine."""
+        with os_errors():
+            self._client.delete(path, recursive=False)
+
+    def remove_directory(self, path: str) -> None:
+        """Remove a directory if it is empty; see `catalog_ext.metastore.storage.local.files.LocalFiles`."""
+        found = self.status(path)
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), path)
+        if not found.isdir:
+            raise NotADirectoryError(errno.ENOTDIR, os.strerror(errno.ENOTDIR), path)
+        with os_errors():
+            self._client.delete(path, recursive=False)
+
+    def delete_tree(self, path: str) -> None:
+        """Remove a file, or a directory and everything in it; gone is fine."""
+        with os_errors():
+            self._client.delete(path, recursive=True)
+
+    def open_input(self, path: str) -> pa.NativeFile:
+        """Return a file, open for reading at any position."""
+        with os_errors():
+            return pa.PythonFile(self._client.read(path), mode="r")
+
+    def open_output(self, path: str) -> pa.NativeFile:
+        """Return a new or emptied file, open for writing."""
+        from hdfs_native import WriteOptions
+
+        with os_errors():
+            return pa.PythonFile(self._client.create(path, WriteOptions(overwrite=True)), mode="w")
+
+
+class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
+    """What pyarrow asks of a file system, answered by `Hdfs`."""
+
+    def __init__(self, hdfs: Hdfs) -> None:
+        self.hdfs = hdfs
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, HdfsHandler) and self.hdfs.url == other.hdfs.url
+
+    def __hash__(self) -> int:
+        return hash(self.hdfs.url)
+
+    def get_type_name(self) -> str:
+        """Return the name of the kind of file system."""
+        return "hdfs"
+
+    def normalize_path(self, path: str) -> str:
+        """Return ``path``, which is canonical already."""
+        return path
+
+    def get_file_info(self, paths: Sequence[str]) -> list[pafs.FileInfo]:
+        """Return what lies at each path."""
+        return [_info(path, self.hdfs.status(path)) for path in paths]
+
+    def get_file_info_selector(self, selector: pafs.FileSelector) -> list[pafs.FileInfo]:
+        """Return what lies in a directory, or below it."""
+        try:
+            found = self.hdfs.entries(selector.base_dir)
+        except FileNotFoundError:
+            if selector.allow_not_found:
+                return []
+            raise
+        infos = [_info(status.path, status) for status in found]
+        if selector.recursive:
+            for status in found:
+                if status.isdir:
+                    infos += self.get_file_info_selector(
+                        pafs.FileSelector(status.path, allow_not_found=True, recursive=True)
+                    )
+        return infos
+
+    def create_dir(self, path: str, recursive: bool) -> None:
+        """Make a directory."""
+        self.hdfs.make_directory(path, parents=recursive)
+
+    def delete_dir(self, path: str) -> None:
+        """Remove a directory and everything in it."""
+        self.hdfs.delete_tree(path)
+
+    def delete_dir_contents(self, path: str, missing_dir_ok: bool = False) -> None:
+        """Remove everything in a directory."""
+        try:
+            found = self.hdfs.entries(path)
+        except FileNotFoundError:
+            if missing_dir_ok:
+                return
+            raise
+        for status in found:
+            self.hdfs.delete_tree(status.path)
+
+    def delete_root_dir_contents(self) -> None:
+        """Refuse: the whole of an HDFS is never deleted."""
+        raise PermissionError(errno.EPERM, "the whole of an HDFS is never deleted")
+
+    def delete_file(self, path: str) -> None:
+        """Remove a file."""
+        self.hdfs.delete_file(path)
+
+    def move(self, src: str, dest: str) -> None:
+        """Rename a file or directory."""
+        self.hdfs.rename(src, dest)
+
+    def copy_file(self, src: str, dest: str) -> None:
+        """Copy a file."""
+        with self.hdfs.open_input(src) as source, self.hdfs.open_output(dest) as target:
+            target.upload(source)
+
+    def open_input_stream(self, path: str) -> pa.NativeFile:
+        """Open a file for reading."""
+        return self.hdfs.open_input(path)
+
+    def open_input_file(self, path: str) -> pa.NativeFile:
+        """Open a file for reading at any position."""
+        return self.hdfs.open_input(path)
+
+    def open_output_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
+        """Open a new file for writing."""
+        return self.hdfs.open_output(path)
+
+    def open_append_stream(self, path: str, metadata: Mapping[str, str]) -> pa.NativeFile:
+        """Refuse: nothing here appends."""
+        raise OSError(errno.ENOTSUP, os.strerror(errno.ENOTSUP), path)
+
+
+@contextmanager
+def os_errors() -> Iterator[None]:
+    """Raise what the client raises as an ``OSError`` that says what is wrong."""
+    try:
+        yield
+    except RuntimeError as error:
+        raise _os_error(str(error)) from error
+    except OSError as error:
+        if type(error) is OSError and error.errno is None:
+            # The client has nothing else for a server that does not answer.
+            raise ConnectionError(str(error)) from error
+        raise
+
+
+def _os_error(text: str) -> OSError:
+    found = _SERVER_ERROR.search(text)
+    if found is None:
+        return OSError(text)
+    words = found[2].replace('\\"', '"').replace("\\'", "'")
+    number = _NUMBERS.get(re.split(r"[.$]", found[1])[-1])
+    if number == errno.EACCES and words.endswith("(is not a directory)"):
+        number = errno.ENOTDIR
+    return OSError(number, words) if number is not None else OSError(f"{found[1]}: {words}")
+
+
+def _info(path: str, status: FileStatus | None) -> pafs.FileInfo:
+    if status is None:
+        return pafs.FileInfo(path, pafs.FileType.NotFound)
+    modified_ns = status.modification_time * 1_000_000
+    if status.isdir:
+        return pafs.FileInfo(path, pafs.FileType.Directory, mtime_ns=modified_ns)
+    return pafs.FileInfo(path, pafs.FileType.File, size=status.length, mtime_ns=modified_ns)

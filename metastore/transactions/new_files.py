@@ -1,0 +1,129 @@
+"""Which files on the store belong to nobody yet: neither to the index nor to a write that is in flight."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.store import EntryKind
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
+from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Mapping, Sequence
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.store import Entry, Storage
+
+
+class NewFiles:
+    """Looks at directories of partitions; nothing is changed.
+
+    Args:
+        index: The index.
+        storage: The stores.
+        threads: Directories that are listed at the same time.
+    """
+
+    def __init__(self, index: Index, storage: Storage, threads: int) -> None:
+        self._index = index
+        self._storage = storage
+        self._threads = threads
+
+    def found(
+        self, table_id: int, directories: Mapping[str, Location], *, existing: bool = True
+    ) -> dict[str, tuple[DataFile, ...]]:
+        """Return the visible files that are to be registered in each directory.
+
+        Not among them are those that a committed write is about to delete, that a relocation has left, and that a
+        write in flight has promoted.
+
+        Args:
+            table_id: The table's number.
+            directories: By partition.
+            existing: Whether partitions that the index has by now are among the answer.
+        """
+        # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
+        pending = self._pending_removals(table_id)
+        found = self.visible(directories)
+        if not any(found.values()):
+            return dict.fromkeys(found, ()) if existing else {}
+        # And these after it: whoever has committed by now has put its files into the index.
+        table = self._index.load_table_by_id(table_id)
+        in_flight = self._index.uncommitted_ids(table_id, table.version)
+        replaced = dict(replaced_by_relocations(self._index, table))
+        there = set() if existing else self._index.partition_exists(table, sorted(found))
+        return {
+            name: tuple(
+                DataFile(entry.location.name, entry.size, entry.modified_ms)
+                for entry in entries
+                if str(entry.location) not in pending
+                and entry.modified_ms > replaced.get(str(entry.location), -1)
+                and transaction_id_in(entry.location.name) not in in_flight
+            )
+            for name, entries in found.items()
+            if name not in there
+        }
+
+    def unknown(
+        self, table: Table, found: Mapping[str, Sequence[Entry]], known: Collection[str]
+    ) -> dict[str, list[Entry]]:
+        """Return those of the files that the index does not know and no write in flight brings, by directory.
+
+        Args:
+            table: As loaded after the files were listed.
+            found: Files by directory.
+            known: The URIs of files that the index knows.
+        """
+        in_flight = self._index.uncommitted_ids(table.table_id, table.version)
+        unknown = {
+            name: [
+                entry
+                for entry in entries
+                if str(entry.location) not in known and transaction_id_in(entry.location.name) not in in_flight
+            ]
+            for name, entries in found.items()
+        }
+        return {name: entries for name, entries in unknown.items() if entries}
+
+    def _pending_removals(self, table_id: int) -> set[str]:
+        """The files that committed overwrites have yet to delete."""
+        committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
+        return {str(Location.parse(uri)) for t in committed for uri in self._index.removals(t.transaction_id)}
+
+    def known(self, table: Table, predicates: Iterable[Predicate]) -> set[str]:
+        """Return the URIs of the files of the partitions that one of the bound predicates is true for."""
+        known: set[str] = set()
+        for predicate in predicates:
+            for batch in self._index.plan_files(table, predicate):
+                for name, own, path in zip(
+                    *(batch.column(c).to_pylist() for c in ("partition", "location", "path")), strict=True
+                ):
+                    known.add(f"{table.directory(name, own)}/{path}")
+        return known
+
+    def visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
+        """Return the visible files directly in each directory; none where there is no directory."""
+        found = self.contents(directories)
+        return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
+
+    def contents(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
+        """Return the files directly in each directory, hidden ones too; none where there is no directory."""
+        names = sorted(directories)
+        listed = in_parallel(partial(self._files_in, directories), names, self._threads)
+        return dict(zip(names, listed, strict=True))
+
+    def _files_in(self, directories: Mapping[str, Location], name: str) -> list[Entry]:
+        try:
+            entries = self._storage.list_directory(directories[name])
+        except LocationNotFoundError:
+            return []
+        return [e for e in entries if e.kind is EntryKind.FILE]

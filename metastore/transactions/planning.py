@@ -1,0 +1,106 @@
+"""The plan that a transaction begins with: where its files will lie, for how long it lives, how it is promoted."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, chosen_options
+from catalog_ext.metastore.commit.plan import (
+    COMMANDS,
+    CREATIONS,
+    Create,
+    CreateOrReplace,
+    Overwrite,
+    OverwritePartitions,
+    Promotion,
+    Replace,
+    WritePlan,
+)
+from catalog_ext.metastore.errors import InvalidConfigurationError, TableNotFoundError
+from catalog_ext.metastore.model.durations import duration_s
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, relocation_base
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.transaction import BeginWrite
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.transactions.checking import Checker
+
+LEASE = "transaction.lease"
+STAGING = "staging-dir"
+STAGING_ALIAS = "hive_staging_dir"
+OVERWRITE_MODE = "overwrite-mode"
+RELOCATE = "relocate"
+DEFAULT_LEASE_S = 600.0
+
+
+class Planner:
+    """Makes the plans of transactions that begin.
+
+    Args:
+        index: The index.
+        checker: Looks at the directories of tables that are to be created.
+    """
+
+    def __init__(self, index: Index, checker: Checker) -> None:
+        self._index = index
+        self._checker = checker
+
+    def plan(self, request: BeginWrite, transaction_id: str) -> WritePlan:
+        """Return the plan of a new transaction.
+
+        Raises:
+            InvalidConfigurationError: An option is none that its key may have.
+            TableLayoutError: A table is to be created in a directory that is not empty.
+            StorageError: The store refuses or does not answer.
+        """
+        definition = definition_of(request)
+        options = request.options
+        location = definition.location
+        staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
+        creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
+        partition_commit = {} if commands else chosen_options(definition.properties, options)
+        PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns]).custom_policy()
+        relocate = (
+            isinstance(request.asked, Overwrite | OverwritePartitions)
+            and options.get(OVERWRITE_MODE) == RELOCATE
+            # The table's own directory stays where it is.
+            and bool(definition.partition_columns)
+        )
+        in_place = request.table is not None and request.table.definition.location == location
+        fresh = creates and not in_place and self._checker.empty_location(location, staging)
+        return WritePlan(
+            change=request.asked,
+            location=location,
+            staging=staging,
+            base=relocation_base(location, transaction_id) if relocate else location,
+            promotion=Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME,
+            relocate=relocate,
+            locations=(
+                {}
+                if relocate or creates or commands or request.table is None
+                else self._index.located_partitions(request.table)
+            ),
+            lease_ms=_lease_ms(options.get(LEASE)),
+            created_location=fresh,
+            partition_commit=partition_commit,
+        )
+
+
+def definition_of(request: BeginWrite) -> TableDefinition:
+    """Return the definition of the table that is written, there or to come."""
+    if isinstance(request.asked, Create | Replace | CreateOrReplace):
+        return request.asked.definition
+    if request.table is None:
+        raise TableNotFoundError("A write needs a table or the definition of one.")
+    return request.table.definition
+
+
+def _lease_ms(text: str | None) -> int:
+    seconds = DEFAULT_LEASE_S if text is None else duration_s(text)
+    if seconds is None or seconds <= 0:
+        raise InvalidConfigurationError(
+            f"{text!r} is not a value of {LEASE!r}. Give a duration such as 10m.", {"key": LEASE}
+        )
+    return round(seconds * 1000)

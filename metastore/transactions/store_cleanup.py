@@ -1,0 +1,111 @@
+"""What a transaction leaves on the store besides its files: staging directories, uploads and empty directories."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.plan import AddPartitions, CheckedAdd, CheckedRelocate, Promotion, RelocatePartition
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable
+
+    from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.storage.store import Storage
+
+_DELETE_ATTEMPTS = 5
+
+
+class StoreCleanup:
+    """Removes what transactions leave on the store; each call may be repeated.
+
+    Args:
+        index: The index.
+        storage: The stores.
+    """
+
+    def __init__(self, index: Index, storage: Storage) -> None:
+        self._index = index
+        self._storage = storage
+
+    def remove_staging(self, transaction: Transaction, places: StagingLocations, kept: frozenset[Location]) -> None:
+        """Remove staged files and uploads, also those of tasks that nobody has heard of."""
+        if transaction.plan.promotion is Promotion.UPLOAD:
+            for prefix in places.upload_prefixes():
+                for upload in self._storage.list_uploads(prefix):
+                    if transaction.transaction_id in upload.location.name and upload.location not in kept:
+                        self._storage.abort_upload(upload.location, upload.upload_id)
+            return
+        for directory in places.staging_directories():
+            if any(directory.contains(file) for file in kept):
+                self._delete_others(directory, kept)
+            else:
+                self._delete_tree(directory)
+                self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
+
+    def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
+        """Removes what lies in a staging directory besides files that are kept, empty directories too."""
+        others: list[Location] = []
+        folders: list[Location] = []
+        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
+            if isinstance(event, ListingFailure):
+                raise event.error
+            place = below(directory, event.directory)
+            if isinstance(event, ListedFile):
+                others.append(below(place, event.name))
+            else:
+                folders.append(place)
+        self._storage.delete_files([file for file in others if file not in kept])
+        self._storage.remove_empty_directories(folders, directory)
+
+    def _delete_tree(self, directory: Location) -> None:
+        """Removes a directory into which a late task may be writing, and which others may be removing."""
+        for attempt in range(_DELETE_ATTEMPTS):
+            try:
+                self._storage.delete_tree(directory)
+            except CatalogExtError:
+                if attempt + 1 == _DELETE_ATTEMPTS:
+                    raise
+            else:
+                return
+
+    def remove_directories(self, table_id: int | None, directories: Iterable[Location], upto: Location) -> None:
+        """Remove directories below ``upto`` that are empty now, unless they are of a registered partition."""
+        below = {d.relative_to(upto): d for d in directories if d != upto and upto.contains(d)}
+        if not below or not self._storage.store_has_directories(upto):
+            return
+        registered = self._registered(table_id, below)
+        self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
+
+    def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
+        """Those of the directories, relative to the table's, that a partition of the table has."""
+        if table_id is None:
+            return set()
+        try:
+            table = self._index.load_table_by_id(table_id)
+        except TableNotFoundError:
+            return set()
+        own = self._index.located_partitions(table)
+        there = {str(Location.parse(place)) for place in own.values()}
+        moved = {name for name in names if f"{table.definition.location}/{name}" in there}
+        return moved | self._index.partition_exists(table, [name for name in names if name not in own])
+
+
+def made_directories(plan: WritePlan, places: StagingLocations) -> set[Location]:
+    """Return the directories inside the table's that a partition command may have made before its ``reserve``."""
+    match plan.change:
+        case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
+            made = {
+                places.directory(partition.name) if partition.location is None else Location.parse(partition.location)
+                for partition in partitions
+            }
+        case RelocatePartition(location=str(location)) | CheckedRelocate(location=str(location)):
+            made = {Location.parse(location)}
+        case _:
+            made = set()
+    return {place for place in made if places.location.contains(place)}

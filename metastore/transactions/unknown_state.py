@@ -1,0 +1,59 @@
+"""What a writer does while nobody knows what became of its transaction: it asks again, for some time."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
+_FIRST_PAUSE_S = 0.1
+_LONGEST_PAUSE_S = 5.0
+
+
+class Attempts:
+    """Counts attempts, with pauses between them.
+
+    Args:
+        timeout_s: For how long, in seconds (``commit.unknown-timeout``).
+        pause: Waits so many seconds.
+    """
+
+    def __init__(self, timeout_s: float, pause: Callable[[float], object]) -> None:
+        self._timeout_s = timeout_s
+        self._pause = pause
+
+    def of(self, transaction_id: str, table: str | None = None) -> Iterator[int]:
+        """Yield the number of each attempt.
+
+        Raises:
+            CommitStateUnknownError: The time is over.
+        """
+        deadline = time.monotonic() + self._timeout_s
+        attempt = 0
+        while True:
+            yield attempt
+            if time.monotonic() >= deadline:
+                raise state_unknown(transaction_id, table, "the index database does not answer")
+            self._pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
+            attempt += 1
+
+
+def reason_of(error: BaseException) -> str:
+    """Return what went wrong, for people."""
+    return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
+
+
+def state_unknown(transaction_id: str, table: str | None, why: str) -> CommitStateUnknownError:
+    """Return the error for the owner of a transaction that may be committed or not."""
+    of_table = f" to table {table}" if table else ""
+    return CommitStateUnknownError(
+        f"Whether the write {transaction_id}{of_table} is committed is not known yet: {why}. Nothing was deleted. "
+        "Do not run the statement again before recover (by the next writer of the table, or by 'catalog-ext recover') "
+        "has seen the transaction through.",
+        {"transaction": transaction_id, **({"table": table} if table else {})},
+    )

@@ -1,0 +1,49 @@
+"""The partition codec of Python against the golden files below ``tests/contract``."""
+
+from __future__ import annotations
+
+import pytest
+
+from catalog_ext.metastore.errors import InvalidPartitionNameError, InvalidValueError
+from catalog_ext.metastore.model.key_encoding import encode_key
+from catalog_ext.metastore.model.partition_names import format_partition_name, partition_values
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import cast_text, value_text
+from catalog_ext.partitions.specs import MAX_COMPONENT_BYTES
+from tests.contract.golden import NAMES, ORDER, VALUES, NameCase, ValueCase
+
+
+def _named(case: NameCase) -> str:
+    kind = parse_type(case.type)
+    value = None if case.text is None else cast_text(case.text, kind)
+    return format_partition_name(["k"], [None if value is None else value_text(value, kind)])
+
+
+@pytest.mark.parametrize("case", NAMES, ids=str)
+def test_a_value_has_the_golden_name(case: NameCase) -> None:
+    if case.refused == "always":
+        with pytest.raises(InvalidPartitionNameError):
+            _named(case)
+    else:
+        name = _named(case)
+        assert name == (case.upload_name or case.name)
+        assert (len(name.encode()) > MAX_COMPONENT_BYTES) == (case.refused == "directories")
+
+
+@pytest.mark.parametrize("case", VALUES, ids=str)
+def test_a_name_has_the_golden_value(case: ValueCase) -> None:
+    kind = parse_type(case.type)
+    (text,) = partition_values(case.name)
+    if case.refused:
+        with pytest.raises(InvalidValueError):
+            cast_text(text or "", kind)
+    else:
+        value = None if text is None else cast_text(text, kind)
+        assert (None if value is None else value_text(value, kind)) == case.value
+
+
+@pytest.mark.parametrize("name", ORDER)
+def test_the_indexs_keys_have_the_golden_order(name: str) -> None:
+    kind = parse_type(name)
+    keys = [encode_key(value, kind).encode() for value in (None, *(cast_text(text, kind) for text in ORDER[name]))]
+    assert keys == sorted(set(keys))
