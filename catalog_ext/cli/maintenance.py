@@ -28,9 +28,15 @@ _dry_run = click.option("--dry-run", is_flag=True, help="Preview: say what would
 @json_option
 @click.pass_obj
 def drop_partitions(
-    invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], purge: bool, dry_run: bool,
-    limit: int | None, as_json: bool,
-) -> None:  # fmt: skip
+    invocation: Invocation,
+    table: str,
+    where: str | None,
+    spec: tuple[str, ...],
+    purge: bool,
+    dry_run: bool,
+    limit: int | None,
+    as_json: bool,
+) -> None:
     r"""Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
 
     \b
@@ -65,8 +71,11 @@ def expire_partitions(
 
 def _show(table: str, entries: Sequence[ReportEntry], limit: int | None, *, dry_run: bool, as_json: bool) -> None:
     listing = Listing(
-        ("partition", "partitions"), [entry._asdict() for entry in entries],
-        ("partition", "path", "files", "bytes", "reason"), {"table": table, "dry_run": dry_run},
-        right=("files", "bytes"), cells={"bytes": size},
-    )  # fmt: skip
+        ("partition", "partitions"),
+        [entry._asdict() for entry in entries],
+        ("partition", "path", "files", "bytes", "reason"),
+        {"table": table, "dry_run": dry_run},
+        right=("files", "bytes"),
+        cells={"bytes": size},
+    )
     listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and entries else "")

@@ -44,9 +44,14 @@ _DRAIN_SECONDS = 30
 @json_option
 @click.pass_obj
 def serve(
-    invocation: Invocation, host: str, port: int, token_file: Path | None, name: str, log_level: str | None,
+    invocation: Invocation,
+    host: str,
+    port: int,
+    token_file: Path | None,
+    name: str,
+    log_level: str | None,
     as_json: bool,
-) -> None:  # fmt: skip
+) -> None:
     """Serve the catalog to Spark sessions until interrupted.
 
     Prints the settings that a Spark session needs. For the Thrift server, Spark Connect, spark-sql, and several drivers

@@ -83,9 +83,13 @@ def vacuum(
         report = catalog.vacuum(table, retention=retention, dry_run=dry_run)
     rows = [asdict(entry) for entry in report.entries]
     listing = Listing(
-        ("removal", "removals"), rows, ("action", "path", "bytes", "reason"), {"table": table, "dry_run": dry_run},
-        right=("bytes",), cells={"bytes": size},
-    )  # fmt: skip
+        ("removal", "removals"),
+        rows,
+        ("action", "path", "bytes", "reason"),
+        {"table": table, "dry_run": dry_run},
+        right=("bytes",),
+        cells={"bytes": size},
+    )
     listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "")
     return 1 if report.failed else 0
 
@@ -124,10 +128,14 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
         for v in versions
     ]
     listing = Listing(
-        ("version", "versions"), rows, ("version", "operation", "committed_at_ms", "summary"), {"table": table},
-        right=("version",), cells={"committed_at_ms": moment, "summary": _changes},
+        ("version", "versions"),
+        rows,
+        ("version", "operation", "committed_at_ms", "summary"),
+        {"table": table},
+        right=("version",),
+        cells={"committed_at_ms": moment, "summary": _changes},
         headings={"committed_at_ms": "committed (UTC)", "summary": "changes"},
-    )  # fmt: skip
+    )
     listing.show(limit, as_json=as_json)
 
 
@@ -160,10 +168,16 @@ class Listing:
     """
 
     def __init__(
-        self, name: tuple[str, str], rows: Sequence[dict[str, Any]], columns: Sequence[str], head: dict[str, Any], *,
-        right: Sequence[str] = (), cells: dict[str, Callable[[Any], object]] | None = None,
+        self,
+        name: tuple[str, str],
+        rows: Sequence[dict[str, Any]],
+        columns: Sequence[str],
+        head: dict[str, Any],
+        *,
+        right: Sequence[str] = (),
+        cells: dict[str, Callable[[Any], object]] | None = None,
         headings: dict[str, str] | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._name = name
         self._rows = rows
         self._columns = columns

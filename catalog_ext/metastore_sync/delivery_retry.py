@@ -64,7 +64,7 @@ class DeliveryRetry:
         try:
             pending = self._deliver().pending
         except CatalogExtError as error:
-            # Nobody waits for this answer: it is said, and tried again.
+            # Nobody waits for this answer: it is logged, and tried again.
             logger.warning("Delivery to the metastore failed and is tried again later: %s", error.message)
             pending = 1
         with self._lock:

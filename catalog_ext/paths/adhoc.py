@@ -36,9 +36,15 @@ SCHEMA = pa.schema([*PLAN_SCHEMA, ("expression", pa.utf8()), ("passed", pa.utf8(
 """The columns of a plan: those of a table's, and three that are null but for directories left to be listed."""
 
 _SUFFIXES = {
-    "parquet": "parquet", "orc": "orc", "csv": "csv", "json": "json", "jsonl": "json", "ndjson": "json",
-    "txt": "text", "text": "text",
-}  # fmt: skip
+    "parquet": "parquet",
+    "orc": "orc",
+    "csv": "csv",
+    "json": "json",
+    "jsonl": "json",
+    "ndjson": "json",
+    "txt": "text",
+    "text": "text",
+}
 _SHOWN_PATHS = 5
 _BATCH_ROWS = 16_384
 
@@ -161,9 +167,17 @@ class PathPlan:
         for number, directory in enumerate(sorted(by_directory)):
             for file in sorted(by_directory[directory]):
                 yield (
-                    number, names[directory], str(directory), file.name, file.size, file.modified_ms,
-                    None, None, None, None,
-                )  # fmt: skip
+                    number,
+                    names[directory],
+                    str(directory),
+                    file.name,
+                    file.size,
+                    file.modified_ms,
+                    None,
+                    None,
+                    None,
+                    None,
+                )
 
 
 def _partition_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[Location, str]:
@@ -189,9 +203,17 @@ def _left_rows(matches: Matches, alternatives: Sequence[Alternative]) -> Iterato
     for state in matches.left:
         sure = matches.found[state.number] or matches.pruned[state.number]
         yield (
-            -1, "", str(state.at), "", 0, 0, None, expression(state.rest).pattern, state.passed,
+            -1,
+            "",
+            str(state.at),
+            "",
+            0,
+            0,
+            None,
+            expression(state.rest).pattern,
+            state.passed,
             None if sure else str(alternatives[state.number]),
-        )  # fmt: skip
+        )
 
 
 def _batch(rows: Sequence[tuple[object, ...]]) -> pa.RecordBatch:

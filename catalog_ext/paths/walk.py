@@ -104,9 +104,14 @@ class Walk:
     """
 
     def __init__(
-        self, storage: Storage, alternatives: list[Alternative], pruner: Pruner, *, keys: int = 1,
+        self,
+        storage: Storage,
+        alternatives: list[Alternative],
+        pruner: Pruner,
+        *,
+        keys: int = 1,
         limit: int | None = None,
-    ) -> None:  # fmt: skip
+    ) -> None:
         self._storage = storage
         self._alternatives = alternatives
         self._pruner = pruner
@@ -188,9 +193,11 @@ class Walk:
         """Return what the states match below their common directory, with the numbers of their alternatives."""
         depth = max(1, self._keys - len(keys_of(place))) if few else 1
         listing = list_tree(
-            self._storage, place, descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),
+            self._storage,
+            place,
+            descend=lambda directory: not is_hidden(directory.rpartition("/")[2]),
             depth_hint=depth,
-        )  # fmt: skip
+        )
         directories: dict[str, Location] = {"": place}
         found = []
         try:

@@ -81,9 +81,13 @@ def error_response(error: CatalogExtError) -> JSONResponse:
     """Return the answer that tells an error, by the contract."""
     status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
     body = {
-        "code": error.code, "message": error.message, "retryable": error.retryable, "kind": str(error.kind),
-        "sqlstate": error.sqlstate, "parameters": error.parameters,
-    }  # fmt: skip
+        "code": error.code,
+        "message": error.message,
+        "retryable": error.retryable,
+        "kind": str(error.kind),
+        "sqlstate": error.sqlstate,
+        "parameters": error.parameters,
+    }
     return _Json({"error": body}, status)
 
 

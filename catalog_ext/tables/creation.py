@@ -120,7 +120,7 @@ class TableCreation:
         return whole
 
     def check_free(self, identifier: TableIdentifier, *, namespace_too: bool = True) -> None:
-        """Return if no table or view has the name here, and unless told otherwise if its namespace is there.
+        """Return if no table or view has the name here, and (with ``namespace_too``) if its namespace is there.
 
         Raises:
             TableAlreadyExistsError: The name is taken.

@@ -75,7 +75,7 @@ class LocationScan:
             verdict = layout.judge(directory)
             if verdict.place is Place.MISFIT:
                 _remember(found.misfits, f"{directory!r}: {verdict.reason}")
-            # What does not conform is looked into as well: whether it holds files decides what is said.
+            # What does not conform is looked into as well: whether it holds files decides on the error.
             return verdict.place is not Place.HIDDEN
 
         listing = list_tree(self._storage, root, descend=descend, depth_hint=max(1, len(layout.keys)))

@@ -89,7 +89,7 @@ class Namespaces:
 
         Raises:
             NamespaceNotFoundError: There is none of that name.
-            NamespaceNotEmptyError: It has tables, and ``cascade`` was not said.
+            NamespaceNotEmptyError: It has tables, and ``cascade`` was not given.
         """
         lower = validate_identifier(name, "namespace")
         tables = self._context.index.list_tables(lower)

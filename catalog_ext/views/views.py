@@ -170,7 +170,7 @@ class Views:
             ViewPartitionLocationError: A location was given.
             ViewPartitionSpecError: A specification names other columns than the view's partition columns.
             InvalidValueError: A value does not fit its column's type.
-            PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not said.
+            PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not given.
             ViewPartitionsAutomaticError: The view's partitions come by themselves.
         """
         there = self._managed(view, "added")
@@ -200,7 +200,7 @@ class Views:
         Raises:
             ViewNotFoundError, ViewNotPartitionedError, ViewPartitionSpecError, InvalidValueError,
             ViewPartitionsAutomaticError: As in ``add_partitions``.
-            PartitionNotFoundError: A specification matches none, and ``if_exists`` was not said.
+            PartitionNotFoundError: A specification matches none, and ``if_exists`` was not given.
         """
         there = self._managed(view, "dropped")
         names: set[str] = set()
