@@ -176,7 +176,9 @@ class Writes:
             ConflictError: Somebody else is committing an epoch of the query.
         """
         table = self._context.index.load_table_by_id(table_id)
-        return self.transactions.release(table, app_id, owner, self._settings(options, session, table.definition.properties))
+        return self.transactions.release(
+            table, app_id, owner, self._settings(options, session, table.definition.properties)
+        )
 
     def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.

@@ -19,8 +19,8 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
-from catalog_ext.metastore import errors
 from catalog_ext.conf.resolution import resolve
+from catalog_ext.metastore import errors
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.service.messages.core import Request
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.conf.resolution import resolve
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
-from catalog_ext.conf.resolution import resolve
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, table_json
