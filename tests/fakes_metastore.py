@@ -187,11 +187,6 @@ class FakeMetastore:
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         return fetch_partitions(self, database, table, batch)
 
-    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
-        raise MetastoreRefusedError(
-            f"Filters are the real metastore's affair, not a fake's: {database}.{table} {text!r}"
-        )
-
     def _called(self, method: str) -> None:
         self._reachable(method)
         self._answer()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.definition_checks import check_keys
 from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, TableType
@@ -168,8 +168,7 @@ def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[dict
         given = {key.lower(): value for key, value in parse_partition_name(entry.partition)}
         # What has a time has values.
         values[tuple(given[name] or "" for name in lower)] = None
-    remaining = iter(values)
-    while chunk := list(islice(remaining, _VALUES_AT_ONCE)):
+    for chunk in batched(values, _VALUES_AT_ONCE):
         if len(lower) == 1:
             yield {"op": "in", "column": expiry.keys[0], "values": [value for (value,) in chunk]}
             continue

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.globs import list_or_nothing
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
@@ -149,7 +148,7 @@ class Walk:
         for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
         for here, entries in zip(
-            levels.values(), pool.map(partial(list_or_nothing, self._storage), levels), strict=True
+            levels.values(), pool.map(partial(_list_or_nothing, self._storage), levels), strict=True
         ):
             for entry in entries:
                 further.extend(self._next(here, entry))
@@ -233,6 +232,16 @@ class Walk:
         for number in numbers:
             self._matches.found[number] = True
         self._matches.files[file.location] = file
+
+
+def _list_or_nothing(storage: Storage, directory: Location) -> list[Entry]:
+    """List a directory; one that is not there holds nothing, unless its bucket is not there either."""
+    try:
+        return storage.list_directory(directory)
+    except LocationNotFoundError as error:
+        if is_missing_bucket(error):
+            raise
+        return []
 
 
 def _flat(

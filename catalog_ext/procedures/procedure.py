@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
@@ -111,8 +111,7 @@ def _is_of(value: object, type_name: str) -> bool:
 
 def in_batches(rows: Iterable[dict[str, Any]], schema: pa.Schema) -> Iterator[pa.RecordBatch]:
     """Yield the rows, at most 10,000 in a batch; no batch where there is no row."""
-    remaining = iter(rows)
-    while chunk := list(islice(remaining, _ROWS_AT_ONCE)):
+    for chunk in batched(rows, _ROWS_AT_ONCE):
         yield pa.RecordBatch.from_pylist(chunk, schema=schema)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.partition_expiry import Expiry
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
@@ -28,8 +29,7 @@ def leave_out_expired(scratch: Scratch, table: Table, now_ms: int) -> None:
         return
     new = "SELECT name FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
     found = [name for (name,) in scratch.rows(new) if expiry.expired(name, now_ms)]
-    for start in range(0, len(found), _AT_ONCE):
-        chunk = found[start : start + _AT_ONCE]
+    for chunk in batched(found, _AT_ONCE):
         rows = [(name, name, 0, 0, f"not registered again, {expiry.reason}") for name in chunk]
         scratch.insert("skipped", rows, columns=5, ignore=True)
         marks = ",".join("?" * len(chunk))

@@ -6,10 +6,11 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from itertools import islice
 from typing import TYPE_CHECKING, NamedTuple, overload
 
 import pyarrow as pa
+
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
@@ -162,8 +163,7 @@ class RepairReport:
 
     def batches(self, size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """Yield the entries as Arrow batches of ``SCHEMA``."""
-        entries = iter(self)
-        while chunk := list(islice(entries, size)):
+        for chunk in batched(self, size):
             yield pa.RecordBatch.from_pylist([e._asdict() for e in chunk], schema=SCHEMA)
 
     def to_arrow(self) -> pa.Table:

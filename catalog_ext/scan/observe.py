@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import islice
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
@@ -210,7 +210,7 @@ def observe_elsewhere(storage: Storage, scratch: Scratch) -> None:
 def list_locations(storage: Storage, partitions: Iterator[tuple[str, str]], scratch: Scratch) -> None:
     """List single partition directories into the scratch database; one that is gone is left out, an error recorded."""
     with ThreadPoolExecutor(_ELSEWHERE_THREADS) as pool:
-        while chunk := list(islice(partitions, 256)):
+        for chunk in batched(partitions, 256):
             outcomes = pool.map(lambda item: _list_location(storage, *item), chunk)
             for (name, _), outcome in zip(chunk, outcomes, strict=True):
                 if isinstance(outcome, CatalogExtError):

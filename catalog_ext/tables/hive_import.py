@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import groupby, islice
-from typing import TYPE_CHECKING, TypeVar
+from itertools import groupby
+from typing import TYPE_CHECKING
 
 from catalog_ext.conf.keys import PARTITION_COLUMNS
 from catalog_ext.conf.properties import checked_properties
@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import (
     StorageError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.storage.locations import canonical_location
@@ -33,7 +34,6 @@ if TYPE_CHECKING:
     from catalog_ext.tables.creation import TableCreation
 
 _BATCH = 1000
-_T = TypeVar("_T")
 
 
 class HiveImport:
@@ -110,7 +110,7 @@ class HiveImport:
         storage, layout = self._context.storage, Layout(table.definition)
         StoreObserver(storage, table, layout, scratch, progress).observe(selective=False)
         _check_complete(table, scratch)
-        for chunk in _chunks(partitions):
+        for chunk in batched(partitions, _BATCH):
             rows = [(name, location, 0, 0) for name, location in chunk]
             scratch.insert("indexed_partitions", rows, columns=4, ignore=True)
         elsewhere = "(SELECT name FROM indexed_partitions WHERE location IS NOT NULL)"
@@ -119,7 +119,7 @@ class HiveImport:
         list_locations(storage, located, scratch)
         _check_complete(table, scratch)
         done = 0
-        for changes in _chunks(_additions(scratch)):
+        for changes in batched(_additions(scratch), _BATCH):
             self._context.index.commit(table.table_id, changes, operation="import", deliver=False)
             done += len(changes)
             progress(RepairProgress("applying", done, 0))
@@ -153,8 +153,3 @@ def _additions(scratch: Scratch) -> Iterator[AddPartition]:
     for (name, location), rows in groupby(scratch.rows(query), key=lambda row: (row[0], row[1])):
         files = tuple(DataFile(path, size, modified) for _, _, path, size, modified in rows if path is not None)
         yield AddPartition(name, files, location)
-
-
-def _chunks(items: Iterator[_T]) -> Iterator[list[_T]]:
-    while chunk := list(islice(items, _BATCH)):
-        yield chunk

@@ -44,7 +44,7 @@ class Claims:
     covers: Callable[[str], bool] | None = None
 
     def collision(self, other: Claims, existing: Iterable[str] = ()) -> str | None:
-        """A partition that both touch and at least one replaces; None when both may commit.
+        """Return a partition that both touch and at least one replaces; None when both may commit.
 
         Args:
             other: The claims of a transaction that is reserved, or was committed after this one's base version.
@@ -65,7 +65,7 @@ class Claims:
 
 
 def replaces(plan: WritePlan) -> bool:
-    """Whether the transaction ends what is there."""
+    """Return whether the transaction ends what is there."""
     return not isinstance(plan.asked, Append | AddPartitions)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
-    """The file as JSON values."""
+    """Return the file as JSON values."""
     return {
         "partition": file.partition,
         "name": file.name,
@@ -26,7 +26,7 @@ def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
 
 
 def staged_file_from_dict(value: Mapping[str, Any]) -> StagedFile:
-    """The file that ``staged_file_to_dict`` wrote."""
+    """Return the file that ``staged_file_to_dict`` wrote."""
     upload = value["upload"]
     return StagedFile(
         partition=value["partition"],
@@ -45,7 +45,7 @@ def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> dict[str, 
 
 
 def statistics_from_dict(value: Mapping[str, Any]) -> dict[str, ColumnStatistics]:
-    """The statistics that ``statistics_to_dict`` wrote."""
+    """Return the statistics that ``statistics_to_dict`` wrote."""
     return {name: ColumnStatistics(s["min"], s["max"], s["nulls"]) for name, s in value.items()}
 
 
@@ -59,10 +59,10 @@ def _upload_from_dict(value: Mapping[str, Any]) -> Upload:
 
 
 def outcome_to_dict(outcome: WriteOutcome) -> dict[str, Any]:
-    """The outcome as JSON values."""
+    """Return the outcome as JSON values."""
     return {f.name: getattr(outcome, f.name) for f in fields(outcome)}
 
 
 def outcome_from_dict(value: Mapping[str, Any]) -> WriteOutcome:
-    """The outcome that ``outcome_to_dict`` wrote."""
+    """Return the outcome that ``outcome_to_dict`` wrote."""
     return WriteOutcome(**value)

@@ -105,7 +105,7 @@ class PartitionCommit:
 
     @classmethod
     def of(cls, options: Mapping[str, str], keys: Sequence[str]) -> PartitionCommit:
-        """The checked form of a table's properties; other properties are passed over.
+        """Return the checked form of a table's properties; other properties are passed over.
 
         Raises:
             InvalidConfigurationError: An option has a value that it may not have, or two do not fit together.
@@ -140,11 +140,11 @@ class PartitionCommit:
                 )
 
     def variables(self) -> list[str]:
-        """The partition columns that the pattern names."""
+        """Return the partition columns that the pattern names."""
         return [braced or plain for braced, plain in _VARIABLE.findall(self.pattern)]
 
     def partition_time_ms(self, partition: str) -> int:
-        """When the partition begins, in milliseconds since the epoch.
+        """Return when the partition begins, in milliseconds since the epoch.
 
         Args:
             partition: The partition's name.
@@ -212,7 +212,7 @@ class PartitionCommit:
         return any(policy is not PolicyKind.METASTORE for policy in self.policies)
 
     def custom_policy(self) -> Callable[[Mapping[str, str | None], str], object] | None:
-        """The callable of the policy ``custom``, imported; None where there is no such policy.
+        """Return the callable of the policy ``custom``, imported; None where there is no such policy.
 
         Raises:
             InvalidConfigurationError: It cannot be imported, or is not callable.
@@ -232,7 +232,7 @@ class PartitionCommit:
 
 
 def chosen_options(properties: Mapping[str, str], options: Mapping[str, str]) -> dict[str, str]:
-    """The partition-commit options of a write: its own go before the table's properties."""
+    """Return the partition-commit options of a write: its own go before the table's properties."""
     texts = {o: [property_value(options, o), property_value(properties, o)] for o in OPTIONS}
     return {option: text for option, found in texts.items() for text in found[::-1] if text is not None}
 
@@ -292,14 +292,14 @@ def _refused(option: str, value: str, why: str) -> InvalidConfigurationError:
 
 
 def parse_trigger(text: str) -> Trigger:
-    """A trigger by its name; like every parser here it raises ``ValueError`` for what it does not take."""
+    """Return a trigger by its name; like every parser here it raises ``ValueError`` for what it does not take."""
     if text.lower() not in tuple(Trigger):
         raise ValueError("give 'process-time' or 'partition-time'")
     return Trigger(text.lower())
 
 
 def parse_delay_ms(text: str) -> int:
-    """A duration in milliseconds; without a unit it is seconds."""
+    """Return a duration in milliseconds; without a unit it is seconds."""
     value = duration_s(text)
     if value is None:
         raise ValueError("give a duration such as 0s, 30 min, 1 h or 1 d")
@@ -307,7 +307,7 @@ def parse_delay_ms(text: str) -> int:
 
 
 def parse_zone(text: str) -> tzinfo:
-    """A zone by its name or its offset."""
+    """Return a zone by its name or its offset."""
     offset = _OFFSET.fullmatch(text.upper())
     if offset is not None:
         sign, hours, minutes = offset.groups()
@@ -329,14 +329,14 @@ def parse_policies(text: str) -> tuple[PolicyKind, ...]:
 
 
 def parse_policy_class(text: str) -> str | None:
-    """The name of a callable, ``package.module:name``."""
+    """Return the name of a callable, ``package.module:name``."""
     if _CALLABLE.fullmatch(text) is None:
         raise ValueError("give an importable Python callable such as package.module:name")
     return text
 
 
 def parse_success_file(text: str) -> str:
-    """The name of a file that readers skip."""
+    """Return the name of a file that readers skip."""
     if not is_hidden(text) or "/" in text or len(text) > 100 or text in (".", ".."):
         raise ValueError("readers would take it for data, give a name without '/' that begins with '_' or '.'")
     return text

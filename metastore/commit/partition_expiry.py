@@ -39,7 +39,7 @@ class Expiry:
 
     @classmethod
     def of(cls, definition: TableDefinition, retention: str | None = None) -> Expiry | None:
-        """The table's, or with another retention; None where neither says one.
+        """Return the table's, or with another retention; None where neither says one.
 
         Raises:
             InvalidConfigurationError: The retention is no duration.
@@ -74,7 +74,7 @@ class Expiry:
         return cls(commit, _referenced(commit, names), seconds, words.strip())
 
     def expired(self, partition: str, now_ms: int) -> bool:
-        """Whether the partition's time is longer ago than the retention; one without a time never is."""
+        """Return whether the partition's time is longer ago than the retention; one without a time never is."""
         try:
             return self.commit.partition_time_ms(partition) + self.retention_s * 1000 < now_ms
         except InvalidValueError:

@@ -323,7 +323,7 @@ class WritePlan:
         return isinstance(self.change, CheckedRename | CheckedExchange) and self.change.moves
 
     def directory(self, partition: str) -> str:
-        """The URI of the directory that gets the write's files of a partition."""
+        """Return the URI of the directory that gets the write's files of a partition."""
         return self.locations.get(partition) or (f"{self.base}/{partition}" if partition else self.base)
 
 

@@ -143,17 +143,17 @@ def own_location(table: Table, name: str, place: str | None) -> str | None:
 
 
 def lies_inside(table: Table, place: str) -> bool:
-    """Whether a partition's directory, given by its URI, is in the table's."""
+    """Return whether a partition's directory, given by its URI, is in the table's."""
     return place.startswith(f"{table.definition.location}/")
 
 
 def deletes(asked: DropPartitions, table: Table, place: str) -> bool:
-    """Whether a ``DROP`` deletes the data of a partition that lies there."""
+    """Return whether a ``DROP`` deletes the data of a partition that lies there."""
     return asked.deletes is DataDeletion.ALL or (asked.deletes is DataDeletion.INSIDE and lies_inside(table, place))
 
 
 def moves_files(source: Table, partition: Partition) -> bool:
-    """Whether an ``EXCHANGE`` moves the files of a partition: those in the source's directory, as in Hive."""
+    """Return whether an ``EXCHANGE`` moves the files of a partition: those in the source's directory, as in Hive."""
     return lies_inside(source, source.directory(partition.name, partition.location))
 
 

@@ -20,12 +20,12 @@ def to_json(value: object) -> str:
 
 
 def columns_to_list(columns: Sequence[Column]) -> list[dict[str, Any]]:
-    """The columns as the service contract writes them."""
+    """Return the columns as the service contract writes them."""
     return [column_to_dict(c) for c in columns]
 
 
 def column_to_dict(column: Column) -> dict[str, Any]:
-    """The column as the service contract writes it; defaults are left out where there are none."""
+    """Return the column as the service contract writes it; defaults are left out where there are none."""
     defaults = {"default": column.default, "existing_default": column.existing_default}
     return {
         "name": column.name, "type": column.type, "nullable": column.nullable, "comment": column.comment,
@@ -34,7 +34,7 @@ def column_to_dict(column: Column) -> dict[str, Any]:
 
 
 def columns_from_list(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
-    """The columns that ``columns_to_list`` wrote."""
+    """Return the columns that ``columns_to_list`` wrote."""
     return tuple(
         Column(i["name"], i["type"], i["nullable"], i["comment"], i.get("default"), i.get("existing_default"))
         for i in items
@@ -42,7 +42,7 @@ def columns_from_list(items: Sequence[Mapping[str, Any]]) -> tuple[Column, ...]:
 
 
 def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
-    """The whole definition as JSON values: the payload of ``create_table``, ``alter_table`` and ``drop_table``."""
+    """Return the definition as JSON values: the payload of ``create_table``, ``alter_table`` and ``drop_table``."""
     return {
         "namespace": definition.identifier.namespace,
         "name": definition.identifier.name,
@@ -59,7 +59,7 @@ def definition_to_dict(definition: TableDefinition) -> dict[str, Any]:
 
 
 def definition_from_dict(value: Mapping[str, Any]) -> TableDefinition:
-    """The definition that ``definition_to_dict`` wrote."""
+    """Return the definition that ``definition_to_dict`` wrote."""
     return TableDefinition(
         identifier=TableIdentifier(value["namespace"], value["name"]),
         table_type=TableType(value["table_type"]),
@@ -75,7 +75,7 @@ def definition_from_dict(value: Mapping[str, Any]) -> TableDefinition:
 
 
 def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
-    """The columns of ``tables`` that hold the definition, without the namespace.
+    """Return the columns of ``tables`` that hold the definition, without the namespace.
 
     Raises:
         InvalidInputError: A text of it cannot be kept.
@@ -96,7 +96,7 @@ def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
 
 
 def table_from_row(row: Mapping[str, Any]) -> Table:
-    """The table of a row of ``tables`` joined with its namespace's name as ``namespace``."""
+    """Return the table of a row of ``tables`` joined with its namespace's name as ``namespace``."""
     definition = TableDefinition(
         identifier=TableIdentifier(row["namespace"], row["name"]),
         table_type=TableType(row["table_type"]),
@@ -119,7 +119,7 @@ def table_from_row(row: Mapping[str, Any]) -> Table:
 
 
 def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
-    """The columns of ``namespaces`` that hold the namespace.
+    """Return the columns of ``namespaces`` that hold the namespace.
 
     Raises:
         InvalidInputError: A text of it cannot be kept.
@@ -134,12 +134,12 @@ def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
 
 
 def namespace_from_row(row: Mapping[str, Any]) -> Namespace:
-    """The namespace of a row of ``namespaces``."""
+    """Return the namespace of a row of ``namespaces``."""
     return Namespace(row["name"], row["location"], row["comment"], json.loads(row["properties"]))
 
 
 def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
-    """The namespace as JSON values: the payload of ``create_namespace`` and ``alter_namespace``."""
+    """Return the namespace as JSON values: the payload of ``create_namespace`` and ``alter_namespace``."""
     return {
         "name": namespace.name,
         "location": namespace.location,
@@ -149,7 +149,7 @@ def namespace_to_dict(namespace: Namespace) -> dict[str, Any]:
 
 
 def name_hash(name: str) -> str:
-    """The 32 hexadecimal digits by which a partition's name is found: names are too long for an index.
+    """Return the 32 hexadecimal digits by which a partition's name is found: names are too long for an index.
 
     Raises:
         InvalidPartitionNameError: The name has a character that no database keeps.
@@ -158,7 +158,7 @@ def name_hash(name: str) -> str:
 
 
 def storable(text: str, what: str) -> str:
-    """The name of a partition or file, when a database can keep it.
+    """Return the name of a partition or file, when a database can keep it.
 
     Raises:
         InvalidPartitionNameError: It has a NUL, or bytes that are not UTF-8 (kept by Python as lone surrogates).

@@ -5,7 +5,6 @@ by ``bind``: names in the table's spelling, values typed. Visitors take bound tr
 
 * ``catalog_ext.metastore.predicates.evaluation`` answers exactly, with SQL's three-valued logic;
 * ``catalog_ext.metastore.index.read.predicate_sql`` makes a WHERE clause of it;
-* ``catalog_ext.metastore.hive.filters`` makes the metastore's filter string of it.
 """
 
 from __future__ import annotations

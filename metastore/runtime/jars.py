@@ -11,16 +11,12 @@ import subprocess
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import filelock
 import platformdirs
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
 
 _FETCH_TIMEOUT_SECONDS = 900
 _IVY_MAIN = "org.apache.ivy.Main"
@@ -65,17 +61,8 @@ def cache_folder() -> Path:
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catalog-ext"))
 
 
-def fetch_jars(coordinates: Iterable[str], cache: Path | None = None) -> list[Path]:
-    """The jars of ``coordinates`` (``group:name:version``, without what they depend on), in that order.
-
-    Raises:
-        EnvironmentSetupError: a coordinate is malformed, or its jar is not in the cache and cannot be fetched.
-    """
-    return [fetch_jar(coordinate, cache) for coordinate in coordinates]
-
-
 def fetch_jar(coordinate: str, cache: Path | None = None) -> Path:
-    """The jar of ``coordinate`` (``group:name:version``), from the cache or from the Maven repository.
+    """Return the jar of ``coordinate`` (``group:name:version``), from the cache or from the Maven repository.
 
     Raises:
         EnvironmentSetupError: the coordinate is malformed, or its jar is not in the cache and cannot be fetched.

@@ -79,11 +79,6 @@ class Location:
             )
         return base.join(text)
 
-    @staticmethod
-    def is_relative(text: str) -> bool:
-        """Return whether ``text`` has neither a scheme nor a leading slash."""
-        return not text.startswith("/") and not _split_scheme(text)[0]
-
     @classmethod
     def _parse_s3(cls, text: str, rest: str) -> Location:
         if not rest.startswith("//"):
@@ -168,9 +163,9 @@ class Location:
         return f"hdfs://{self.bucket}{self.path}" if self.scheme == "hdfs" else f"s3a://{self.path}"
 
 
-def canonical_location(text: str, *, base: str | None = None) -> str:
+def canonical_location(text: str) -> str:
     """Return the canonical URI of ``text``; see `Location.parse`."""
-    return str(Location.parse(text, base=None if base is None else Location.parse(base)))
+    return str(Location.parse(text))
 
 
 def _check_text(text: str) -> None:

@@ -18,7 +18,6 @@ from catalog_ext.metastore.storage.locations import Location, shown
 
 MAX_ALTERNATIVES = 100_000
 _RANGE = re.compile(r"(-?\d+)\.\.(-?\d+)")
-_SPECIAL = frozenset("*?{\\")
 
 
 class Wild(Enum):
@@ -83,30 +82,20 @@ def escape(text: str) -> str:
     return re.sub(r"([*?{\\])", r"\\\1", text)
 
 
-def has_wildcards(text: str) -> bool:
-    r"""Return whether ``text`` is more than a plain path: it holds a wildcard, a list or an escape."""
-    return any(character in _SPECIAL for character in text)
-
-
-def parse_pattern(text: str, *, base: Location | None = None) -> list[Alternative]:
+def parse_pattern(text: str) -> list[Alternative]:
     """Return the alternatives that ``text`` stands for, in order, each once.
 
     Args:
         text: A location with wildcards; the bucket may hold none.
-        base: What a relative pattern is relative to; taken literally.
 
     Raises:
         InvalidPatternError: A brace is not closed, a range is reversed or not of integers, a component is ``..``, or
             the pattern stands for more than 100,000 paths.
     """
-    if base is not None and Location.is_relative(text):
-        place, prefix = Location(base.scheme, base.bucket, ""), _literal_components(base.key)
-        key = text
-    else:
-        whole = Location.parse(text)
-        place, prefix, key = Location(whole.scheme, whole.bucket, ""), (), whole.key
-    written_out = dict.fromkeys(_Parser(key, text).alternatives())
-    return [Alternative(place, prefix + _split(items, text)) for items in written_out]
+    whole = Location.parse(text)
+    root = Location(whole.scheme, whole.bucket, "")
+    written_out = dict.fromkeys(_Parser(whole.key, text).alternatives())
+    return [Alternative(root, _split(items, text)) for items in written_out]
 
 
 def compile_components(components: tuple[Component, ...]) -> re.Pattern[str]:
@@ -126,10 +115,6 @@ def _expression(item: Item) -> str:
     if isinstance(item, str):
         return re.escape(item)
     return {Wild.STAR: "[^/]*", Wild.ONE: "[^/]", Wild.ACROSS: ".*"}[item]
-
-
-def _literal_components(key: str) -> tuple[Component, ...]:
-    return tuple(Component((part,)) for part in key.split("/") if part)
 
 
 def _split(items: Items, text: str) -> tuple[Component, ...]:

@@ -47,7 +47,7 @@ class Checker:
         self._new_files = new_files
 
     def empty_location(self, location: str, staging: str) -> bool:
-        """Whether the directory of a table that is to be created is not there yet.
+        """Return whether the directory of a table that is to be created is not there yet.
 
         Raises:
             TableLayoutError: It is there and not empty.

@@ -62,7 +62,7 @@ class Recovery:
                     )
 
     def recover(self, table: Table | str | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
-        """What became of every transaction whose owner is gone; see ``Transactions.recover``."""
+        """Return what became of every transaction whose owner is gone; see ``Transactions.recover``."""
         found = self._found(None, older_than_s)
         if isinstance(table, str):
             found = [t for t in found if t.table == table]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[tuple[str, int]]:
-    """The files that no version from the table's own on knows, and that a relocation has left where they were.
+    """Yield the files that no version from the table's own on knows, and that a relocation has left where they were.
 
     Nobody may take them for new ones when their partition is gone, or comes back at its default place. A file that was
     modified after the given time is another one under the same name.

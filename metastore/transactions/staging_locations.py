@@ -25,13 +25,13 @@ _TRANSACTION_ID = re.compile(r"(?<![0-9a-f])[0-9a-f]{32}(?![0-9a-f])")
 
 
 def transaction_id_in(name: str) -> str | None:
-    """The transaction's id that a file's name carries, if it carries one."""
+    """Return the transaction's id that a file's name carries, if it carries one."""
     found = _TRANSACTION_ID.search(name)
     return found[0] if found else None
 
 
 def relocation_base(location: str, transaction_id: str) -> str:
-    """The directory under which a relocating overwrite puts its partitions."""
+    """Return the directory under which a relocating overwrite puts its partitions."""
     return f"{location}/{DATA}/{transaction_id}"
 
 
@@ -47,7 +47,7 @@ class StagingLocations:
         self._directories: dict[str, Location] = {}
 
     def directory(self, partition: str) -> Location:
-        """The partition's directory, in which its files end up."""
+        """Return the partition's directory, in which its files end up."""
         found = self._directories.get(partition)
         if found is None:
             own = self._own.get(partition)
@@ -67,7 +67,7 @@ class StagingLocations:
         return [self.location, *(place for place in own if not self.location.contains(place))]
 
     def place(self, file: StagedFile) -> StagedPlace:
-        """Where the file is, and where it goes."""
+        """Return where the file is, and where it goes."""
         target = below(self.directory(file.partition), file.name)
         if file.source is not None:
             return StagedPlace(target, file.size, source=Location.parse(file.source))
@@ -118,6 +118,6 @@ class StagingLocations:
 
 
 def below(parent: Location, path: str) -> Location:
-    """The location with a path below it."""
+    """Return the location with a path below it."""
     # Names are taken as they are, as on the store.
     return Location(parent.scheme, parent.bucket, f"{parent.key}/{path}" if parent.key and path else parent.key or path)

@@ -79,7 +79,7 @@ class Steps:
         self._cleanup = cleanup
 
     def forward(self, transaction: Transaction) -> Transaction:
-        """The transaction, committed now or before: promote, commit.
+        """Return the transaction, committed now or before: promote, commit.
 
         Args:
             transaction: In any state but ``open``.
@@ -163,7 +163,7 @@ class Steps:
             yield waiting.partition, [(file, origins[origin].place(file)) for file in waiting.files]
 
     def waiting_places(self, table: Table) -> list[StagedPlace]:
-        """Where everything is that waits for its partition to be due."""
+        """Return where everything is that waits for its partition to be due."""
         return [place for _, batch in self._waiting(table.table_id) for _, place in batch]
 
     def discard(self, table: Table, places: Sequence[StagedPlace]) -> None:
@@ -348,7 +348,7 @@ class Steps:
 
 
 def was_undone(transaction: Transaction) -> CatalogExtError:
-    """The error for the owner of a transaction that somebody has undone."""
+    """Return the error for the owner of a transaction that somebody has undone."""
     return TransactionStateError(
         f"The write {transaction.transaction_id} to table {transaction.table} was undone: "
         f"{transaction.error or 'its lease was over'}. Nothing of it is visible; run the statement again.",

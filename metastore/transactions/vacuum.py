@@ -61,7 +61,7 @@ class Vacuum:
         self._failed = False
 
     def run(self) -> VacuumReport:
-        """What was removed.
+        """Return what was removed.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.

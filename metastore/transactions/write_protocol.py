@@ -110,7 +110,7 @@ class Transactions:
         self._recovery = Recovery(index, self._steps)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
-        """The transaction of a new write, after dead writers' ones of the same table have been recovered.
+        """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
 
         Raises:
             InvalidConfigurationError: An option is none that its key may have.
@@ -153,7 +153,7 @@ class Transactions:
         return known is not None and known.app_version >= request.app_version
 
     def heartbeat(self, transaction_id: str) -> int:
-        """When the lease ends now, in milliseconds since the epoch.
+        """Return when the lease ends now, in milliseconds since the epoch.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -193,7 +193,7 @@ class Transactions:
         watermark_ms: int | None = None,
         final: bool = False,
     ) -> WriteOutcome:
-        """What the write did, now that it is visible; called again, the same answer.
+        """Return what the write did, now that it is visible; called again, the same answer.
 
         Args:
             transaction_id: An open transaction, or one whose commit was called before.
@@ -418,7 +418,7 @@ class Transactions:
 
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:
-        """A context in which a table is dropped; what its streams have kept back is removed when it is gone.
+        """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
 
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.

@@ -20,7 +20,6 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.filters import metastore_filter
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, hive_partition_name, to_hive, to_hive_partition
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
@@ -33,8 +32,6 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
-from catalog_ext.metastore.predicates.parser import parse_predicate
-from catalog_ext.metastore.predicates.tree import bind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -116,8 +113,6 @@ def test_tables_keep_what_they_are_given(client: CountingMetastore, database: st
     with pytest.raises(TableNotFoundError):
         client.partitions_by_names(database, "missing", ["ds=1"])
     with pytest.raises(TableNotFoundError):
-        client.partitions_by_filter(database, "missing", 'ds = "1"')
-    with pytest.raises(TableNotFoundError):
         client.alter_table(to_hive(definition(database, "missing")))
     with pytest.raises(TableNotFoundError):
         client.add_partitions(database, "missing", [HivePartition(("1",), "s3a://b/x")])
@@ -149,54 +144,6 @@ def test_partitions_with_hard_values(client: CountingMetastore, database: str) -
     client.drop_partitions(database, "trips", ["ds=2030-01-01/region=x/hour=1"])
     with pytest.raises(PartitionNotFoundError):
         client.drop_partitions(database, "trips", ["ds=2030-01-01/region=x/hour=1"], if_exists=False)
-
-
-@pytest.mark.parametrize(
-    ("where", "expected"),
-    [
-        ("region = 'eu'", {"eu"}),
-        ("region IN ('eu', 'it\\'s')", {"eu", "it's"}),
-        ("region != 'eu'", {"us", "it's", "NULL"}),
-        ("NOT (region < 'us')", {"us"}),
-        ("region LIKE 'u%'", {"us"}),
-        ("region IS NULL", {"NULL"}),
-        ("region IS NOT NULL AND hour = 7", {"eu", "us", "it's"}),
-        ("hour = 8", set()),
-        ("hour = 7 OR region = 'eu'", {"eu", "us", "it's", "NULL"}),
-        ('region = "it\'s"', {"it's"}),
-    ],
-)
-def test_filters_find_what_they_should(
-    client: CountingMetastore, filtered: str, where: str, expected: set[str]
-) -> None:
-    table = definition(filtered)
-    predicate = bind(parse_predicate(where), table.keys, "t")
-    found = metastore_filter(predicate, table.keys, binary_order=True)
-    partitions = (
-        client.partitions(filtered, "trips")
-        if found.text is None
-        else client.partitions_by_filter(filtered, "trips", found.text)
-    )
-    shown = {p.values[1].replace("__HIVE_DEFAULT_PARTITION__", "NULL") for p in partitions}
-    if found.exact:
-        assert shown == expected
-    else:
-        assert shown >= expected - {"NULL"}
-
-
-@pytest.fixture(scope="module")
-def filtered(client: CountingMetastore) -> str:
-    client.create_database(HiveDatabase("hm_filters"))
-    client.create_table(to_hive(definition("hm_filters")))
-    table = client.get_table("hm_filters", "trips")
-    names = [f"ds=2025-01-01/region={r}/hour=7" for r in ("eu", "us", "it%27s", "__HIVE_DEFAULT_PARTITION__")]
-    client.add_partitions("hm_filters", "trips", [to_hive_partition(table, name) for name in names])
-    return "hm_filters"
-
-
-def test_a_bad_filter_is_refused(client: CountingMetastore, filtered: str) -> None:
-    with pytest.raises(MetastoreRefusedError, match="partition filter"):
-        client.partitions_by_filter(filtered, "trips", "this is no filter (")
 
 
 def test_a_full_message_is_delivered(client: CountingMetastore, database: str) -> None:

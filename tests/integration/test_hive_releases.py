@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.errors import (
-    MetastoreRefusedError,
     NamespaceNotEmptyError,
     NamespaceNotFoundError,
     TableNotFoundError,
@@ -138,10 +137,6 @@ def test_the_life_of_a_table(client: CountingMetastore, tmp_path: Path) -> None:
     assert {from_hive_partition(found, p) for p in client.partitions("sales", "trips", batch=100)} == {
         (name, None) for name in names
     }
-    assert len(client.partitions_by_filter("sales", "trips", '(region = "a b") or (region = "r5")')) == 2
-    assert len(client.partitions_by_filter("sales", "trips", "hour = 1")) == len(names)
-    with pytest.raises(MetastoreRefusedError, match="partition filter"):
-        client.partitions_by_filter("sales", "trips", "nonsense (")
     with pytest.raises(NamespaceNotEmptyError):
         client.drop_database("sales")
     with pytest.raises(TableNotFoundError):

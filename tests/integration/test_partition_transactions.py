@@ -17,7 +17,6 @@ from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
-from catalog_ext.partitions.maintenance import PartitionMaintenance
 from tests.faults.commands import (
     BEFORE,
     COMMANDS,
@@ -236,7 +235,7 @@ def test_the_metastore_learns_counts_and_other_types(hive: Hive) -> None:
         "k=1": (f"{root}/k=1", counted), "k=10": (f"{root}/k=10", counted),
     }  # fmt: skip
     hive.catalog.statistics.put(loaded, [], None)
-    PartitionMaintenance(hive.catalog).set_partition_columns(table, types={"k": "int"})
+    hive.catalog.partition_maintenance.set_partition_columns(table, types={"k": "int"})
     (key,) = hive.client.get_table(hive.namespace, "counted").partition_columns
     assert (key.name, key.type, hive.catalog.metastore_state()) == ("k", "int", "in step")
     assert sorted(hive.partitions("counted")) == ["k=1", "k=10"]

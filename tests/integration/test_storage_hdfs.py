@@ -20,11 +20,11 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
-from catalog_ext.metastore.storage.globs import glob
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import check_staged, promote, undo
 from catalog_ext.metastore.storage.store import EntryKind, Storage
+from tests.pattern_cases import matched
 from tests.promotion_cases import RenameStore, promote_behind_an_undoing
 
 if TYPE_CHECKING:
@@ -61,8 +61,8 @@ def test_a_tree_is_listed(store: RenameStore) -> None:
     assert ListedDirectory("ds=empty") in found
     assert all(item.modified_ms > 1_000_000_000_000 for item in found if isinstance(item, ListedFile))
     table = str(store.table)
-    matched = [f"{table}/ds=1/a", f"{table}/ds=1/b", f"{table}/ds=2/deeper"]
-    assert glob(store.storage, f"{table}/ds={{1..2}}/*") == matched
+    below = [f"{table}/ds=1/a", f"{table}/ds=1/b", f"{table}/ds=2/deeper/still/a"]
+    assert [str(file) for file in matched(store.storage, f"{table}/ds={{1..2}}/*")] == below
     names = sorted(entry.location.name for entry in store.storage.list_directory(store.table))
     assert names == ["_temporary", "ds=1", "ds=2", "ds=a%2Fb #?", "ds=empty", "top"]
 

@@ -17,13 +17,13 @@ import pytest
 from botocore.config import Config
 
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageUnavailableError
-from catalog_ext.metastore.storage.globs import glob
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.s3.client import Timeouts
 from catalog_ext.metastore.storage.store import Storage
 from tests.integration.faulty_store import FaultyStore
+from tests.pattern_cases import matched
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
@@ -139,10 +139,10 @@ def test_a_prefix_that_is_turned_down_costs_nothing(nested: Bucket) -> None:
     assert prefixes == ["nested/", "nested/o=1/", "nested/o=1/m=7/", "nested/o=1/m=7/d=3/"]
 
 
-def test_glob_lists_only_what_can_match(nested: Bucket) -> None:
+def test_a_pattern_lists_only_what_can_match(nested: Bucket) -> None:
     storage = Storage(nested.options)
     before = nested.server.counts()
-    found = glob(storage, f"s3://{nested.name}/nested/o=1/m=?/d={{3,4}}")
+    found = matched(storage, f"s3://{nested.name}/nested/o=1/m=?/d={{3,4}}/*")
     assert len(found) == 20
     prefixes = {request.prefix for request in nested.server.proxy.requests()[-25:] if request.operation == "LIST"}
     assert all(not prefix.startswith(("nested/o=0/", "nested/o=2/")) for prefix in prefixes)
@@ -167,7 +167,7 @@ def test_bad_credentials_are_an_error_that_says_so(nested: Bucket, field: str) -
     with pytest.raises(StorageAccessDeniedError, match="credentials"):
         nested.files(3, root="nested", storage=storage)
     with pytest.raises(StorageAccessDeniedError):
-        glob(storage, f"s3a://{nested.name}/nested/*")
+        matched(storage, f"s3a://{nested.name}/nested/*")
 
 
 def test_a_request_without_credentials_is_denied(nested: Bucket) -> None:
@@ -178,7 +178,7 @@ def test_a_request_without_credentials_is_denied(nested: Bucket) -> None:
 
 def test_a_bucket_that_is_not_there(seaweed: Bucket) -> None:
     storage = Storage(seaweed.options)
-    for call in (storage.check_directory, storage.list_directory, lambda root: glob(storage, f"{root}/*")):
+    for call in (storage.check_directory, storage.list_directory, lambda root: matched(storage, f"{root}/*")):
         with pytest.raises(LocationNotFoundError, match="no bucket 'no-such-bucket'"):
             call("s3://no-such-bucket/t")
     for depth_hint in (1, 3):

@@ -6,7 +6,7 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.jars import fetch_jar
 from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
 from tests.servers.processes import ServerProcess, free_ports
 
@@ -40,7 +40,8 @@ class HdfsServer:
         self._details = directory / "cluster.json"
         (port,) = free_ports(1)
         self.uri = f"hdfs://127.0.0.1:{port}"
-        jars = fetch_jars([f"org.apache.hadoop:hadoop-client-minicluster:{jar_version('hadoop-client-api')}", *_JUNIT])
+        cluster = f"org.apache.hadoop:hadoop-client-minicluster:{jar_version('hadoop-client-api')}"
+        jars = [fetch_jar(jar) for jar in (cluster, *_JUNIT)]
         pyspark_jars = [jar for pattern in _FROM_PYSPARK for jar in sorted(jar_folder().glob(pattern))]
         command = [
             str(find_java()), "-Xmx400m", "-XX:TieredStopAtLevel=1",

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
-from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.jars import fetch_jar
 from catalog_ext.metastore.runtime.java import jar_folder, jar_version
 from tests.servers.hive_cli import HiveCli, HiveCliError, engine_jars
 
@@ -56,5 +56,6 @@ class HiveMetastore:
 def whole_engine(directory: Path, metastore_uri: str) -> HiveCli:
     """Hive's command line with its own Parquet 1.8 and ORC 1.3 (a jar of 46 MB), and its JSON serde."""
     version = jar_version("hive-metastore")
-    own = fetch_jars((f"org.apache.hive:hive-exec:{version}", f"org.apache.hive.hcatalog:hive-hcatalog-core:{version}"))
+    names = ("org.apache.hive:hive-exec", "org.apache.hive.hcatalog:hive-hcatalog-core")
+    own = [fetch_jar(f"{name}:{version}") for name in names]
     return HiveCli(directory, metastore_uri, class_path=[*map(str, [*own, *engine_jars()]), f"{jar_folder()}/*"])

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from catalog_ext.metastore.errors import MetastoreError
-from catalog_ext.metastore.runtime.jars import fetch_jars
+from catalog_ext.metastore.runtime.jars import fetch_jar
 from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
 
 if TYPE_CHECKING:
@@ -162,4 +162,4 @@ def engine_jars() -> list[Path]:
         EnvironmentSetupError: They are not in the cache and cannot be fetched.
     """
     version = jar_version("hive-metastore")
-    return fetch_jars(f"org.apache.hive:{name}:{version}" for name in ("hive-llap-common", "hive-llap-client"))
+    return [fetch_jar(f"org.apache.hive:{name}:{version}") for name in ("hive-llap-common", "hive-llap-client")]

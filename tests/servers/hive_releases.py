@@ -18,7 +18,7 @@ import filelock
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.uris import Address
-from catalog_ext.metastore.runtime.jars import cache_folder, fetch_jars
+from catalog_ext.metastore.runtime.jars import cache_folder, fetch_jar
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from tests.servers.hive_cli import HiveCli
 
@@ -89,7 +89,7 @@ def engine_4(directory: Path, metastore_uri: str) -> HiveCli:
     It has no Tez: what it can run are plain SELECTs, which Hive does by itself.
     """
     from_pyspark = (*RELEASE_4.from_pyspark, "commons-*.jar", "jackson-*.jar", "janino-*.jar", "snappy-java-*.jar")
-    class_path = [*map(str, fetch_jars(_ENGINE_4)), *_pyspark_jars(from_pyspark), f"{_fetch(RELEASE_4)}/*"]
+    class_path = [*(str(fetch_jar(jar)) for jar in _ENGINE_4), *_pyspark_jars(from_pyspark), f"{_fetch(RELEASE_4)}/*"]
     settings = {
         "hive.metastore.event.db.notification.api.auth": "false",
         "hive.notification.event.poll.interval": "0",

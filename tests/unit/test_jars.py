@@ -6,7 +6,7 @@ import pytest
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime import java
-from catalog_ext.metastore.runtime.jars import Coordinate, fetch_jar, fetch_jars
+from catalog_ext.metastore.runtime.jars import Coordinate, fetch_jar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -41,7 +41,7 @@ def test_jars_in_the_cache_need_no_java(tmp_path: Path) -> None:
         jar = tmp_path / "jars" / "org.example" / f"{name}-1.jar"
         jar.parent.mkdir(parents=True, exist_ok=True)
         jar.touch()
-    found = fetch_jars(["org.example:b:1", "org.example:a:1"], cache=tmp_path)
+    found = [fetch_jar(f"org.example:{name}:1", cache=tmp_path) for name in ("b", "a")]
     assert [jar.name for jar in found] == ["b-1.jar", "a-1.jar"]
 
 

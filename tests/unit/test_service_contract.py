@@ -18,6 +18,7 @@ from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application
+from catalog_ext.service.messages.settings import settings_json
 from catalog_ext.service.server import Service
 from tests.repair_cases import local_catalog, register, write
 from tests.service_client import END_MARKER, Answer, Client
@@ -31,7 +32,8 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
-    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "procedures/list",
+    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/resolve",
+    "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
@@ -151,6 +153,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
+    "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
     "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
     "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
     "procedures/call": {"procedure": "never", "arguments": {}},
@@ -371,6 +374,7 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
         "partition_columns": [{"name": "ds", "type": "date", "nullable": True, "comment": None}],
         "options": {"o": "1"}, "properties": {"p": "2", "partition-columns": "declared"},
         "totals": {"partitions": 0, "files": 0, "bytes": 0, "rows": made["totals"]["rows"]},
+        "settings": settings_json(f"{made['namespace']}.{made['name']}", made["properties"], {}),
     }  # fmt: skip
     assert client.call("tables/create", **fields).error["code"] == "CATALOG_EXT_TABLE_ALREADY_EXISTS"
     altered = client.call("tables/alter", namespace="s", name="life", set={"q": "3"}, remove=["p"]).json

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.paths.adhoc import SCHEMA
+from catalog_ext.service.messages.settings import settings_json
 from catalog_ext.service.server import Service
 from tests.repair_cases import local_catalog, write
 from tests.service_client import Client
@@ -36,7 +37,12 @@ def test_load(client: Client, tmp_path: Path) -> None:
         "path": path, "format": "csv", "location": f"file://{tmp_path}/t", "options": {"sep": ";"},
         "columns": [{"name": "x", "type": "int", "nullable": True, "comment": "c"}],
         "partition_columns": [{"name": "year", "type": "string", "nullable": True, "comment": None}],
+        "partitioning": True, "settings": settings_json(path, {}, {}),
     }  # fmt: skip
+    del asked["partitioning"]
+    assert client.call("paths/load", **asked).json["partitioning"] is True
+    switched_off = client.call("paths/load", **asked, session={"use_hive_partitioning": "0"}).json
+    assert (switched_off["partitioning"], switched_off["partition_columns"]) == (False, [])
 
 
 def test_plan(client: Client, tmp_path: Path) -> None:

@@ -106,7 +106,8 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     begun = writer.begun()
     assert (begun["duplicate"], begun["promotion"], begun["staging"]) == (False, "rename", "_catalog_ext_staging")
     assert begun["location"] == begun["base"] == f"file://{root}"
-    assert begun["table"] == writer.client.load()
+    loaded = writer.client.load()
+    assert {**begun["table"], "settings": loaded["settings"]} == loaded
     assert begun["lease_ms"] == 600_000
     files = [writer.stage(begun, EU, 3), writer.stage(begun, US, 2)]
     staged = writer.client.call("writes/stage", transaction=begun["transaction"], files=files[:1])
@@ -441,3 +442,33 @@ def test_a_table_that_is_dropped_fails_its_writes_which_leave_nothing(
     assert (lost.status, lost.error["code"]) == (404, "CATALOG_EXT_TABLE_NOT_FOUND")
     assert visible(root) == {EU: {"old.csv": 1}}
     assert not (root / "_catalog_ext_staging").exists()
+
+
+def test_a_session_goes_before_the_table_and_after_the_write(writer: Writer, catalog: Catalog) -> None:
+    catalog.alterations.alter("s.t", set_={"staging-dir": "_of_table"})
+    session = {"hive_staging_dir": "_of_session", "sink.partition-commit.trigger": "partition-time"}
+    assert writer.begun()["staging"] == "_of_table"
+    assert writer.begun(session=session)["staging"] == "_of_session"
+    assert writer.begun(session=session, options={"Staging-Dir": "_of_write"})["staging"] == "_of_write"
+
+
+def test_settings_come_with_the_table_or_are_asked_for(writer: Writer, catalog: Catalog) -> None:
+    catalog.alterations.alter("s.t", set_={"Write.Max-File-Size": "2 mb", "hive.mapred.mode": "strict"})
+    table = writer.client.load()
+    settings = table["settings"]
+    assert set(settings) == {"read", "write", "insert", "stream", "session"}
+    assert settings["write"]["values"]["write.max-file-size"] == 2**21
+    assert settings["read"]["values"]["strict"] == "hive.mapred.mode = strict (table s.t)"
+    assert settings["session"] == {"names": ["use_hive_partitioning"], "values": {"use_hive_partitioning": True}}
+
+    def resolve(**changed: object) -> Answer:
+        request = {"use": "write", "table": "s.t", "catalog": "lake", "properties": table["properties"]}
+        return writer.client.call("settings/resolve", **{**request, **changed})
+
+    assert resolve().json == {"values": settings["write"]["values"]}
+    given = {"options": {"hive_sink_max_file_size": "1 g"}, "catalog_conf": {"write.distribution-mode": "HASH"}}
+    values = resolve(**given).json["values"]
+    assert (values["write.max-file-size"], values["write.distribution-mode"]) == (2**30, "hash")
+    wrong = resolve(options={"write.max-file-size": "1 x"})
+    assert (wrong.status, wrong.error["code"]) == (400, "CATALOG_EXT_INVALID_CONFIGURATION")
+    assert resolve(use="nothing").error["code"] == "CATALOG_EXT_INVALID_INPUT"

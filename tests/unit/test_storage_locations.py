@@ -98,10 +98,11 @@ def test_a_long_location_is_kept_whole() -> None:
 
 
 def test_relative_is_relative_to_the_base() -> None:
-    assert canonical_location("k=1/x", base="s3://bucket/trips") == "s3a://bucket/trips/k=1/x"
-    assert canonical_location("/elsewhere", base="s3://bucket/trips") == "file:///elsewhere"
+    trips = Location.parse("s3://bucket/trips")
+    assert str(Location.parse("k=1/x", base=trips)) == "s3a://bucket/trips/k=1/x"
+    assert str(Location.parse("/elsewhere", base=trips)) == "file:///elsewhere"
     with pytest.raises(InvalidInputError):
-        canonical_location("../other", base="/trips")
+        Location.parse("../other", base=Location.parse("/trips"))
 
 
 def test_contains_goes_by_component() -> None:

@@ -46,9 +46,10 @@ from catalog_ext.metastore.messages import (
     RenameTable,
     SyncPartitions,
 )
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.metastore.model.tables import TableDefinition
 
@@ -149,14 +150,14 @@ def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
         return
     # First out, then in: a directory may have been replaced by another spelling of the same values.
     names = _convertible(table, message.dropped, lambda name: hive_partition_name(table, name))
-    for batch in _batches(names, SMALL_BATCH):
+    for batch in batched(names, SMALL_BATCH):
         metastore.drop_partitions(table.database, table.name, batch)
     wanted = {partition.name: partition for partition in (*message.added, *message.altered)}
     partitions = _convertible(table, list(wanted), lambda name: _partition(table, wanted[name]))
     by_values: dict[tuple[str, ...], HivePartition] = {}
     for partition in partitions:
         by_values.setdefault(partition.values, partition)
-    for chunk in _batches(list(by_values.values()), DEFAULT_BATCH):
+    for chunk in batched(list(by_values.values()), DEFAULT_BATCH):
         _put_partitions(metastore, table, chunk)
     parameters = without_sparks_statistics(table.parameters)
     if parameters != table.parameters:
@@ -194,7 +195,7 @@ def _alter_partitions(metastore: HiveMetastore, table: HiveTable, changed: Seque
             raise
         # Release 4 on Derby makes one condition of all names; on other databases this does not happen.
         _log.warning("%d partitions of %s go in parts of %d: %s", len(changed), table, SMALL_BATCH, error.message)
-        for batch in _batches(changed, SMALL_BATCH):
+        for batch in batched(changed, SMALL_BATCH):
             metastore.alter_partitions(table.database, table.name, batch)
 
 
@@ -218,8 +219,3 @@ def _convertible(table: HiveTable, names: Sequence[str], convert: Callable[[str]
         except InvalidPartitionNameError as error:
             _log.warning("Left out of the metastore's table %s: %s", table, error.message)
     return converted
-
-
-def _batches(items: Sequence[Item], size: int) -> Iterator[Sequence[Item]]:
-    for start in range(0, len(items), size):
-        yield items[start : start + size]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from itertools import islice
 from typing import TYPE_CHECKING, Protocol
+
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -159,10 +160,6 @@ class HiveMetastore(Protocol):
         """All partitions, fetched ``batch`` at a time."""
         ...
 
-    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
-        """The partitions that match a filter string (``catalog_ext.metastore.hive.filters`` makes them)."""
-        ...
-
     def close(self) -> None:
         """Give up the connections; a later call opens new ones."""
         ...
@@ -171,5 +168,5 @@ class HiveMetastore(Protocol):
 def fetch_partitions(metastore: HiveMetastore, database: str, table: str, batch: int) -> Iterator[HivePartition]:
     """All partitions of the table, through ``partition_names`` and ``partitions_by_names``."""
     names = metastore.partition_names(database, table)
-    while chunk := list(islice(names, batch)):
+    for chunk in batched(names, batch):
         yield from metastore.partitions_by_names(database, table, chunk)

@@ -100,6 +100,3 @@ class CallForwarder(ABC):
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         # Put together here, not passed on: each batch is a call of its own, tried again and counted by itself.
         return fetch_partitions(self, database, table, batch)
-
-    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
-        return self._call("partitions_by_filter", lambda m: m.partitions_by_filter(database, table, text))

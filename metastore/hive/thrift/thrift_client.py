@@ -251,14 +251,6 @@ class ThriftMetastore:
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         return fetch_partitions(self, database, table, batch)
 
-    def partitions_by_filter(self, database: str, table: str, text: str) -> list[HivePartition]:
-        def filtered(client: HMSClient) -> list[wire.Partition]:
-            self._get_table(client, database, table)
-            return list(client.get_partitions_by_filter(database, table, text, _ALL))
-
-        found = self._pool.call(filtered, f"the partition filter {text[:200]!r} on", table=f"{database}.{table}")
-        return [_partition(p) for p in found]
-
     def _get_table(self, client: HMSClient, database: str, name: str) -> wire.Table:
         """The table in thrift's words; release 4 has only the request form, releases before 2.3 only the plain one."""
         try:

@@ -161,7 +161,7 @@ class Applier:
         self._file_rows, self._statistics_rows = [], []
 
     def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """The rows of the living partitions of these names."""
+        """Return the rows of the living partitions of these names."""
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in batched(names, _AT_ONCE):
             rows = self.connection.execute(
@@ -417,7 +417,7 @@ def commit(
     summary: Mapping[str, object],
     deliver: bool,
 ) -> Commit:
-    """What one commit did; ``row`` is the table's, read after its version was raised.
+    """Return what one commit did; ``row`` is the table's, read after its version was raised.
 
     Raises:
         ConflictError: The table is not as the changes presume.
@@ -437,7 +437,7 @@ def commit(
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:
-    """The changes that change something.
+    """Return the changes that change something.
 
     Raises:
         InvalidInputError: Two of them concern one partition in a way that has no order.

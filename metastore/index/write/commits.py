@@ -65,7 +65,7 @@ def commit(
     database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int],
     deliver_source: bool = False,
 ) -> Transaction:  # fmt: skip
-    """The transaction, committed now or before.
+    """Return the transaction, committed now or before.
 
     Args:
         database: Holds the index.

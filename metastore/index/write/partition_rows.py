@@ -65,7 +65,7 @@ def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dic
 
 
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
-    """The table's row (with its ``namespace``), which nobody else changes before the transaction ends.
+    """Return the table's row (with its ``namespace``), which nobody else changes before the transaction ends.
 
     Raises:
         TableNotFoundError: It is gone.
@@ -86,7 +86,7 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
 def lock_tables(
     connection: sa.Connection, row: Mapping[str, Any], plan: WritePlan
 ) -> tuple[Mapping[str, Any], Mapping[str, Any] | None]:
-    """The locked row of a transaction's table, and of an exchange that of its source; in the order of their numbers.
+    """Return the locked row of a transaction's table, and of an exchange its source's; in the order of their numbers.
 
     Raises:
         TableNotFoundError: One of them is gone.
@@ -104,7 +104,7 @@ def lock_tables(
 def by_values(
     connection: sa.Connection, table: Table, names: Sequence[str], clause: sa.ColumnElement[bool]
 ) -> Iterator[dict[str, Any]]:
-    """The rows of partitions whose typed values are those of one of the names, whatever their own names are."""
+    """Yield the rows of partitions whose typed values are those of one of the names, whatever their own names are."""
     keys = table.definition.keys
     seen: set[tuple[int, int]] = set()
     # Sorted, so that names with the same first keys come together.
@@ -121,7 +121,7 @@ def by_values(
 def by_values_statement(
     table: Table, values: Sequence[Sequence[Value]], clause: sa.ColumnElement[bool]
 ) -> sa.Select[Any]:
-    """The query of ``by_values``; it finds some rows more where values are long or many."""
+    """Return the query of ``by_values``; it finds some rows more where values are long or many."""
     keys = table.definition.keys
     columns = [partitions.c[f"k{i + 1}"] for i in range(min(len(keys), KEY_COLUMNS))]
     same = _any_of(columns, [key_row(v, keys)[: len(columns)] for v in values])
@@ -146,7 +146,7 @@ def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | 
 def matching(
     connection: sa.Connection, table: Table, predicate: Predicate, clause: sa.ColumnElement[bool] | None = None
 ) -> Iterator[dict[str, Any]]:
-    """The rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
+    """Yield the rows of partitions that a predicate is true for: the living ones, or those that a clause chooses."""
 
     def scope(chosen: sa.FromClause) -> tuple[sa.ColumnElement[bool], ...]:
         living = chosen.c.end_version == ALIVE if clause is None else sa.true()

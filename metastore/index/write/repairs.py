@@ -81,7 +81,7 @@ def add_repair(database: Database, record: RepairRecord) -> None:
 
 
 def repair_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """The repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
+    """Return the repairs of a table, newest first (``REPAIRS_SCHEMA``), in bounded memory."""
     r = repairs.c
     select = sa.select(repairs).where(r.table_id == table.table_id).order_by(r.repair_id.desc()).limit(_PAGE)
 

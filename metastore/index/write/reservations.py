@@ -48,7 +48,7 @@ _AT_ONCE = 200
 
 
 def lock_namespace(connection: sa.Connection, namespace: str) -> int:
-    """The namespace's number; nobody else makes a table in it by a write before the transaction ends.
+    """Return the namespace's number; nobody else makes a table in it by a write before the transaction ends.
 
     Raises:
         NamespaceNotFoundError: There is none.
@@ -341,7 +341,7 @@ def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> N
 
 
 def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creation) -> int | None:
-    """The number of the table that a creation replaces; None where there is none.
+    """Return the number of the table that a creation replaces; None where there is none.
 
     Raises:
         TableAlreadyExistsError: The name is taken, and the table is not to be replaced.

@@ -104,7 +104,7 @@ def _check_location(connection: sa.Connection, transaction: Transaction) -> None
 
 
 def table_id_of(connection: sa.Connection, identifier: TableIdentifier) -> int | None:
-    """The number of the table that has this name now."""
+    """Return the number of the table that has this name now."""
     statement = (
         sa.select(tables.c.table_id)
         .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
@@ -136,7 +136,7 @@ def _to_row(transaction: Transaction) -> dict[str, Any]:
 
 
 def from_row(row: Mapping[str, Any]) -> Transaction:
-    """The transaction of a row of ``transactions``."""
+    """Return the transaction of a row of ``transactions``."""
     return Transaction(
         transaction_id=row["transaction_id"],
         table_id=row["table_id"],
@@ -158,7 +158,7 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
 
 
 def load(database: Database, transaction_id: str) -> Transaction:
-    """The transaction of this id.
+    """Return the transaction of this id.
 
     Raises:
         TransactionNotFoundError: There is none, or vacuum has forgotten it.
@@ -168,7 +168,7 @@ def load(database: Database, transaction_id: str) -> Transaction:
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
-    """The transaction's row; ``lock`` keeps everybody else from moving it."""
+    """Return the transaction's row; ``lock`` keeps everybody else from moving it."""
     statement = sa.select(transactions).where(transactions.c.transaction_id == transaction_id)
     row = connection.execute(statement.with_for_update() if lock else statement).mappings().one_or_none()
     if row is None:
@@ -201,7 +201,7 @@ def list_all(
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int) -> bool:
-    """Whether the transaction is unfinished; its lease then lasts until ``until_ms``."""
+    """Return whether the transaction is unfinished; its lease then lasts until ``until_ms``."""
     statement = (
         sa.update(transactions)
         .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_([str(s) for s in UNFINISHED]))
@@ -251,7 +251,7 @@ def add_documents(
 
 
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
-    """The error that says that a transaction cannot do this any more."""
+    """Return the error that says that a transaction cannot do this any more."""
     state = row["state"]
     undone = state in (State.ABORTING, State.ABORTED)
     why = (
@@ -267,7 +267,7 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
 
 
 def staged_count(database: Database, transaction_id: str) -> int:
-    """How many files the transaction has staged and not yet committed."""
+    """Return how many files the transaction has staged and not yet committed."""
     t = transaction_files.c
     statement = sa.select(sa.func.coalesce(sa.func.sum(t.n_files), 0)).where(
         t.transaction_id == transaction_id, t.removal == 0
@@ -277,14 +277,14 @@ def staged_count(database: Database, transaction_id: str) -> int:
 
 
 def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile]:
-    """The staged files in the order in which they were recorded, a document at a time."""
+    """Yield the staged files in the order in which they were recorded, a document at a time."""
     for payload in _documents(database, transaction_id, removal=False):
         for value in json.loads(payload):
             yield staged_file_from_dict(value)
 
 
 def removals(database: Database, transaction_id: str) -> Iterator[str]:
-    """The absolute URIs of the files that a committed transaction still has to delete, a document at a time."""
+    """Yield the absolute URIs of the files that a committed transaction still has to delete, a document at a time."""
     for payload in _documents(database, transaction_id, removal=True):
         yield from json.loads(payload)
 
@@ -302,7 +302,7 @@ def _documents(database: Database, transaction_id: str, *, removal: bool) -> Ite
 def next_document(
     connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
 ) -> tuple[int | None, str | None]:
-    """The number and text of the next row of ``transaction_files``, or None twice."""
+    """Return the number and text of the next row of ``transaction_files``, or None twice."""
     t = transaction_files.c
     statement = (
         sa.select(t.number, t.payload)
@@ -315,7 +315,7 @@ def next_document(
 
 
 def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:
-    """The staged files as JSON values, within a transaction."""
+    """Yield the staged files as JSON values, within a transaction."""
     after: int | None = -1
     while after is not None:
         after, payload = next_document(connection, transaction_id, after, removal=False)
@@ -324,7 +324,7 @@ def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Ma
 
 
 def move(database: Database, transaction_id: str, from_: Collection[State], to: State, *, error: str | None) -> bool:
-    """Whether the transaction was in one of the states and now is in the other."""
+    """Return whether the transaction was in one of the states and now is in the other."""
     values: dict[str, Any] = {"state": str(to)}
     if to is State.ABORTED:
         values["ended_at_ms"] = now_ms()
@@ -355,7 +355,7 @@ def _drop_files(connection: sa.Connection, transaction_id: str) -> None:
 
 
 def find_application(database: Database, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """The newest committed batch of the application in the table."""
+    """Return the newest committed batch of the application in the table."""
     with database.reading() as connection:
         return application(connection, table_id, app_id)
 
@@ -371,7 +371,7 @@ def application(connection: sa.Connection, table_id: int, app_id: str) -> Applic
 
 
 def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str, State]:
-    """The table's transactions whose files the version does not show, in whole (or, while files wait, in part)."""
+    """Return the transactions whose files the version does not show, in whole (or, while files wait, in part)."""
     t = transactions.c
     not_shown = sa.and_(t.table_id == table_id, sa.or_(t.version.is_(None), t.version > version))
     waiting = (
@@ -385,7 +385,7 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
 
 
 def relocations(database: Database, table_id: int) -> set[int]:
-    """The versions that relocating overwrites have made."""
+    """Return the versions that relocating overwrites have made."""
     t = transactions.c
     statement = sa.select(t.version).where(
         t.table_id == table_id, t.version.is_not(None), t.plan.like('%"relocate":true%')
@@ -395,14 +395,14 @@ def relocations(database: Database, table_id: int) -> set[int]:
 
 
 def waiting_tables(database: Database) -> list[int]:
-    """The numbers of the tables that have waiting files."""
+    """Return the numbers of the tables that have waiting files."""
     w = waiting_files.c
     with database.reading() as connection:
         return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
 
 
 def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:
-    """The waiting files of a table, or of one application in it, partition by partition, some documents at a time."""
+    """Yield the waiting files of a table, or of one application in it, by partition, some documents at a time."""
     w = waiting_files.c
     keys = (w.name_hash, w.transaction_id, w.number)
     after: tuple[Any, ...] | None = None
