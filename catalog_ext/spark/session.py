@@ -77,6 +77,22 @@ def configure(
     if _active_session_has(catalog):
         return builder
     options: dict[str, str] = dict(builder._options)
+    conf = serve_catalog(
+        options, catalog=catalog, warehouse=warehouse, index=index, metastore=metastore, storage=storage
+    )
+    for key, value in conf.items():
+        builder = builder.config(key, value)
+    return builder
+
+
+def serve_catalog(
+    options: Mapping[str, str], *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
+    metastore: MetastoreArgument = UNSET, storage: Mapping[str, Any] | None = None,
+) -> dict[str, str]:  # fmt: skip
+    """Start a catalog's service and return the settings that a session needs for it beside its own ``options``.
+
+    ``configure`` gives them to a builder; arguments and errors are the same.
+    """
     _refuse_remote(options.get("spark.remote") or os.environ.get("SPARK_REMOTE") or "")
     configured = next((options[k] for k in _METASTORE_KEYS if options.get(k)), None)
     settings = Settings.resolve(
@@ -90,7 +106,7 @@ def configure(
     add_to_running_jvm(jar)
     running = _serve(settings)
     prefix = f"spark.sql.catalog.{catalog}"
-    conf = {
+    return {
         prefix: _catalog_class(catalog),
         f"{prefix}.uri": running.service.uri,
         f"{prefix}.token": running.service.token,
@@ -98,9 +114,6 @@ def configure(
         "spark.jars": _appended(options.get("spark.jars"), str(jar)),
         **s3a_settings(settings, options),
     }
-    for key, value in conf.items():
-        builder = builder.config(key, value)
-    return builder
 
 
 def repair_partitions(

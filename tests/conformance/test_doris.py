@@ -13,58 +13,44 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
 from catalog_ext.metastore.errors import NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.lake import Sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
     from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
+    from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
+
 
 pytestmark = pytest.mark.spark
 
 
 @dataclass(frozen=True)
-class Doris:
-    """A session whose current catalog is ``lake``, and the metastore that follows it."""
+class Doris(Sql):
+    """A session whose current catalog is ``lake``, and the metastore that has the same."""
 
-    spark: SparkSession
     hive: CountingMetastore
     folder: Path
-
-    def sql(self, *statements: str) -> None:
-        for statement in statements:
-            self.spark.sql(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
 
     def files(self, table: str, suffix: str) -> list[Path]:
         return sorted((self.folder / "doris.db" / table).rglob(f"*.{suffix}"))
 
 
 @pytest.fixture(scope="module")
-def doris(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doris]:
+def doris(driver: Driver, hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Doris]:
     folder = tmp_path_factory.mktemp("doris")
-    builder = catalog_ext.configure(
-        small_builder(), catalog="lake", warehouse=str(folder), index=str(folder / "i.db"), metastore=hive_metastore.uri
-    )
     hive = connect(hive_metastore.uri)
-    with fresh_session(builder) as spark:
+    with driver.catalog(warehouse=str(folder), index=str(folder / "i.db"), metastore=hive_metastore.uri) as spark:
         spark.sql("CREATE DATABASE lake.doris")
         spark.sql("USE lake.doris")
         yield Doris(spark, hive, folder)
         spark.sql("DROP DATABASE lake.doris CASCADE")
     hive.close()
-    sessions.stop("lake")
 
 
 @pytest.mark.requirement(
@@ -80,9 +66,6 @@ def test_a_catalog_is_a_matter_of_settings(doris: Doris) -> None:
     assert ("lake",) in doris.rows("SHOW CATALOGS")
     assert ("doris", "stays", False) in doris.rows("SHOW TABLES IN lake.doris")
     other = doris.spark.newSession()
-    for key, _ in doris.spark.sparkContext.getConf().getAll():
-        if key.startswith("spark.sql.catalog.lake"):
-            other.conf.unset(key)
     with pytest.raises(AnalysisException):
         other.sql("SHOW TABLES IN lake.doris").collect()
     assert doris.hive.get_table("doris", "stays").name == "stays"

@@ -8,15 +8,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.lake import Sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = pytest.mark.spark
 
@@ -25,43 +24,32 @@ PARTITIONS = ["date=2019-8-29/country=usa", "date=2019-8-30/country=china", "dat
 
 
 @dataclass(frozen=True)
-class Lake:
+class Lake(Sql):
     """The session, and where the warehouse is."""
 
-    spark: SparkSession
     warehouse: Path
-
-    def sql(self, statement: str) -> None:
-        self.spark.sql(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
 
     def partitions(self, table: str) -> list[object]:
         return [row[0] for row in self.rows(f"SHOW PARTITIONS lake.s.{table}")]
 
     def condition(self, statement: str) -> str | None:
-        with pytest.raises(AnalysisException) as caught:
-            self.spark.sql(statement).collect()
-        return caught.value.getCondition()
+        error = self.error(statement)
+        assert isinstance(error, AnalysisException), error
+        return error.getCondition()
 
     def folder(self, table: str, partition: str) -> Path:
         return self.warehouse / "s.db" / table / partition
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def session(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("flink")
-    builder = catalog_ext.configure(
-        small_builder().config("spark.sql.cbo.enabled", "true"), warehouse=str(folder / "w"),
-        index=f"sqlite:///{folder}/index.db", metastore=None,
-    )  # fmt: skip
-    try:
-        with fresh_session(builder) as spark:
-            spark.sql("CREATE NAMESPACE lake.s")
-            yield Lake(spark, folder / "w")
-    finally:
-        sessions.stop("lake")
+    with driver.catalog(
+        {"spark.sql.cbo.enabled": "true"}, warehouse=str(folder / "w"), index=f"sqlite:///{folder}/index.db",
+        metastore=None,
+    ) as spark:  # fmt: skip
+        spark.sql("CREATE NAMESPACE lake.s")
+        yield Lake(spark, folder / "w")
 
 
 @pytest.fixture

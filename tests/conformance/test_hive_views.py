@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.lake import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,30 +15,21 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
+
+
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     root = tmp_path_factory.mktemp("partitioned_views")
-    builder = catalog_ext.configure(
-        small_builder().config("spark.sql.warehouse.dir", str(root / "session")),
-        catalog="lake",
-        warehouse=str(root),
-        index=f"sqlite:///{root}/index.db",
-        metastore=None,
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(warehouse=str(root), index=f"sqlite:///{root}/index.db", metastore=None) as session:
         session.sql("CREATE NAMESPACE lake.s")
         session.sql("USE lake.s")
         session.sql("CREATE TABLE base (id INT, amount INT, ds STRING) PARTITIONED BY (ds)")
         session.sql("INSERT INTO base VALUES (1, 10, 'd1'), (2, 20, 'd2')")
         yield session
-    sessions.stop("lake")
-
-
-def rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in spark.sql(text).collect()]
 
 
 def partitions(spark: SparkSession, view: str) -> list[str]:

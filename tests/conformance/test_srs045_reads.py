@@ -14,15 +14,15 @@ from pyspark.errors import AnalysisException
 
 import catalog_ext
 from catalog_ext.spark import session as sessions
+from tests.integration.lake import Sql
 from tests.integration.scans import files_read
-from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
-
+    from tests.integration.spark_driver import Driver
     from tests.servers.stores import S3Server
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -30,15 +30,11 @@ DAYS = [f"2025-01-{day:02}" for day in range(1, 9)]
 
 
 @dataclass(frozen=True)
-class Reads:
+class Reads(Sql):
     """A session with registered tables on a bucket."""
 
-    spark: SparkSession
     store: S3Server
     bucket: str
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
 
     def register(self, name: str, **more: str) -> str:
         """The repaired table ``lake.s.<name>`` of what lies below the bucket's folder of that name."""
@@ -55,17 +51,16 @@ class Reads:
 
 
 @pytest.fixture(scope="module")
-def reads(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reads]:
+def reads(driver: Driver, s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Reads]:
     bucket = s3_server.make_bucket(f"reads-{secrets.token_hex(4)}")
     storage = {
         "endpoint": s3_server.endpoint, "access_key": s3_server.access_key, "secret_key": s3_server.secret_key,
         "region": s3_server.region, "path_style": "true",
     }  # fmt: skip
     index = tmp_path_factory.mktemp("srs045-reads") / "i.db"
-    builder = catalog_ext.configure(
-        small_builder(), warehouse=f"s3a://{bucket}/warehouse", index=str(index), metastore=None, storage=storage
-    )
-    with fresh_session(builder) as spark:
+    with driver.catalog(
+        warehouse=f"s3a://{bucket}/warehouse", index=str(index), metastore=None, storage=storage
+    ) as spark:
         spark.sql("CREATE NAMESPACE lake.s")
         made = Reads(spark, s3_server, bucket)
         sales = [(day, n, float(n)) for n, day in enumerate(DAYS)]
@@ -78,7 +73,6 @@ def reads(s3_server: S3Server, tmp_path_factory: pytest.TempPathFactory) -> Iter
         made.register("sales")
         made.register("trips")
         yield made
-    sessions.stop("lake")
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Support")

@@ -13,16 +13,14 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import PySparkException
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
     from tests.servers.seaweedfs import SeaweedServer
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -55,7 +53,7 @@ class Bucket:
 
 
 @pytest.fixture(scope="module")
-def bucket(s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
+def bucket(driver: Driver, s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Bucket]:
     name = s3_server.make_bucket(f"wildcards-{secrets.token_hex(4)}")
     store = s3_server.file_system()
 
@@ -71,14 +69,11 @@ def bucket(s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -
         "endpoint": s3_server.endpoint, "access_key": s3_server.access_key, "secret_key": s3_server.secret_key,
         "region": s3_server.region, "path_style": "true",
     }  # fmt: skip
-    builder = catalog_ext.configure(
-        small_builder("local-cluster[2,1,1024]").config("spark.executor.memory", "1g"),
-        warehouse=f"s3a://{name}/warehouse", index=str(tmp_path_factory.mktemp("srs045") / "i.db"), metastore=None,
-        storage=storage,
-    )  # fmt: skip
-    with fresh_session(builder) as spark:
+    with driver.catalog(
+        {"spark.executor.memory": "1g"}, master="local-cluster[2,1,1024]", warehouse=f"s3a://{name}/warehouse",
+        index=str(tmp_path_factory.mktemp("srs045") / "i.db"), metastore=None, storage=storage,
+    ) as spark:  # fmt: skip
         yield Bucket(spark, s3_server, name)
-    sessions.stop("lake")
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Wildcards")

@@ -16,26 +16,24 @@ import pytest
 from pyarrow import fs
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
 from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.lake import Sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import SparkSession
-
     from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
     from tests.servers.seaweedfs import SeaweedServer
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@dataclass
-class Writes:
+@dataclass(frozen=True)
+class Writes(Sql):
     """A session with a bucket to write to and one that it may only read."""
 
-    spark: SparkSession
     catalog: Catalog
     files: fs.S3FileSystem
     bucket: str
@@ -56,15 +54,12 @@ class Writes:
         self.spark.sql(f"CREATE TABLE {name} ({columns}) USING {using} {partitioned} TBLPROPERTIES ({listed})")
         return name
 
-    def refusal(self, columns: str, keys: str = "", **properties: str) -> str:
+    def refused(self, columns: str, keys: str = "", **properties: str) -> str:
         """What CREATE TABLE says; the table is not there then."""
         with pytest.raises((AnalysisException, PySparkException)) as caught:
             self.create(columns, keys, **properties)
         assert not self.spark.catalog.tableExists(f"lake.s.{self.made[-1]}")
         return str(caught.value)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
 
     def root(self, table: str) -> str:
         """``bucket/key`` of the table."""
@@ -80,7 +75,7 @@ class Writes:
 
 
 @pytest.fixture(scope="module")
-def writes(s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writes]:
+def writes(driver: Driver, s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Writes]:
     suffix = secrets.token_hex(4)
     bucket, read_only = (s3_server.make_bucket(f"{kind}-{suffix}") for kind in ("writes", "read-only"))
     storage = {
@@ -90,14 +85,12 @@ def writes(s3_server: SeaweedServer, tmp_path_factory: pytest.TempPathFactory) -
         f"fs.s3a.bucket.{read_only}.secret.key": s3_server.reader_secret,
     }  # fmt: skip
     index = tmp_path_factory.mktemp("srs045") / "i.db"
-    builder = catalog_ext.configure(
-        small_builder(), warehouse=f"s3a://{bucket}/warehouse", index=str(index), metastore=None, storage=storage
-    )
-    with fresh_session(builder) as spark:
+    with driver.catalog(
+        warehouse=f"s3a://{bucket}/warehouse", index=str(index), metastore=None, storage=storage
+    ) as spark:
         catalog = sessions.active_catalog("lake.s.t")
         catalog.create_namespace("s")
         yield Writes(spark, catalog, s3_server.file_system(), bucket, read_only)
-    sessions.stop("lake")
 
 
 KEYS = "year INT NOT NULL, country STRING NOT NULL, x INT"
@@ -144,7 +137,7 @@ def test_the_strategies(writes: Writes, strategy: str | None) -> None:
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionStrategyWrongArgument")
 def test_another_strategy_is_refused(writes: Writes) -> None:
     for wrong in ("wildcard", "", "hive2"):
-        assert "Unknown partitioning style" in writes.refusal(KEYS, "year", partition_strategy=wrong)
+        assert "Unknown partitioning style" in writes.refused(KEYS, "year", partition_strategy=wrong)
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionColumnsInDataFile")
@@ -161,14 +154,14 @@ def test_keys_inside_the_files(writes: Writes, given: str | None, inside: bool) 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionColumnsInDataFileWithoutHivePartitionStrategy")
 def test_keys_inside_the_files_need_the_strategy(writes: Writes) -> None:
-    text = writes.refusal(KEYS, "year", partition_strategy="auto", partition_columns_in_data_file="1")
+    text = writes.refused(KEYS, "year", partition_strategy="auto", partition_columns_in_data_file="1")
     assert "'partition_columns_in_data_file'" in text
     assert "belongs to 'partition_strategy' = 'hive'" in text
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionColumnsInDataFileWrongArgiment")
 def test_keys_inside_the_files_or_not_is_a_boolean(writes: Writes) -> None:
-    assert "cannot be 'maybe': it is a Boolean" in writes.refusal(KEYS, "year", partition_columns_in_data_file="maybe")
+    assert "cannot be 'maybe': it is a Boolean" in writes.refused(KEYS, "year", partition_columns_in_data_file="maybe")
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.Path")
@@ -185,7 +178,7 @@ def test_path_is_the_root(writes: Writes) -> None:
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.InvalidPath")
 def test_a_path_that_no_store_has(writes: Writes) -> None:
     for path in ("not-a-location", "s3://", "s3a://bad bucket/x", f"s3a://{writes.bucket}/a*b", "ftp://host/x"):
-        assert "Invalid S3 key" in writes.refusal(KEYS, "year", path=path), path
+        assert "Invalid S3 key" in writes.refused(KEYS, "year", path=path), path
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.Filename")
@@ -199,7 +192,7 @@ def test_filename_is_a_directory_before_the_keys(writes: Writes) -> None:
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.FilenameWithoutHivePartitionStrategy")
 def test_filename_needs_the_strategy(writes: Writes) -> None:
-    assert "'filename'" in writes.refusal(KEYS, "year", partition_strategy="auto", filename="data")
+    assert "'filename'" in writes.refused(KEYS, "year", partition_strategy="auto", filename="data")
     name = writes.name()
     with pytest.raises(AnalysisException, match="belongs to 'partition_strategy' = 'hive'"):
         writes.spark.sql(f"CREATE TABLE {name} ({KEYS}) PARTITIONED BY (year) TBLPROPERTIES ('filename' = 'data')")
@@ -256,13 +249,13 @@ def test_several_partitions_and_several_inserts(writes: Writes) -> None:
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.Expressions")
 def test_expressions_are_no_partition_columns(writes: Writes) -> None:
     for expression in ("bucket(4, x)", "years(d)", "truncate(country, 2)"):
-        text = writes.refusal("x INT, d DATE NOT NULL, country STRING NOT NULL", expression)
+        text = writes.refused("x INT, d DATE NOT NULL, country STRING NOT NULL", expression)
         assert "a partition column is a column, never an expression of one" in text
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.MissingColumn")
 def test_a_partition_column_that_is_not_in_the_schema(writes: Writes) -> None:
-    assert "country" in writes.refusal("year INT NOT NULL, x INT", "year, country")
+    assert "country" in writes.refused("year INT NOT NULL, x INT", "year, country")
 
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.DefaultValue")
@@ -275,7 +268,7 @@ def test_omitted_keys_get_their_defaults(writes: Writes) -> None:
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.NullableDataType")
 def test_keys_may_not_be_null(writes: Writes) -> None:
-    text = writes.refusal("year INT, x INT", "year")
+    text = writes.refused("year INT, x INT", "year")
     assert "Hive partitioning supports only partition columns of types" in text
     table = writes.create("year INT NOT NULL, x INT", "year")
     with pytest.raises(PySparkException, match=r"(?i)null"):
@@ -319,7 +312,7 @@ def test_values_that_keys_may_not_have(writes: Writes) -> None:
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.DataTypesUnsupported")
 def test_types_that_keys_may_not_have(writes: Writes) -> None:
     for data_type in ("DOUBLE", "FLOAT", "DECIMAL(10,2)", "BINARY", "ARRAY<INT>", "MAP<INT,INT>", "STRUCT<a: INT>"):
-        text = writes.refusal(f"x INT, k {data_type} NOT NULL", "k")
+        text = writes.refused(f"x INT, k {data_type} NOT NULL", "k")
         assert "Hive partitioning supports only partition columns of types" in text, data_type
 
 
@@ -335,7 +328,7 @@ def test_a_bucket_that_may_only_be_read(writes: Writes) -> None:
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.NonAccessibleBucket")
 def test_a_bucket_that_is_not_there(writes: Writes) -> None:
-    text = writes.refusal(KEYS, "year, country", path="s3a://no-such-bucket-anywhere/t")
+    text = writes.refused(KEYS, "year, country", path="s3a://no-such-bucket-anywhere/t")
     assert "Failed to check existence of a key" in text
 
 
@@ -369,5 +362,5 @@ def test_a_write_that_fails_leaves_nothing(writes: Writes) -> None:
 
 @pytest.mark.requirement("RQ.HivePartitioning.Writes.PartitionBy")
 def test_the_strategy_needs_partition_columns(writes: Writes) -> None:
-    text = writes.refusal("year INT NOT NULL, value INT")
+    text = writes.refused("year INT NOT NULL, value INT")
     assert "Partition strategy hive can not be used without a PARTITION BY expression" in text

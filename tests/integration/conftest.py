@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from tests.integration.clients import StandingService
+    from tests.integration.spark_driver import Driver
 
 
 @pytest.fixture(scope="module")
@@ -25,12 +26,9 @@ def fake_service() -> Iterator[FakeService]:
 
 
 @pytest.fixture(scope="module")
-def spark_with_connector(fake_service: FakeService) -> Iterator[SparkSession]:
+def spark_with_connector(fake_service: FakeService, driver: Driver) -> Iterator[SparkSession]:
     """A Spark session whose catalog ``lake`` is ``fake_service``."""
-    # Here, so that tests without Spark need not load it.
-    from tests.integration.connector_session import connector_session
-
-    with connector_session(fake_service.uri, fake_service.token) as session:
+    with driver.connected(fake_service.uri, fake_service.token) as session:
         yield session
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 
 import catalog_ext
-from tests.integration.spark_sessions import small_builder
+from tests.integration.spark_driver import small_builder
 
 EVENTS = "id BIGINT, at TIMESTAMP, ds STRING, hour INT"
 

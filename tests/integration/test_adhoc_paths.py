@@ -12,18 +12,17 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.lake import Sql
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
-
+    from tests.integration.spark_driver import Driver
     from tests.servers.hdfs import HdfsServer
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -31,20 +30,18 @@ TREE = {f"year={y}/month={m:02d}/a.parquet": y * 100 + m for y in (2023, 2024) f
 
 
 @dataclass(frozen=True)
-class Paths:
+class Paths(Sql):
     """A session, and a folder with a tree of Parquet files that has an id each."""
 
-    spark: SparkSession
     folder: Path
 
     def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query.replace("{t}", str(self.folder / "t"))).collect()]
+        return super().rows(query.replace("{t}", str(self.folder / "t")))
 
     def refusal(self, query: str) -> tuple[str, str]:
         """The condition and the message."""
-        with pytest.raises(PySparkException) as caught:
-            self.rows(query)
-        return str(caught.value.getCondition()), str(caught.value)
+        error = self.error(query)
+        return str(error.getCondition()), str(error)
 
 
 def parquet(**columns: object) -> bytes:
@@ -59,18 +56,13 @@ def put(file: Path, content: bytes) -> None:
 
 
 @pytest.fixture(scope="module")
-def paths(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
+def paths(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Paths]:
     folder = tmp_path_factory.mktemp("adhoc")
     for path, number in TREE.items():
         put(folder / "t" / path, parquet(id=number))
     put(folder / "csv/k=1/x.csv", b"a;b\n1;2\n")
-    builder = catalog_ext.configure(
-        small_builder(), catalog="lake", warehouse=str(folder / "warehouse"), index=str(folder / "index.db"),
-        metastore=None,
-    )  # fmt: skip
-    with fresh_session(builder) as spark:
+    with driver.catalog(warehouse=str(folder / "warehouse"), index=str(folder / "index.db"), metastore=None) as spark:
         yield Paths(spark, folder)
-    sessions.stop("lake")
 
 
 def test_a_path_is_read_like_a_table(paths: Paths) -> None:

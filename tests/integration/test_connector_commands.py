@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException
 
+from tests.integration.lake import rows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -39,10 +41,6 @@ def service(fake_service: FakeService, tmp_path: Path) -> Iterator[FakeService]:
 @pytest.fixture
 def spark(spark_with_connector: SparkSession) -> SparkSession:
     return spark_with_connector
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in spark.sql(sql).collect()]
 
 
 def condition(spark: SparkSession, sql: str) -> str | None:

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from tests.integration.fake_service import PLAN_SCHEMA, Refusal, ipc_bytes
+from tests.integration.lake import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -60,10 +61,6 @@ def spark(spark_with_connector: SparkSession) -> Iterator[SparkSession]:
     for key in ("use_hive_partitioning", "spark.sql.caseSensitive", "spark.sql.catalog.lake.missing-files"):
         spark_with_connector.conf.unset(key)
     spark_with_connector.conf.set("spark.sql.session.timeZone", "UTC")
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in spark.sql(sql).collect()]
 
 
 def refused(spark: SparkSession, sql: str, kind: type[AnalysisException] = AnalysisException) -> str:

@@ -1,28 +1,26 @@
-"""The jar on executors of their own, and a jar for another Spark."""
+"""The jar on executors of their own."""
 
 from __future__ import annotations
 
-import zipfile
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from catalog_ext.connector.build import connector_jar
-from tests.integration.connector_session import connector_session
-
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integration.fake_service import FakeService
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.slow
-def test_executors_in_other_processes_read(fake_service: FakeService, tmp_path: Path) -> None:
-    with connector_session(
-        fake_service.uri, fake_service.token, master="local-cluster[2,1,1024]", conf={"spark.executor.memory": "1g"}
+def test_executors_in_other_processes_read(driver: Driver, fake_service: FakeService, tmp_path: Path) -> None:
+    with driver.connected(
+        fake_service.uri, fake_service.token, {"spark.executor.memory": "1g"}, master="local-cluster[2,1,1024]"
     ) as spark:
         spark.range(20).selectExpr("id", "id % 4 AS k").write.partitionBy("k").parquet(str(tmp_path / "t"))
         fake_service.add_table("spread", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
@@ -36,18 +34,3 @@ def test_executors_in_other_processes_read(fake_service: FakeService, tmp_path: 
             spark.sql("SELECT sum(id) FROM lake.sales.spread").collect()
         assert caught.value.getCondition() == "CATALOG_EXT_FILE_MISSING"
         assert fake_service.requests["tables/plan"] == 2
-
-
-def test_a_jar_for_another_spark_is_refused(fake_service: FakeService, tmp_path: Path) -> None:
-    foreign = tmp_path / "foreign.jar"
-    with zipfile.ZipFile(connector_jar()) as source, zipfile.ZipFile(foreign, "w") as target:
-        for entry in source.infolist():
-            content = b"4.2.9" if entry.filename == "META-INF/catalog-ext/spark-version" else source.read(entry)
-            target.writestr(entry, content)
-    with connector_session(
-        fake_service.uri, fake_service.token, master="local[1]", conf={"spark.jars": str(foreign)}
-    ) as spark:
-        with pytest.raises(SparkRuntimeException, match=r"compiled for Spark 4\.2\.9") as caught:
-            spark.sql("SHOW TABLES IN lake.sales")
-        assert caught.value.getCondition() == "CATALOG_EXT_ENVIRONMENT_SETUP"
-        assert "python -m catalog_ext.connector.build" in str(caught.value)

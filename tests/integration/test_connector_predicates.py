@@ -7,15 +7,14 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-import catalog_ext
-from catalog_ext.spark import session as catalog_session
-from tests.integration.spark_sessions import fresh_session, small_builder
-
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
     from pyspark.sql import SparkSession
+
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -49,16 +48,14 @@ TEXT_CONDITIONS = (
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """A session in a zone with clock changes, with the real service on a SQLite index and no metastore."""
     folder = tmp_path_factory.mktemp("real")
-    builder = catalog_ext.configure(
-        small_builder(), warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(
+        warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
+    ) as session:
         session.sql("CREATE NAMESPACE lake.typed")
         yield session
-    catalog_session.stop("lake")
 
 
 def conditions(kind: str, literals: list[str]) -> list[str]:

@@ -8,15 +8,15 @@ import boto3
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from catalog_ext.spark.storage import s3a_packages
-from tests.integration.connector_session import connector_session
 from tests.integration.fake_service import FakeFile, FakePartition
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from tests.integration.fake_service import FakeService
+    from tests.integration.spark_driver import Driver
     from tests.servers.stores import S3Server
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -25,17 +25,16 @@ VALUES = {"a b", "50%", "a/b", "x=y", "t:1", "été", "a+b", "#1?2"}
 FILE = "part 1%20=é:2.parquet"
 
 
-def test_odd_keys_and_no_lists(s3_server: S3Server, fake_service: FakeService, tmp_path: Path) -> None:
+def test_odd_keys_and_no_lists(driver: Driver, s3_server: S3Server, fake_service: FakeService, tmp_path: Path) -> None:
     bucket = s3_server.make_bucket("connector")
     conf = {
-        **s3a_packages(),
         "spark.hadoop.fs.s3a.endpoint": s3_server.endpoint,
         "spark.hadoop.fs.s3a.endpoint.region": s3_server.region,
         "spark.hadoop.fs.s3a.path.style.access": "true",
         "spark.hadoop.fs.s3a.access.key": s3_server.access_key,
         "spark.hadoop.fs.s3a.secret.key": s3_server.secret_key,
     }
-    with connector_session(fake_service.uri, fake_service.token, conf=conf) as spark:
+    with driver.connected(fake_service.uri, fake_service.token, conf) as spark:
         spark.range(1, 2).coalesce(1).write.parquet(str(tmp_path / "p"))
         content = next((tmp_path / "p").glob("*.parquet")).read_bytes()
         client = boto3.client(

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
+from tests.integration.lake import rows
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
@@ -49,10 +51,6 @@ def directories(root: Path, names: list[str], part: bytes) -> Path:
         (root / name).mkdir(parents=True)
         (root / name / "f.parquet").write_bytes(part)
     return root
-
-
-def rows(spark: SparkSession, sql: str) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in spark.sql(sql).collect()]
 
 
 class TestTypedKeys:

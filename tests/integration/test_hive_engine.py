@@ -18,7 +18,7 @@ from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import format_partition_name
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.spark_driver import HIVE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveCli, HiveMetastore
+
 
 DATABASE = "engine"
 HIVE_FORMATS = ("parquet", "orc", "csv")
@@ -198,14 +200,8 @@ def from_hive_row(row: tuple[str, ...]) -> tuple[int, str | None, float | None, 
 
 
 @pytest.fixture(scope="module")
-def spark(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
-    builder = (
-        small_builder()
-        .enableHiveSupport()
-        .config("spark.hadoop.hive.metastore.uris", hive_metastore.uri)
-        .config("spark.sql.warehouse.dir", tmp_path_factory.mktemp("spark-warehouse").as_uri())
-    )
-    with fresh_session(builder) as session:
+def spark(driver: Driver, hive_metastore: HiveMetastore) -> Iterator[SparkSession]:
+    with driver.session({**HIVE, "spark.hadoop.hive.metastore.uris": hive_metastore.uri}, connector=False) as session:
         yield session
 
 

@@ -7,11 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import catalog_ext
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, HiveDatabase
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.servers.hive_releases import RELEASE_4, ReleaseMetastore, engine_4
 
 if TYPE_CHECKING:
@@ -19,7 +16,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveCli, HiveMetastore
+
 
 NAMESPACE = "hive_files"
 
@@ -90,21 +89,17 @@ ROUNDED = {"d18": "1234567890123456.80", "d38": "-12345678901234568000000.000000
 
 
 @pytest.fixture(scope="module")
-def spark(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(
+    driver: Driver, hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     root = tmp_path_factory.mktemp("hive_files")
-    builder = catalog_ext.configure(
-        small_builder(),
-        catalog="lake",
-        warehouse=str(root),
-        index=f"sqlite:///{root}/index.db",
-        metastore=hive_metastore.uri,
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(
+        warehouse=str(root), index=f"sqlite:///{root}/index.db", metastore=hive_metastore.uri
+    ) as session:
         # To Hive a timestamp is a wall clock: its own JVM's, or that of the one that wrote.
         zone = session._jvm.java.util.TimeZone.getDefault().getID()  # type: ignore[union-attr]
         session.conf.set("spark.sql.session.timeZone", zone)
         yield session
-    sessions.stop("lake")
 
 
 @pytest.fixture(scope="module")

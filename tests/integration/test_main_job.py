@@ -17,8 +17,9 @@ import catalog_ext
 from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
 from catalog_ext.metastore.index import Index
 from catalog_ext.spark import session as sessions
+from tests.integration.lake import Sql
 from tests.integration.scans import files_read
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.spark_driver import own_jvm, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -36,20 +37,13 @@ PARTITIONS = len(ORIGINS) * len(MONTHS) * len(DAYS)
 
 
 @dataclass(frozen=True)
-class Lake:
+class Lake(Sql):
     """The session and what stands behind it."""
 
-    spark: SparkSession
     catalog: Catalog
     store: S3Server
     location: str
     metastore: HiveMetastore
-
-    def sql(self, query: str) -> DataFrame:
-        return self.spark.sql(query)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.sql(query).collect()]
 
     def expected(self) -> DataFrame:
         """The same table as plain Spark sees it."""
@@ -70,7 +64,7 @@ def lake(s3_server: S3Server, hive_metastore: HiveMetastore, postgres_server: Da
     builder = catalog_ext.configure(
         builder, catalog="lake", warehouse=f"s3a://{bucket}/warehouse", index=url, storage=storage
     )
-    with fresh_session(builder) as spark:
+    with own_jvm(builder) as spark:
         location = f"s3a://{bucket}/flights"
         write_flights(spark, location)
         catalog = sessions.active_catalog("lake.sales.flights")

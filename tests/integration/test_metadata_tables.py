@@ -10,13 +10,14 @@ from pyspark.errors import AnalysisException
 
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
-from tests.integration.sql_lake import external, sql_lake
+from tests.integration.lake import external, local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.integration.written import Lake
+    from tests.integration.lake import Lake
+    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -24,11 +25,11 @@ T = "lake.w.trips"
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """With `trips`: days 1 to 3, two regions each, a file a partition, and virtual keys."""
     folder = tmp_path_factory.mktemp("metadata")
-    with sql_lake(folder) as lake:
-        external(lake, folder, "trips", {"ds": "date", "region": "string"})
+    with local_lake(driver, folder) as lake:
+        external(lake, "trips", {"ds": "date", "region": "string"})
         lake.sql(
             f"INSERT INTO {T} (id, v, ds, region) SELECT id, 'v' || id, make_date(2025, 1, 1 + id % 3), "
             "if(id % 2 = 0, 'eu', null) FROM range(0, 12, 1, 1)"
@@ -56,7 +57,7 @@ def test_partitions(lake: Lake) -> None:
     first = rows[0].asDict(recursive=True)
     assert (str(first["values"]["ds"]), first["values"]["region"]) == ("2025-01-01", None)
     assert (first["files"], first["rows"], first["state"]) == (1, 2, "committed")
-    assert first["location"] == f"file:{lake.folder('trips')}/{first['partition']}"
+    assert first["location"] == f"file:{lake.location('trips')}/{first['partition']}"
     summed = lake.rows(f"SELECT sum(files), sum(rows), sum(bytes) FROM {T}.partitions")
     totals = lake.catalog.load_table("w.trips").totals
     assert summed == [(totals.files, totals.rows, totals.bytes)]
@@ -85,7 +86,7 @@ def test_what_the_service_cannot_answer_is_evaluated_here(lake: Lake) -> None:
 
 def test_files(lake: Lake) -> None:
     rows = lake.sql(f"SELECT *, ds, region FROM {T}.files ORDER BY path").collect()
-    assert [row["path"] for row in rows] == [f"file:{lake.folder('trips')}/{path}" for path in lake.on_disk("trips")]
+    assert [row["path"] for row in rows] == [f"file:{lake.location('trips')}/{path}" for path in lake.on_disk("trips")]
     first = rows[0].asDict(recursive=True)
     assert (str(first["ds"]), first["region"], first["rows"], first["version"]) == ("2025-01-01", None, 2, 1)
     assert first["values"]["ds"] == first["ds"]
@@ -100,7 +101,7 @@ def test_files(lake: Lake) -> None:
 
 
 def test_history_transactions_and_repairs(lake: Lake, tmp_path: Path) -> None:
-    table = external(lake, tmp_path, "repaired", {"k": "int"})
+    table = external(lake, "repaired", {"k": "int"})
     lake.sql(f"INSERT INTO {table} (id, v, k) VALUES (1, 'a', 1)")
     (tmp_path / "repaired" / "k=2").mkdir()
     (tmp_path / "repaired" / "stray").write_text("x")
@@ -160,7 +161,7 @@ def test_keys_with_the_names_of_its_columns(lake: Lake) -> None:
 
 
 def test_many_files_are_several_tasks(lake: Lake, tmp_path: Path) -> None:
-    table = external(lake, tmp_path, "many", {"k": "int"})
+    table = external(lake, "many", {"k": "int"})
     files = tuple(DataFile(f"{i}.parquet", 10, 0, 1) for i in range(5000))
     lake.catalog.index.commit(
         lake.catalog.load_table("w.many").table_id, [AddPartition("k=1", files)], operation="test", deliver=False

@@ -8,6 +8,7 @@ import pytest
 from pyspark.errors import AnalysisException, ParseException
 
 from tests.integration.fake_service import PARTITIONS_SCHEMA, ipc_bytes
+from tests.integration.lake import rows
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,10 +51,6 @@ def service(fake_service: FakeService, tables: dict[str, FakeTable]) -> FakeServ
 @pytest.fixture(scope="module")
 def spark(spark_with_connector: SparkSession) -> SparkSession:
     return spark_with_connector
-
-
-def rows(spark: SparkSession, sql: str, **parameters: Any) -> list[tuple[Any, ...]]:
-    return [tuple(row) for row in spark.sql(sql, parameters or None).collect()]
 
 
 def refusal(spark: SparkSession, sql: str) -> AnalysisException:

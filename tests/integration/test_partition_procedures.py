@@ -7,9 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.lake import rows
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,24 +15,19 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
+
+
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     root = tmp_path_factory.mktemp("procedures")
-    builder = catalog_ext.configure(
-        small_builder(), catalog="lake", warehouse=str(root), index=f"sqlite:///{root}/index.db", metastore=None
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(warehouse=str(root), index=f"sqlite:///{root}/index.db", metastore=None) as session:
         session.sql("CREATE NAMESPACE lake.s")
         session.sql("USE lake.s")
         yield session
-    sessions.stop("lake")
-
-
-def rows(spark: SparkSession, statement: str) -> list[tuple[object, ...]]:
-    return [tuple(row) for row in spark.sql(statement).collect()]
 
 
 def test_dropping_by_a_condition_and_by_age(spark: SparkSession) -> None:

@@ -18,7 +18,6 @@ from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.tables.schema_inference import infer_columns
-from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,12 +25,15 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
+
+
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark() -> Iterator[SparkSession]:
-    with fresh_session(small_builder()) as session:
+def spark(driver: Driver) -> Iterator[SparkSession]:
+    with driver.session() as session:
         yield session
 
 

@@ -8,18 +8,20 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
 from catalog_ext.spark import session as sessions
+from tests.integration.lake import Sql
 from tests.integration.session_commands import COMMON, differences, plain_session
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.spark_driver import sibling
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = pytest.mark.spark
 
@@ -28,18 +30,11 @@ ROWS = [(1, "a"), (2, "b")]
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(Sql):
     """A session with our session catalog, the catalog behind it, and a session of the same JVM without ours."""
 
-    spark: SparkSession
     catalog: Catalog
     plain: SparkSession
-
-    def sql(self, statement: str) -> DataFrame:
-        return self.spark.sql(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.sql(query).collect()]
 
     def condition(self, act: str | Callable[[], object]) -> str | None:
         with pytest.raises(PySparkException) as caught:
@@ -56,21 +51,18 @@ class Session:
 
 
 @pytest.fixture(scope="module")
-def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("session-catalog")
-    builder = small_builder().config("spark.sql.warehouse.dir", str(folder / "spark"))
-    builder = catalog_ext.configure(
-        builder, catalog="spark_catalog", warehouse=str(folder / "ours"), index=str(folder / "index.db"), metastore=None
-    )
-    prefix = "spark.sql.catalog."
-    # The same service under another name: a table is the same one through both.
-    builder = builder.config(f"{prefix}lake", sessions.CATALOG_CLASS)
-    for option in ("uri", "token"):
-        builder = builder.config(f"{prefix}lake.{option}", builder._options[f"{prefix}spark_catalog.{option}"])
-    with fresh_session(builder) as spark:
+    with driver.catalog(
+        catalog="spark_catalog", warehouse=str(folder / "ours"), index=str(folder / "index.db"), metastore=None
+    ) as spark:
+        # The same service under another name: a table is the same one through both.
+        prefix = "spark.sql.catalog."
+        spark.conf.set(f"{prefix}lake", sessions.CATALOG_CLASS)
+        for option in ("uri", "token"):
+            spark.conf.set(f"{prefix}lake.{option}", spark.conf.get(f"{prefix}spark_catalog.{option}"))
         spark.sql("CREATE DATABASE sales")
         yield Session(spark, sessions.active_catalog("spark_catalog"), plain_session(spark))
-    sessions.stop("spark_catalog")
 
 
 @pytest.fixture
@@ -385,7 +377,7 @@ def test_legacy_commands_refuse_what_they_cannot_see(ours: Session) -> None:
 
 
 def test_a_service_that_is_down_is_no_missing_table(ours: Session) -> None:
-    down = ours.spark.newSession()
+    down = sibling(ours.spark)
     down.conf.set("spark.sql.catalog.spark_catalog.uri", "http://127.0.0.1:9")
     for statement in ("SELECT * FROM sales.ours", "SELECT * FROM sales.theirs", "SHOW TABLES IN sales"):
         with pytest.raises(PySparkException) as caught:

@@ -9,10 +9,10 @@ from urllib.parse import urlsplit
 import pytest
 from pyspark.errors import PySparkException
 
-import catalog_ext
 from catalog_ext.spark import session as sessions
+from tests.integration.lake import Sql, rows
 from tests.integration.session_commands import HIVE, differences, plain_session
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration.spark_driver import HIVE as HIVE_SUPPORT
 from tests.integration.thrift_proxy import ThriftProxy
 
 if TYPE_CHECKING:
@@ -21,26 +21,24 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveMetastore
+
 
 pytestmark = pytest.mark.spark
 
 
 @dataclass(frozen=True)
-class Session:
+class Session(Sql):
     """A session with our session catalog, one without, and the way of Spark's own calls to the metastore."""
 
-    spark: SparkSession
     plain: SparkSession
     catalog: Catalog
     metastore: ThriftProxy
 
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
-
     def sparks(self, query: str) -> list[tuple[object, ...]]:
         """The rows as Spark has them without us."""
-        return [tuple(row) for row in self.plain.sql(query).collect()]
+        return rows(self.plain, query)
 
     def files_listed(self) -> int:
         """Files that Spark has found by listing, since the start."""
@@ -49,25 +47,25 @@ class Session:
 
 
 @pytest.fixture(scope="module")
-def session(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Session]:
+def session(
+    driver: Driver, hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Session]:
     folder = tmp_path_factory.mktemp("session-hive")
     address = urlsplit(hive_metastore.uri)
     assert address.hostname is not None
     assert address.port is not None
     with ThriftProxy(address.hostname, address.port) as proxy:
-        builder = small_builder().enableHiveSupport().config("spark.hadoop.hive.metastore.uris", proxy.uri)
-        builder = builder.config("spark.sql.warehouse.dir", str(folder / "warehouse"))
-        builder = catalog_ext.configure(
-            builder, catalog="spark_catalog", warehouse=str(folder / "warehouse"), index=str(folder / "index.db"),
+        warehouse = str(folder / "warehouse")
+        hive = {"spark.hadoop.hive.metastore.uris": proxy.uri, "spark.sql.warehouse.dir": warehouse}
+        with driver.catalog(
+            {**HIVE_SUPPORT, **hive}, catalog="spark_catalog", warehouse=warehouse, index=str(folder / "index.db"),
             metastore=hive_metastore.uri,
-        )  # fmt: skip
-        with fresh_session(builder) as spark:
+        ) as spark:  # fmt: skip
             spark.conf.set("hive.exec.dynamic.partition.mode", "nonstrict")
             plain = plain_session(spark)
             plain.sql("CREATE DATABASE hived")
             yield Session(spark, plain, sessions.active_catalog("spark_catalog"), proxy)
             spark.sql("DROP DATABASE IF EXISTS hived CASCADE")
-        sessions.stop("spark_catalog")
 
 
 @pytest.fixture

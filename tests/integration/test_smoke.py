@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING, TypeAlias
 import pytest
 from pyspark.errors import PySparkException
 
-from tests.integration.sql_lake import sql_lake
+from tests.integration.lake import local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from tests.integration.written import Lake
+    from tests.integration.lake import Lake
+    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -225,10 +226,10 @@ STORIES = {
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("smoke")
     (folder / "elsewhere").mkdir()
-    with sql_lake(folder) as lake:
+    with local_lake(driver, folder) as lake:
         yield lake
 
 
@@ -236,7 +237,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
 def test_each_statement_has_its_answer(lake: Lake, name: str) -> None:
     lake.spark.sql(f"CREATE DATABASE lake.{name}")
     for statement, expected in STORIES[name]:
-        _check(lake, statement.format(s=f"lake.{name}", folder=lake.index.parent), expected)
+        _check(lake, statement.format(s=f"lake.{name}", folder=lake.folder), expected)
 
 
 def _check(lake: Lake, statement: str, expected: Answer) -> None:

@@ -11,14 +11,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException
 
-from tests.integration.sql_lake import external, sql_lake
+from tests.integration.lake import external, local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.written import Lake
+    from tests.integration.lake import Lake
+    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -30,10 +31,10 @@ OURS = ("lake.w.hidden", "lake.w.shown")
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("behaviours")
-    with sql_lake(folder, {"spark.sql.warehouse.dir": str(folder / "own")}) as lake:
-        external(lake, folder, "hidden", {"ds": "date", "region": "string"})
+    with local_lake(driver, folder) as lake:
+        external(lake, "hidden", {"ds": "date", "region": "string"})
         lake.sql("CREATE TABLE lake.w.shown (id INT, v STRING, ds DATE, region STRING) PARTITIONED BY (ds, region)")
         lake.sql(
             "CREATE TABLE own (id INT, v STRING, ds DATE, region STRING) USING parquet PARTITIONED BY (ds, region)"

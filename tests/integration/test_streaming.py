@@ -16,19 +16,18 @@ import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import functions as f
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
+from tests.integration import lake as lakes
 from tests.integration import streaming_policies
-from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
     from pyspark.sql.streaming import StreamingQuery
     from pyspark.sql.streaming.readwriter import DataStreamWriter
 
-    from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = pytest.mark.spark
 
@@ -41,13 +40,10 @@ BY_TIME = (
 )
 
 
-@dataclass
-class Lake:
-    """A session, its catalog, and a folder for what a test makes."""
+@dataclass(frozen=True)
+class Lake(lakes.Lake):
+    """Tables are named as in SQL."""
 
-    spark: SparkSession
-    catalog: Catalog
-    folder: Path
     names: list[str] = field(default_factory=list)
 
     def table(self, columns: str, keys: str, properties: str = "", location: str | None = None) -> str:
@@ -58,9 +54,6 @@ class Lake:
         partitioned = f"PARTITIONED BY ({keys})" if keys else ""
         self.spark.sql(f"CREATE TABLE {name} ({columns}) USING parquet {partitioned} {place} {options}")
         return name
-
-    def rows(self, query: str) -> list[tuple[Any, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
 
     def history(self, table: str) -> list[tuple[Any, ...]]:
         return self.rows(f"SELECT operation, files_added, rows FROM {table}.history ORDER BY version")
@@ -74,17 +67,10 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("streaming")
-    builder = small_builder().config("spark.sql.session.timeZone", "UTC")
-    builder = catalog_ext.configure(
-        builder, catalog="lake", warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db",
-        metastore=None,
-    )  # fmt: skip
-    with fresh_session(builder) as spark:
-        spark.sql("CREATE NAMESPACE lake.streams")
-        yield Lake(spark, sessions.active_catalog("lake.streams.t"), folder)
-    sessions.stop("lake")
+    with lakes.local_lake(driver, folder, "streams", {"spark.sql.session.timeZone": "UTC"}) as lake:
+        yield Lake(lake.spark, lake.catalog, folder, lake.namespace)
 
 
 class Source:

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import AnalysisException
 
-from tests.integration.sql_lake import external, sql_lake
+from tests.integration.lake import external, local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.integration.written import Lake
+    from tests.integration.lake import Lake
+    from tests.integration.spark_driver import Driver
 
 pytestmark = pytest.mark.spark
 
@@ -21,11 +22,11 @@ MODE, CHECK = "hive.mapred.mode", "hive.strict.checks.no.partition.filter"
 
 
 @pytest.fixture(scope="module")
-def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def filled(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     """`t1` (virtual `c1`, `c2`) and `d1` (declared `c1`) of four rows each, and `plain` without partitions."""
     folder = tmp_path_factory.mktemp("strict")
-    with sql_lake(folder) as lake:
-        external(lake, folder, "t1", {"c1": "int", "c2": "int"}, "id INT")
+    with local_lake(driver, folder) as lake:
+        external(lake, "t1", {"c1": "int", "c2": "int"}, "id INT")
         lake.sql("CREATE TABLE lake.w.d1 (id INT, c1 INT) PARTITIONED BY (c1)")
         lake.sql("CREATE TABLE lake.w.plain AS SELECT 5 AS c1")
         rows = "SELECT CAST(id AS INT) AS id, CAST(id + 4 AS INT) AS c1"

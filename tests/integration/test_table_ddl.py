@@ -2,46 +2,28 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import pytest
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration import lake as lakes
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from tests.integration.spark_driver import Driver
 
-    from catalog_ext.catalog import Catalog
 
 pytestmark = pytest.mark.spark
 
 
-@dataclass(frozen=True)
-class Lake:
-    spark: SparkSession
-    catalog: Catalog
-    folder: Path
-
-    def sql(self, *statements: str) -> None:
-        for statement in statements:
-            self.spark.sql(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.spark.sql(query).collect()]
-
+class Lake(lakes.Lake):
     def refused(self, statement: str) -> tuple[str | None, str]:
         """The condition and the text of the error that the statement gets."""
-        with pytest.raises(PySparkException) as caught:
-            self.spark.sql(statement).collect()
-        assert isinstance(caught.value, AnalysisException), caught.value
-        return caught.value.getCondition(), str(caught.value)
+        error = self.error(statement)
+        assert isinstance(error, AnalysisException), error
+        return error.getCondition(), str(error)
 
     def columns(self, table: str) -> list[tuple[object, ...]]:
         """Names, types and comments as DESCRIBE has them, without the sections after the columns."""
@@ -51,15 +33,10 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("table-ddl")
-    builder = catalog_ext.configure(
-        small_builder(), catalog="lake", warehouse=str(folder / "warehouse"), index=str(folder / "i.db"), metastore=None
-    )
-    with fresh_session(builder) as spark:
-        spark.sql("CREATE DATABASE lake.s")
-        yield Lake(spark, sessions.active_catalog("lake.s.t"), folder)
-    sessions.stop("lake")
+    with lakes.local_lake(driver, folder, "s") as lake:
+        yield Lake(lake.spark, lake.catalog, folder, lake.namespace)
 
 
 class TestAlter:

@@ -7,39 +7,33 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
-import catalog_ext
 from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration import lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import SparkSession
 
+    from tests.integration.spark_driver import Driver
+
+
 pytestmark = pytest.mark.spark
 
 
 @pytest.fixture(scope="module")
-def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     root = tmp_path_factory.mktemp("views")
-    builder = catalog_ext.configure(
-        small_builder().config("spark.sql.warehouse.dir", str(root / "session")),
-        catalog="lake",
-        warehouse=str(root),
-        index=f"sqlite:///{root}/index.db",
-        metastore=None,
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(warehouse=str(root), index=f"sqlite:///{root}/index.db", metastore=None) as session:
         session.sql("CREATE NAMESPACE lake.s")
         session.sql("USE lake.s")
         session.sql("CREATE TABLE trips (id INT, fare DOUBLE, ds STRING) PARTITIONED BY (ds)")
         session.sql("INSERT INTO trips VALUES (1, 1.5, 'a'), (2, 2.5, 'a'), (3, 3.5, 'b')")
         yield session
-    sessions.stop("lake")
 
 
 def rows(spark: SparkSession, text: str) -> list[tuple[Any, ...]]:
-    return sorted(tuple(row) for row in spark.sql(text).collect())
+    return sorted(lake.rows(spark, text))
 
 
 def condition(spark: SparkSession, text: str) -> str | None:

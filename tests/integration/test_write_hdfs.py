@@ -9,9 +9,8 @@ from pyspark.errors import PySparkException
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.spark.session import active_catalog, configure
-from catalog_ext.spark.session import stop as stop_catalog
-from tests.integration.spark_sessions import fresh_session, small_builder
+from catalog_ext.spark.session import active_catalog
+from tests.integration import lake
 from tests.promotion_cases import files_below
 
 if TYPE_CHECKING:
@@ -21,22 +20,22 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
     from tests.servers.hdfs import HdfsServer
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
 @pytest.fixture(scope="module")
-def spark(hdfs_server: HdfsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(driver: Driver, hdfs_server: HdfsServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     folder: Path = tmp_path_factory.mktemp("hdfs-writes")
-    builder = small_builder().config("spark.hadoop.dfs.replication", "1")
-    builder = configure(
-        builder, warehouse=f"{hdfs_server.uri}/warehouse", index=f"sqlite:///{folder / 'index.db'}", metastore=None
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(
+        {"spark.hadoop.dfs.replication": "1"}, warehouse=f"{hdfs_server.uri}/warehouse",
+        index=f"sqlite:///{folder / 'index.db'}", metastore=None,
+    ) as session:  # fmt: skip
         session.sql("CREATE NAMESPACE lake.sales")
         yield session
-    stop_catalog("lake")
 
 
 @pytest.fixture
@@ -45,7 +44,7 @@ def catalog(spark: SparkSession) -> Catalog:
 
 
 def rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
-    return sorted(tuple(row) for row in spark.sql(f"SELECT x, ds FROM {table}").collect())
+    return sorted(lake.rows(spark, f"SELECT x, ds FROM {table}"))
 
 
 def directories_of_files(catalog: Catalog, root: Location) -> list[str]:

@@ -23,14 +23,17 @@ from pyspark.errors import PySparkException
 
 from catalog_ext.catalog import connect
 from catalog_ext.metastore.commit.fault_points import ENVIRONMENT
-from tests.integration.connector_session import connector_session
+from tests.integration.lake import Lake
 from tests.integration.spark_batch import Batch
+from tests.integration.spark_driver import sibling
 from tests.integration.waiting import WAIT_S, meets, until, waits
-from tests.integration.written import Lake
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
+
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -95,14 +98,14 @@ def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
 
 
 @pytest.fixture(scope="module")
-def lake(service: Standing) -> Iterator[Lake]:
+def lake(driver: Driver, service: Standing) -> Iterator[Lake]:
     with (
-        connector_session(service.uri, service.token, master="local[3]") as spark,
+        driver.connected(service.uri, service.token, master="local[3]") as spark,
         connect(index=str(service.index), warehouse=service.warehouse, metastore=None) as catalog,
     ):
         spark.sql("CREATE NAMESPACE lake.w")
         spark.udf.register("waits", waits, "bigint")
-        yield Lake(spark, catalog, service.index)
+        yield Lake(spark, catalog, service.folder)
 
 
 def new_table(lake: Lake, columns: str = "x BIGINT, k BIGINT") -> str:
@@ -152,7 +155,7 @@ def interrupted(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[]
 
 def staged(lake: Lake, table: str) -> list[Path]:
     """The files in the staging directory that are whole and those that are being written."""
-    return sorted((lake.folder(table) / "_catalog_ext_staging").rglob("*.parquet"))
+    return sorted((lake.location(table) / "_catalog_ext_staging").rglob("*.parquet"))
 
 
 @pytest.mark.parametrize("winner", [1, 2])
@@ -289,12 +292,12 @@ def test_sessions_write_at_once(lake: Lake, tmp_path: Path) -> None:
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (-1, 1), (-1, 2)")
 
     def append(writer: int) -> None:
-        session = lake.spark.newSession()
+        session = sibling(lake.spark)
         for _ in range(3):
             session.sql(f"INSERT INTO lake.w.{table} SELECT {writer}, 1 FROM range(50)")
 
     def overwrite(writer: int) -> int | str | None:
-        session = lake.spark.newSession()
+        session = sibling(lake.spark)
         session.udf.register("meets", meets, "bigint")
         rows = f"SELECT meets({writer}, '{writer}', '{tmp_path}'), 2L FROM range(0, 50, 1, 1)"
         try:

@@ -13,14 +13,14 @@ import pytest
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 
-import catalog_ext
 from catalog_ext.metastore.model.partition_names import format_partition_name
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
-from tests.integration.written import Lake
+from tests.integration.lake import Lake, local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from tests.integration.spark_driver import Driver
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -33,20 +33,11 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("writes")
-    builder = catalog_ext.configure(
-        # A task may fail twice before its job does.
-        small_builder("local[2,3]"),
-        catalog="lake",
-        warehouse=str(folder / "warehouse"),
-        index=str(folder / "index.db"),
-        metastore=None,
-    )
-    with fresh_session(builder) as spark:
-        spark.sql("CREATE NAMESPACE lake.w")
-        yield Lake(spark, sessions.active_catalog("lake"), folder / "index.db")
-    sessions.stop("lake")
+    # A task may fail twice before its job does.
+    with local_lake(driver, folder, master="local[2,3]") as lake:
+        yield lake
 
 
 def new_table(lake: Lake, columns: str = COLUMNS + ", k INT", keys: str = "k", **more: str) -> str:
@@ -82,7 +73,7 @@ def test_formats_round_trip(lake: Lake, fmt: str, option: str, suffix: str) -> N
     assert all(path.endswith(suffix) for path in lake.on_disk(table))
     totals = lake.catalog.load_table(f"w.{table}").totals
     assert (totals.partitions, totals.files, totals.rows) == (3, len(lake.on_disk(table)), 120)
-    assert totals.bytes == sum((lake.folder(table) / path).stat().st_size for path in lake.on_disk(table))
+    assert totals.bytes == sum((lake.location(table) / path).stat().st_size for path in lake.on_disk(table))
     lake.check_clean(table)
 
     lake.spark.sql(ROWS).where("k = 1").writeTo(f"lake.w.{table}").option("compression", "none").overwritePartitions()
@@ -224,7 +215,7 @@ def test_a_file_has_a_greatest_size(lake: Lake, fmt: str) -> None:
         lake, "x BIGINT, u STRING", "", format=fmt, clauses="TBLPROPERTIES (hive_sink_max_file_size = '256k')"
     )
     lake.sql(f"INSERT INTO lake.w.{table} SELECT /*+ REPARTITION(1) */ id, concat(uuid(), uuid()) FROM range(30000)")
-    sizes = [(lake.folder(table) / path).stat().st_size for path in lake.on_disk(table)]
+    sizes = [(lake.location(table) / path).stat().st_size for path in lake.on_disk(table)]
     assert len(sizes) >= 3
     assert max(sizes) < 1_000_000
     assert lake.rows(f"SELECT count(*), count(DISTINCT x) FROM lake.w.{table}") == [(30000, 30000)]
@@ -274,7 +265,7 @@ def test_files_that_hive_reads(lake: Lake) -> None:
             lake.sql(f"INSERT INTO lake.w.{table} SELECT 1, CAST(1.5 AS DECIMAL(10,2))")
             assert lake.rows(f"SELECT ID, price FROM lake.w.{table}")[0][0] == 1
             (path,) = lake.on_disk(table)
-            file = lake.folder(table) / path
+            file = lake.location(table) / path
             if fmt == "parquet":
                 found[wanted] = pyarrow.parquet.ParquetFile(file).schema.column(1).physical_type
             else:
@@ -290,7 +281,7 @@ def test_keys_in_the_files(lake: Lake) -> None:
     table = new_table(lake, "x INT, k INT NOT NULL", clauses=properties)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 7)")
     (path,) = lake.on_disk(table)
-    assert pyarrow.parquet.ParquetFile(lake.folder(table) / path).schema_arrow.names == ["x", "k"]
+    assert pyarrow.parquet.ParquetFile(lake.location(table) / path).schema_arrow.names == ["x", "k"]
     assert lake.rows(f"SELECT * FROM lake.w.{table}") == [(1, 7)]
 
 
@@ -369,7 +360,7 @@ def test_metrics_and_explain(lake: Lake) -> None:
 def test_a_read_only_directory(lake: Lake) -> None:
     table = new_table(lake, "x BIGINT, k BIGINT")
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 1)")
-    blocked = lake.folder(table) / "_catalog_ext_staging"
+    blocked = lake.location(table) / "_catalog_ext_staging"
     # A file where the directory would be: permissions do not stop a test that runs as root.
     blocked.write_text("in the way")
     with pytest.raises(PySparkException, match="cannot be written") as caught:

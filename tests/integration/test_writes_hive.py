@@ -12,7 +12,6 @@ import pytest
 import catalog_ext
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -20,7 +19,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
     from tests.servers.hive import HiveCli, HiveMetastore
+
 
 pytestmark = pytest.mark.spark
 
@@ -29,20 +30,16 @@ DELIVERED_WITHIN_SECONDS = 90.0
 
 
 @pytest.fixture(scope="module")
-def spark(hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+def spark(
+    driver: Driver, hive_metastore: HiveMetastore, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[SparkSession]:
     root = tmp_path_factory.mktemp("writes_hive")
-    builder = catalog_ext.configure(
-        small_builder(),
-        catalog="lake",
-        warehouse=str(root),
-        index=f"sqlite:///{root}/index.db",
-        metastore=hive_metastore.uri,
-    )
-    with fresh_session(builder) as session:
+    with driver.catalog(
+        warehouse=str(root), index=f"sqlite:///{root}/index.db", metastore=hive_metastore.uri
+    ) as session:
         session.sql(f"CREATE NAMESPACE lake.{NAMESPACE}")
         session.sql(f"USE lake.{NAMESPACE}")
         yield session
-    sessions.stop("lake")
 
 
 @pytest.fixture

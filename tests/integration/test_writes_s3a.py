@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.errors import PySparkException
 
-import catalog_ext
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
 from tests.integration.spark_batch import Batch
-from tests.integration.spark_sessions import fresh_session, small_builder
 from tests.promotion_cases import files_below
 
 if TYPE_CHECKING:
@@ -24,7 +22,9 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
     from tests.servers.stores import S3Server
+
 
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
@@ -54,7 +54,9 @@ class Remote:
 
 
 @pytest.fixture(scope="module", params=["s3_server", "moto_server"])
-def remote(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Remote]:
+def remote(
+    driver: Driver, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Remote]:
     server: S3Server = request.getfixturevalue(request.param)
     folder = tmp_path_factory.mktemp("s3a")
     bucket = server.make_bucket(f"writes-{request.param.replace('_', '-')}")
@@ -62,15 +64,12 @@ def remote(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
         "endpoint": server.endpoint, "access_key": server.access_key, "secret_key": server.secret_key,
         "region": server.region, "path_style": "true",
     }  # fmt: skip
-    builder = small_builder().config("spark.hadoop.fs.s3a.multipart.size", "5M")
-    builder = catalog_ext.configure(
-        builder, catalog="lake", warehouse=f"s3a://{bucket}/warehouse", index=str(folder / "index.db"),
-        metastore=None, storage=storage,
-    )  # fmt: skip
-    with fresh_session(builder) as spark:
+    with driver.catalog(
+        {"spark.hadoop.fs.s3a.multipart.size": "5M"}, warehouse=f"s3a://{bucket}/warehouse",
+        index=str(folder / "index.db"), metastore=None, storage=storage,
+    ) as spark:  # fmt: skip
         spark.sql("CREATE NAMESPACE lake.w")
         yield Remote(spark, sessions.active_catalog("lake"), server, bucket)
-    sessions.stop("lake")
 
 
 def make(remote: Remote, table: str, columns: str = "x BIGINT, k STRING", keys: str = "PARTITIONED BY (k)") -> None:

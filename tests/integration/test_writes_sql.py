@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import json
 import os
-from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,34 +12,22 @@ import pytest
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import functions as F
 
-import catalog_ext
-from catalog_ext.spark import session as sessions
-from tests.integration.spark_sessions import fresh_session, small_builder
+from tests.integration import lake as lakes
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import DataFrame
 
-    from catalog_ext.catalog import Catalog
+    from tests.integration.spark_driver import Driver
+
 
 OVERWRITE_MODE = "spark.sql.sources.partitionOverwriteMode"
 
 
-@dataclass(frozen=True)
-class Lake:
-    """The session and what stands behind it."""
-
-    spark: SparkSession
-    catalog: Catalog
-    folder: Path
-
-    def sql(self, statement: str) -> DataFrame:
-        return self.spark.sql(statement)
-
-    def rows(self, query: str) -> list[tuple[object, ...]]:
-        return [tuple(row) for row in self.sql(query).collect()]
+class Lake(lakes.Lake):
+    """Tables are named with their namespace."""
 
     def frame(self, rows: list[tuple[object, ...]], schema: str) -> DataFrame:
         return self.spark.createDataFrame(rows, schema)
@@ -76,16 +64,10 @@ class Lake:
 
 
 @pytest.fixture(scope="module")
-def lake(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+def lake(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
     folder = tmp_path_factory.mktemp("writes-sql")
-    builder = catalog_ext.configure(
-        small_builder(), catalog="lake", warehouse=str(folder / "warehouse"), index=str(folder / "i.db"), metastore=None
-    )
-    with fresh_session(builder) as spark:
-        catalog = sessions.active_catalog("lake.s.t")
-        catalog.create_namespace("s")
-        yield Lake(spark, catalog, folder)
-    sessions.stop("lake")
+    with lakes.local_lake(driver, folder, "s") as lake:
+        yield Lake(lake.spark, lake.catalog, folder, lake.namespace)
 
 
 def register(lake: Lake, name: str, keys: dict[str, str], schema: str = "id INT, v STRING", **options: str) -> str:
@@ -301,6 +283,32 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
         lake.sql(f"INSERT INTO {table} VALUES (1, '__HIVE_DEFAULT_PARTITION__', 1)")
     assert lake.rows(f"SELECT count(*) FROM {table}") == [(1,)]
     lake.check_files("s.clauses")
+
+
+def test_durations_mean_what_the_golden_file_says(lake: Lake) -> None:
+    golden = json.loads((Path(__file__).parents[1] / "contract" / "settings.json").read_text(encoding="utf-8"))
+    reader = lake.spark._jvm.org.apache.spark.sql.catalogext.catalog.DurationText  # type: ignore[union-attr]
+    for text, value in golden["duration"].items():
+        found = reader.seconds(text)
+        assert (found.get() if found.isDefined() else None) == (value and pytest.approx(value)), text
+
+
+def test_what_alter_table_takes_a_write_takes(lake: Lake) -> None:
+    table = create(lake, "sizes", "id INT, k INT", "k")
+    for text in ("1 g", "2 mb", "1gib", "1p"):
+        for key in ("write.max-file-size", "Write.Max-File-Size"):
+            lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{key}' = '{text}')")
+            lake.sql(f"INSERT INTO {table} VALUES (1, 1)")
+            lake.sql(f"ALTER TABLE {table} UNSET TBLPROPERTIES ('{key}')")
+        frame = lake.frame([(1, 1)], "id INT, k INT").write
+        frame.option("write.max-file-size", text).insertInto(table)
+    for refused in ("0", "1 x", "8192p"):
+        wrong = lake.refusal(f"ALTER TABLE {table} SET TBLPROPERTIES ('write.max-file-size' = '{refused}')")
+        assert wrong.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
+        with pytest.raises(AnalysisException, match="INVALID_CONFIGURATION"):
+            lake.frame([(1, 1)], "id INT, k INT").write.option("write.max-file-size", refused).insertInto(table)
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('Hive.Exec.Dynamic.Partition.Mode' = 'strict')")
+    assert "is strict" in str(lake.refusal(f"INSERT INTO {table} VALUES (1, 1)"))
 
 
 @pytest.mark.requirement(

@@ -17,7 +17,7 @@ object CatalogOptions {
   val TokenVariable = "CATALOG_EXT_TOKEN"
   val RequestTimeout = "request-timeout"
   private val DefaultRequestTimeout = "60s"
-  /** Options that are the connector's own and go to nobody. */
+  /** Options that are the connector's own and never sent. */
   private val Own = Set(Uri, Token, TokenFile, RequestTimeout)
   val PartitionColumns = "partition-columns"
 
@@ -28,7 +28,9 @@ object CatalogOptions {
   def ofSession(catalog: String, conf: SQLConf): Map[String, String] = {
     val prefix = s"spark.sql.catalog.$catalog."
     conf.getAllConfs.collect {
-      case (key, value) if key.startsWith(prefix) && !Own(key.stripPrefix(prefix)) => key.stripPrefix(prefix) -> value
+      case (key, value)
+        if key.startsWith(prefix) && !Own(key.stripPrefix(prefix).toLowerCase(Locale.ROOT)) =>
+        key.stripPrefix(prefix) -> value
     }
   }
 
@@ -64,24 +66,8 @@ object CatalogOptions {
 
   private def requestTimeout(catalog: String, options: CaseInsensitiveStringMap): Duration = {
     val value = options.getOrDefault(RequestTimeout, DefaultRequestTimeout)
-    seconds(value).filter(_ > 0).map(found => Duration.ofNanos((found * 1e9).toLong)).getOrElse(
-      throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s"))
-  }
-
-  private val Units = Map(
-    "us" -> 1e-6, "ms" -> 1e-3, "s" -> 1.0, "sec" -> 1.0, "second" -> 1.0, "m" -> 60.0, "min" -> 60.0, "minute" -> 60.0,
-    "h" -> 3600.0, "hour" -> 3600.0, "d" -> 86400.0, "day" -> 86400.0)
-  private val DurationText = s"(\\d{1,18}(?:\\.\\d{1,6})?) ?(?:(${Units.keys.mkString("|")})s?)?".r
-  private val LongestSeconds = 1e14
-
-  /**
-   * A duration in seconds, by the service's grammar (`docs/configuration.md`): this one is needed before the service can
-   * be asked. `tests/contract/settings.json` holds both to the same.
-   */
-  def seconds(text: String): Option[Double] = text.trim.toLowerCase(Locale.ROOT) match {
-    case DurationText(number, unit) =>
-      Some(number.toDouble * Option(unit).fold(1.0)(Units)).filter(_ <= LongestSeconds)
-    case _ => None
+    DurationText.seconds(value).filter(_ > 0).map(found => Duration.ofMillis(math.max((found * 1000).toLong, 1)))
+      .getOrElse(throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s"))
   }
 
   private def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =

@@ -25,12 +25,12 @@ class ResolvedSettings(values: JsonNode) {
  */
 object ResolvedSettings {
   private val Remembered = 1000
-  /** What the service answered; it depends on the request alone, which holds the table's own settings too. */
-  private val known = new ConcurrentHashMap[(String, JsonNode), JsonNode]
+  /** What the service answered, by its address, the request and what it resolved for the table itself. */
+  private val known = new ConcurrentHashMap[(String, JsonNode, JsonNode), JsonNode]
 
   /**
-   * The settings of a use: `read`, `write`, `insert`, `stream` or `session`. Where neither the options nor the session give one, they came
-   * with the table, and nobody is asked.
+   * The settings of a use: `read`, `write`, `insert`, `stream` or `session`. Where neither the options nor the session
+   * give one, they came with the table, and nobody is asked.
    */
   def of(
       use: String,
@@ -41,22 +41,30 @@ object ResolvedSettings {
       conf: SQLConf): ResolvedSettings = {
     val loaded = table.settings.map(_.field(use))
     val given = Given(catalog, loaded.map(_.items("names").map(_.asText()).toSet), options, conf)
-    loaded.map(_.field("values")).filterNot(_.isNull).filter(_ => given.isEmpty).map(new ResolvedSettings(_))
-      .getOrElse(new ResolvedSettings(resolved(client, obj(
-        "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
-        "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
-        "properties" -> map(table.properties)), loaded.getOrElse(Null))))
+    val own = loaded.map(_.field("values")).filterNot(_.isNull)
+    def request = obj(
+      "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
+      "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
+      "properties" -> map(table.properties))
+    new ResolvedSettings(own match {
+      case Some(values) if given.isEmpty => values
+      case Some(values) => remembered(client, request, values)
+      case None => ask(client, request)
+    })
   }
 
-  private def resolved(client: ServiceClient, request: JsonNode, loaded: JsonNode): JsonNode = {
-    val key = (client.uri, obj("request" -> request, "loaded" -> loaded))
+  private def remembered(client: ServiceClient, request: JsonNode, own: JsonNode): JsonNode = {
+    val key = (client.uri, request, own)
     Option(known.get(key)).getOrElse {
-      val values = ServiceException.translating(client.call("settings/resolve", request)).field("values")
+      val values = ask(client, request)
       if (known.size >= Remembered) known.clear()
       known.put(key, values)
       values
     }
   }
+
+  private def ask(client: ServiceClient, request: JsonNode): JsonNode =
+    ServiceException.translating(client.call("settings/resolve", request)).field("values")
 
   /** What people gave that concerns the use. */
   private case class Given(
@@ -81,7 +89,9 @@ object ResolvedSettings {
         given.filter { case (key, _) => names.forall(_.contains(key.toLowerCase(Locale.ROOT))) }
       // A session's conf holds secrets too: what the service does not ask for stays here.
       val others = conf.getAllConfs.filter { case (key, _) => names.isDefined || WithoutTable.exists(key.startsWith) }
-      Given(known(options.asCaseSensitiveMap().asScala.toMap), known(others), known(CatalogOptions.ofSession(catalog, conf)))
+      Given(
+        known(options.asCaseSensitiveMap().asScala.toMap), known(others),
+        known(CatalogOptions.ofSession(catalog, conf)))
     }
   }
 

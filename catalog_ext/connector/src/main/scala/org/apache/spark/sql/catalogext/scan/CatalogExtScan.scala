@@ -132,7 +132,8 @@ class CatalogExtScan(
   /** The partition columns that a query of this session can name. */
   private def strictKeys: Seq[String] = {
     val conf = inner.sparkSession.sessionState.conf
-    val named = index.table.declared || ResolvedSettings.virtualColumnsShown(index.client, index.catalogName, index.table, conf)
+    val named = index.table.declared ||
+      ResolvedSettings.virtualColumnsShown(index.client, index.catalogName, index.table, conf)
     if (named) PartitionColumns.visible(index.table, conf.resolver).map(_.name) else Nil
   }
 
