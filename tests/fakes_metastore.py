@@ -16,7 +16,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, metastore_name
-from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, fetch_partitions
+from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.hive.thrift.uris import Address, unavailable
 
 if TYPE_CHECKING:

@@ -19,9 +19,16 @@ from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpec
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_json
+from catalog_ext.metastore.predicates.partition_specs import (
+    ANY_SESSION,
+    Session,
+    clause_condition,
+    partition_name,
+    require_partitioned,
+    spec_condition,
+)
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
-from catalog_ext.partitions.specs import partition_name, require_partitioned, spec_condition
 from catalog_ext.tables.locations import TableOverlapWarning
 
 if TYPE_CHECKING:
@@ -32,12 +39,13 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import AskedCommand
     from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
+    from catalog_ext.metastore.predicates.partition_specs import KeyComparison
 
     Spec = Mapping[str, str | None]
 
 
 class PartitionCommands:
-    """The partition commands of a catalog; a *spec* gives values (canonical text, None is NULL) by key names.
+    """The partition commands of a catalog; a *spec* gives literals (None is NULL) by key names.
 
     Each method takes the table by its name, or as it was read, whose version then is the one to compare with.
     """
@@ -46,14 +54,16 @@ class PartitionCommands:
         self._context = context
 
     def add(
-        self, table: str | Table, partitions: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False
-    ) -> WriteOutcome:
+        self, table: str | Table, partitions: Sequence[tuple[Spec, str | None]], *, if_not_exists: bool = False,
+        session: Session = ANY_SESSION,
+    ) -> WriteOutcome:  # fmt: skip
         """Register partitions with the files that lie there, all of them or none.
 
         Args:
             table: The table.
             partitions: Full specs with locations; a relative one is relative to the table's, None is the default place.
             if_not_exists: Whether partitions that are there stay as they are, rather than being an error.
+            session: The one that the statement runs in.
 
         Raises:
             PartitionAlreadyExistsError: One is there, whatever the spelling of its values.
@@ -63,7 +73,7 @@ class PartitionCommands:
             ConflictError: Another writer was first.
         """
         target = self._table(table)
-        named = [(partition_name(target, spec), location) for spec, location in partitions]
+        named = [(partition_name(target, spec, session), location) for spec, location in partitions]
         names = [name for name, _ in named]
         doubled = next((name for i, name in enumerate(names) if name in names[:i]), None)
         if doubled is not None or not named:
@@ -83,23 +93,28 @@ class PartitionCommands:
         return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
     def drop(
-        self, table: str | Table, predicates: Sequence[object], *, if_exists: bool = False, purge: bool = False
-    ) -> WriteOutcome:
+        self, table: str | Table, predicates: Sequence[object] = (), *, clauses: Sequence[Sequence[KeyComparison]] = (),
+        if_exists: bool = False, purge: bool = False, session: Session = ANY_SESSION,
+    ) -> WriteOutcome:  # fmt: skip
         """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
 
         Args:
             table: The table.
-            predicates: The contract's JSON predicates, one for each PARTITION clause.
+            predicates: The contract's JSON predicates of the partitions.
+            clauses: PARTITION clauses, which stand for as many predicates.
             if_exists: Whether a predicate that matches nothing is no error.
             purge: Whether data of a managed table that lies outside its directory is deleted too.
+            session: The one that the statement runs in.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
-            InvalidPredicateError, InvalidValueError: A predicate is none over the table's partition columns.
+            InvalidPredicateError, InvalidPartitionSpecError, InvalidValueError: A predicate or clause is none over the
+                table's partition columns.
             ConflictError: Another writer was first.
         """
         target = self._table(table)
         require_partitioned(target)
+        predicates = [*predicates, *(clause_condition(target, clause, session) for clause in clauses)]
         if not predicates:
             raise InvalidPartitionSpecError(f"No partition was given to be dropped from table {target.identifier}.")
         for predicate in predicates:
@@ -109,7 +124,7 @@ class PartitionCommands:
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": list(predicates)}
         return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
-    def rename(self, table: str | Table, from_: Spec, to: Spec) -> WriteOutcome:
+    def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
         """Give a partition other values; files of a managed one at its default place are moved.
 
         Raises:
@@ -120,10 +135,12 @@ class PartitionCommands:
             ConflictError: Another writer was first.
         """
         target = self._table(table)
-        asked = RenamePartition(partition_name(target, from_), partition_name(target, to))
+        asked = RenamePartition(partition_name(target, from_, session), partition_name(target, to, session))
         return self._run(target, asked, "RENAME PARTITION")
 
-    def relocate(self, table: str | Table, spec: Spec, location: str) -> WriteOutcome:
+    def relocate(
+        self, table: str | Table, spec: Spec, location: str, *, session: Session = ANY_SESSION
+    ) -> WriteOutcome:
         """Make a partition's files those of another place; nothing is touched at the old one.
 
         Raises:
@@ -134,18 +151,21 @@ class PartitionCommands:
             ConflictError: Another writer was first.
         """
         target = self._table(table)
-        name = partition_name(target, spec)
+        name = partition_name(target, spec, session)
         place = self._place(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
         return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION")
 
-    def exchange(self, table: str | Table, source: str | Table, specs: Sequence[Spec]) -> WriteOutcome:
+    def exchange(
+        self, table: str | Table, source: str | Table, specs: Sequence[Spec], *, session: Session = ANY_SESSION
+    ) -> WriteOutcome:
         """Move the matching partitions of another table into this one; both change at one instant.
 
         Args:
             table: The table that gets them.
             source: The table that loses them.
             specs: Full or partial ones.
+            session: The one that the statement runs in.
 
         Raises:
             PartitionNotFoundError: A spec matches nothing in the source.
@@ -164,7 +184,7 @@ class PartitionCommands:
         _require_same_schema(target, origin)
         if not specs:
             raise InvalidPartitionSpecError(f"No partition was given to be moved from table {origin.identifier}.")
-        predicates = [spec_condition(origin, spec) for spec in specs]
+        predicates = [spec_condition(target, spec, session) for spec in specs]
         for predicate in predicates:
             self._require_match(origin, predicate, needed=True)
         either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": predicates}

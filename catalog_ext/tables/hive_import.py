@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.hive.mapping.model import HiveTable
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.tables.creation import TableCreation
 

@@ -1,4 +1,4 @@
-"""Checks what a view must be like, and a specification of its partitions."""
+"""Checks what a view must be like."""
 
 from __future__ import annotations
 
@@ -11,18 +11,14 @@ from catalog_ext.metastore.errors import (
     ViewPartitionColumnNotFoundError,
     ViewPartitionColumnOrderError,
     ViewPartitionColumnsNotLastError,
-    ViewPartitionSpecError,
 )
-from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, format_partition_name
-from catalog_ext.metastore.model.values import cast_text, value_text
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Column
-    from catalog_ext.metastore.model.values import Key
-    from catalog_ext.metastore.model.views import View, ViewQuery
+    from catalog_ext.metastore.model.views import ViewQuery
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +40,7 @@ class ViewRequest:
 
 
 def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """Return the columns and the partition columns, which are the last ones in their order.
+    """The columns and the partition columns, which are the last ones in their order.
 
     Raises:
         ViewError: They are not.
@@ -76,53 +72,3 @@ def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Colum
         )
     first = len(names) - len(wanted)
     return request.columns[:first], request.columns[first:]
-
-
-def bad_spec(view: View, what: str) -> ViewPartitionSpecError:
-    """Return the error that says what a statement does wrong with the view's partition columns."""
-    keys = ", ".join(c.name for c in view.definition.partition_columns)
-    return ViewPartitionSpecError(
-        f"The statement {what}; the view {view.identifier} is partitioned on ({keys}).", {"view": str(view.identifier)}
-    )
-
-
-def checked_spec(view: View, spec: Mapping[str, str | None]) -> dict[str, str | None]:
-    """Return the (maybe partial) specification with the view's spelling of the columns; the default partition is NULL.
-
-    Raises:
-        ViewPartitionSpecError: It names another column, or one twice, or has an empty value.
-        InvalidValueError: A value does not fit its column's type.
-    """
-    keys = {key.name.lower(): key for key in view.definition.keys}
-    checked: dict[str, str | None] = {}
-    for name, value in spec.items():
-        key = keys.get(name.lower())
-        if key is None:
-            raise bad_spec(view, f"names {name[:60]!r}, which is no partition column")
-        if key.name in checked:
-            raise bad_spec(view, f"names {name[:60]!r} twice")
-        checked[key.name] = _text(view, key, value)
-    return checked
-
-
-def _text(view: View, key: Key, value: str | None) -> str | None:
-    if value == "":
-        raise bad_spec(view, f"gives {key.name!r} the value '', which no partition has (write NULL or another value)")
-    if value is None or value == DEFAULT_PARTITION:
-        return None
-    typed = cast_text(value, key.type)
-    return None if typed is None else value_text(typed, key.type)
-
-
-def partition_name(view: View, spec: Mapping[str, str | None]) -> str:
-    """Return the name of the partition that a full specification names.
-
-    Raises:
-        ViewPartitionSpecError, InvalidValueError: As ``checked_spec``; also when it is not full.
-    """
-    checked = checked_spec(view, spec)
-    keys = [key.name for key in view.definition.keys]
-    missing = [name for name in keys if name not in checked]
-    if missing:
-        raise bad_spec(view, f"gives no value for {', '.join(missing)}")
-    return format_partition_name(keys, [checked[name] for name in keys])

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf.properties import checked_properties
 from catalog_ext.metastore.errors import (
+    InvalidPartitionSpecError,
     ViewNotFoundError,
     ViewPartitionLocationError,
     ViewPartitionsAutomaticError,
@@ -23,9 +24,10 @@ from catalog_ext.metastore.model.views import (
     is_automatic,
 )
 from catalog_ext.metastore.predicates.parser import spec_predicate
+from catalog_ext.metastore.predicates.partition_specs import checked_spec, partition_name, require_partitioned
 from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.views.automatic import rules_of
-from catalog_ext.views.checks import ViewRequest, bad_spec, checked_spec, partition_name, split_columns
+from catalog_ext.views.checks import ViewRequest, split_columns
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -155,10 +157,10 @@ class Views:
 
         Raises:
             ViewNotFoundError: There is no such view.
-            ViewNotPartitionedError: It has no partition columns.
+            InvalidPartitionSpecError: It has no partition columns.
         """
         there = self.load(view)
-        there.check_partitioned()
+        require_partitioned(there.table)
         return self._names(self.refresh(view) if there.automatic else there, {})
 
     def add_partitions(self, view: str, partitions: Sequence[NewPartition], *, if_not_exists: bool = False) -> Commit:
@@ -166,9 +168,9 @@ class Views:
 
         Raises:
             ViewNotFoundError: There is no such view.
-            ViewNotPartitionedError: It has no partition columns.
+            InvalidPartitionSpecError: It has no partition columns.
             ViewPartitionLocationError: A location was given.
-            ViewPartitionSpecError: A specification names other columns than the view's partition columns.
+            InvalidPartitionSpecError: A specification does not fit the view's partition columns.
             InvalidValueError: A value does not fit its column's type.
             PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not given.
             ViewPartitionsAutomaticError: The view's partitions come by themselves.
@@ -182,9 +184,12 @@ class Views:
                     f"({partition.location[:80]!r}). Leave it out.",
                     {"view": str(there.identifier)},
                 )
-            name = partition_name(there, partition.spec)
+            name = partition_name(there.table, partition.spec)
             if name in wanted:
-                raise bad_spec(there, f"names the partition {name} twice")
+                raise InvalidPartitionSpecError(
+                    f"The partition {name!r} is given twice to be added to view {there.identifier}.",
+                    {"view": str(there.identifier)},
+                )
             wanted[name] = partition.dependencies
         commit = self._index.add_partitions(
             there.table.table_id, wanted, if_not_exists=if_not_exists, deliver=self._accepts(there)
@@ -198,14 +203,14 @@ class Views:
         """Drop the partitions of a view that match any of the (maybe partial) specifications, all or none.
 
         Raises:
-            ViewNotFoundError, ViewNotPartitionedError, ViewPartitionSpecError, InvalidValueError,
+            ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError,
             ViewPartitionsAutomaticError: As in ``add_partitions``.
             PartitionNotFoundError: A specification matches none, and ``if_exists`` was not given.
         """
         there = self._managed(view, "dropped")
         names: set[str] = set()
         for spec in specs:
-            found = self._names(there, checked_spec(there, spec))
+            found = self._names(there, checked_spec(there.table, spec))
             if not found and not if_exists:
                 raise no_partition(str(there.identifier), ", ".join(f"{k}={v}" for k, v in spec.items()))
             names.update(found)
@@ -221,12 +226,12 @@ class Views:
             partition: A (maybe partial) specification of those to tell of; None for all.
 
         Raises:
-            ViewNotFoundError, ViewNotPartitionedError, ViewPartitionSpecError, InvalidValueError: As above.
+            ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError: As above.
         """
         there = self.load(view)
-        there.check_partitioned()
+        require_partitioned(there.table)
         there = self.refresh(view) if there.automatic else there
-        wanted = set(self._names(there, checked_spec(there, partition or {})))
+        wanted = set(self._names(there, checked_spec(there.table, partition or {})))
         return [d for d in self._index.dependencies(there.table.table_id) if d.partition in wanted]
 
     def refresh(self, view: str) -> View:
@@ -263,7 +268,7 @@ class Views:
 
     def _managed(self, view: str, done: str) -> View:
         there = self.load(view)
-        there.check_partitioned()
+        require_partitioned(there.table)
         if there.automatic:
             raise ViewPartitionsAutomaticError(
                 f"The partitions of the view {there.identifier} come and go with those of its tables "

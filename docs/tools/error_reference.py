@@ -24,14 +24,12 @@ PROJECT = Path(__file__).resolve().parents[2]
 _SCALA = PROJECT / "catalog_ext" / "connector" / "src"
 _PREFIX = "CATALOG_EXT_"
 _CONDITION = re.compile(
-    r'(?:/\*\*(?P<comment>(?:(?!\*/).)*)\*/\s*)?val (?P<name>\w+): String = s"\$\{Prefix\}_(?P<code>\w+)"', re.S
+    r"(?:/\*\*(?P<comment>(?:(?!\*/).)*)\*/\s*)?val (?P<name>\w+): Condition = "
+    r'own\("(?P<code>\w+)", "(?P<sqlstate>\w+)"\)',
+    re.S,
 )
 _RAISED = re.compile(r"ConnectorErrors\.(?P<maker>analysis|runtime|notSupported)\(")
-_CODE = re.compile(
-    rf'\s*(?:(?:ConnectorErrors\.)?(?P<name>[A-Z]\w*)|"{_PREFIX}(?P<code>\w+)"'
-    r'|s"\$\{ConnectorErrors\.Prefix\}_(?P<suffix>\w+)")\s*,\s*'
-)
-_LOCAL = re.compile(r'val (?P<name>\w+)(?:: String)? = s?"(?:CATALOG_EXT|\$\{ConnectorErrors\.Prefix\})_(?P<code>\w+)"')
+_NAME = re.compile(r"\s*(?:ConnectorErrors\.)?(?P<name>[A-Z]\w*)\s*,\s*")
 
 
 class UndocumentedError(Exception):
@@ -43,6 +41,7 @@ class Described:
     """An error as the page shows it.
 
     Attributes:
+        sqlstate: What JDBC clients branch on.
         python: Name of its Python class; None for a condition of the connector alone.
         messages: With placeholders in angle brackets.
     """
@@ -50,6 +49,7 @@ class Described:
     code: str
     meaning: str
     remedy: str
+    sqlstate: str
     python: str | None = None
     retryable: bool = False
     messages: set[str] = field(default_factory=set)
@@ -59,7 +59,7 @@ def described() -> dict[str, Described]:
     """Every error, by its code.
 
     Raises:
-        UndocumentedError: One has no documentation, or the connector raises a code that nothing describes.
+        UndocumentedError: One has no documentation, or the connector has another SQLSTATE for it than its class.
     """
     found = {c.code: _of_class(c) for c in _classes(errors.CatalogExtError)}
     names = {}
@@ -68,16 +68,18 @@ def described() -> dict[str, Described]:
         names[match["name"]] = code
         if code not in found:
             text = re.sub(r"\s*\n\s*\*\s*", " ", match["comment"] or "")
-            found[code] = Described(code, *_meaning_and_remedy(text, f"The condition {match['name']}"))
+            found[code] = Described(
+                code, *_meaning_and_remedy(text, f"The condition {match['name']}"), match["sqlstate"]
+            )
+        elif found[code].sqlstate != match["sqlstate"]:
+            raise UndocumentedError(
+                f"{code} has the SQLSTATE {found[code].sqlstate} in Python and {match['sqlstate']} in the connector."
+            )
     for class_name, message in _python_messages():
         kind = getattr(errors, class_name, None)
         if isinstance(kind, type) and issubclass(kind, errors.CatalogExtError):
             found[kind.code].messages.add(message)
     for code, message in _scala_messages(names):
-        if code not in found:
-            raise UndocumentedError(
-                f"The connector raises {code}, which neither catalog_ext.metastore.errors nor ConnectorErrors has."
-            )
         found[code].messages.add(message)
     return found
 
@@ -96,7 +98,7 @@ def _classes(root: type[errors.CatalogExtError]) -> Iterator[type[errors.Catalog
 
 def _of_class(kind: type[errors.CatalogExtError]) -> Described:
     meaning, remedy = _meaning_and_remedy(kind.__doc__ or "", kind.__name__)
-    return Described(kind.code, meaning, remedy, kind.__name__, kind.retryable)
+    return Described(kind.code, meaning, remedy, kind.sqlstate, kind.__name__, kind.retryable)
 
 
 def _meaning_and_remedy(text: str, what: str) -> tuple[str, str]:
@@ -151,14 +153,11 @@ def _placeholder(expression: str) -> str:
 def _scala_messages(names: dict[str, str]) -> Iterator[tuple[str, str]]:
     for path in sorted(_SCALA.rglob("*.scala")):
         text = path.read_text(encoding="utf-8")
-        local = names | {match["name"]: _PREFIX + match["code"] for match in _LOCAL.finditer(text)}
         for match in _RAISED.finditer(text):
             if match["maker"] == "notSupported":
                 yield names["NotSupported"], _scala_text(text, match.end())
-            elif code := _CODE.match(text, match.end()):
-                known = local.get(code["name"]) if code["name"] else _PREFIX + (code["code"] or code["suffix"])
-                if known is not None:
-                    yield known, _scala_text(text, code.end())
+            elif (condition := _NAME.match(text, match.end())) and condition["name"] in names:
+                yield names[condition["name"]], _scala_text(text, condition.end())
 
 
 def _scala_text(text: str, start: int) -> str:
@@ -219,10 +218,11 @@ def _lines(found: Sequence[Described]) -> Iterator[str]:
     yield "\n<!-- Made by `python -m docs.tools.error_reference`; do not edit. -->\n"
     yield "Every error of catalog-ext has a stable code, which Spark shows in brackets and `getCondition()` answers; in"
     yield "Python it is the class's `code`. Errors that Spark itself raises keep Spark's own conditions.\n"
-    yield "| code | meaning | try again |"
-    yield "|---|---|---|"
+    yield "| code | SQLSTATE | meaning | try again |"
+    yield "|---|---|---|---|"
     for one in found:
-        yield f"| [`{one.code}`](#{one.code.lower()}) | {one.meaning} | {'yes' if one.retryable else ''} |"
+        again = "yes" if one.retryable else ""
+        yield f"| [`{one.code}`](#{one.code.lower()}) | {one.sqlstate} | {one.meaning} | {again} |"
     for one in found:
         yield f"\n## {one.code}\n"
         yield one.meaning + (

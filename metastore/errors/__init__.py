@@ -31,9 +31,7 @@ reference in ``docs/errors.md`` is made of them.
     │       ├── ViewPartitionColumnDuplicateError
     │       ├── ViewOnlyPartitionColumnsError
     │       ├── ViewPartitionColumnsChangedError
-    │       ├── ViewNotPartitionedError
     │       ├── ViewPartitionLocationError
-    │       ├── ViewPartitionSpecError
     │       └── ViewPartitionsAutomaticError
     ├── NotFoundError
     │   ├── NamespaceNotFoundError
@@ -162,7 +160,6 @@ from catalog_ext.metastore.errors.storage import (
 )
 from catalog_ext.metastore.errors.views import (
     ViewError,
-    ViewNotPartitionedError,
     ViewOnlyPartitionColumnsError,
     ViewPartitionColumnDuplicateError,
     ViewPartitionColumnNotFoundError,
@@ -171,7 +168,6 @@ from catalog_ext.metastore.errors.views import (
     ViewPartitionColumnsNotLastError,
     ViewPartitionLocationError,
     ViewPartitionsAutomaticError,
-    ViewPartitionSpecError,
 )
 
 __all__ = [
@@ -235,7 +231,6 @@ __all__ = [
     "ViewAlreadyExistsError",
     "ViewError",
     "ViewNotFoundError",
-    "ViewNotPartitionedError",
     "ViewOnlyPartitionColumnsError",
     "ViewPartitionColumnDuplicateError",
     "ViewPartitionColumnNotFoundError",
@@ -243,6 +238,5 @@ __all__ = [
     "ViewPartitionColumnsChangedError",
     "ViewPartitionColumnsNotLastError",
     "ViewPartitionLocationError",
-    "ViewPartitionSpecError",
     "ViewPartitionsAutomaticError",
 ]

@@ -35,9 +35,9 @@ class InvalidPartitionNameError(InvalidInputError):
 
 
 class InvalidPartitionSpecError(InvalidInputError):
-    """A PARTITION clause names a key that the table does not have, twice, without a value, or not all that it must.
+    """A PARTITION clause names a column that is no partition column, or one twice, without a value, or not all of them.
 
-    Remedy: Name the table's keys, each once: DESCRIBE TABLE shows them.
+    Remedy: Name the partition columns of the table or view, each once: DESCRIBE shows them.
     """
 
     code = "CATALOG_EXT_INVALID_PARTITION_SPEC"

@@ -74,16 +74,6 @@ class ViewPartitionColumnsChangedError(ViewError):
     sqlstate = "42000"
 
 
-class ViewNotPartitionedError(ViewError):
-    """A partition command names a view that has no partition columns.
-
-    Remedy: Create the view with PARTITIONED ON.
-    """
-
-    code = "CATALOG_EXT_VIEW_NOT_PARTITIONED"
-    sqlstate = "42000"
-
-
 class ViewPartitionLocationError(ViewError):
     """A partition of a view is to have a location.
 
@@ -91,16 +81,6 @@ class ViewPartitionLocationError(ViewError):
     """
 
     code = "CATALOG_EXT_VIEW_PARTITION_LOCATION"
-    sqlstate = "42000"
-
-
-class ViewPartitionSpecError(ViewError):
-    """A partition specification does not fit the view's partition columns.
-
-    Remedy: Name each partition column once with a value; DROP PARTITION may leave some out.
-    """
-
-    code = "CATALOG_EXT_VIEW_PARTITION_SPEC"
     sqlstate = "42000"
 
 

@@ -13,7 +13,7 @@ from catalog_ext.metastore.index.database.database import Database, use_write_ah
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
 from catalog_ext.metastore.index.read import file_rows, partition_states, planner_statistics, reader, versions
-from catalog_ext.metastore.index.tables import alter_columns, namespaces, retyping
+from catalog_ext.metastore.index.tables import alter_table, namespaces, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
@@ -174,11 +174,11 @@ class Index:
         deliver: bool,
     ) -> Table:
         """The table with what ``change`` makes of its definition, or ``TableNotFoundError``; no file is touched."""
-        return alter_columns.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
+        return alter_table.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
 
     def rename_table(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
         """The table under its new name; ``TableAlreadyExistsError`` and ``NamespaceNotFoundError`` of that one."""
-        return alter_columns.rename_table(self._database, identifier, to, deliver=deliver)
+        return alter_table.rename_table(self._database, identifier, to, deliver=deliver)
 
     def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
         """The table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""

@@ -6,9 +6,10 @@ import math
 import re
 import struct
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time, timedelta, timezone, tzinfo
 from decimal import ROUND_HALF_UP, Decimal, InvalidOperation, localcontext
 from typing import TYPE_CHECKING, TypeAlias
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from catalog_ext.metastore.errors import InvalidValueError
 
@@ -45,6 +46,7 @@ _ZONE = re.compile(
     r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z",
     re.ASCII,
 )
+_OFFSET = re.compile(r"(?:Z|UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?", re.ASCII)
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 
 
@@ -241,6 +243,37 @@ def _single(value: float) -> float:
 def _with_fraction(clock: str, microsecond: int, day: str) -> str:
     fraction = f".{microsecond:06d}".rstrip("0") if microsecond else ""
     return f"{day}{clock}{fraction}"
+
+
+def local_text(text: str, data_type: DataType, zone: str) -> str:
+    """Return the literal, an instant as the local time of a zone where the type is TIMESTAMP: ``…T10:00:00Z``.
+
+    Args:
+        text: A literal.
+        data_type: The type that it is cast to.
+        zone: The name or the offset of the session's zone, as Spark has it.
+    """
+    trimmed = text.strip(_TRIMMED)
+    found = _ZONE.search(trimmed) if data_type.name == "timestamp" else None
+    if found is None:
+        return text
+    local = _cast_timestamp(trimmed[: found.end("clock")], data_type)
+    source, target = _zone(trimmed[found.end("clock") :].strip()), _zone(zone)
+    if not isinstance(local, datetime) or source is None or target is None:
+        return text
+    return value_text(local.replace(tzinfo=source).astimezone(target).replace(tzinfo=None))
+
+
+def _zone(name: str) -> tzinfo | None:
+    match = _OFFSET.fullmatch(name)
+    if match is None:
+        try:
+            return ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError):
+            return None
+    sign, hours, minutes, seconds = match.groups(default="0")
+    offset = timedelta(hours=int(hours), minutes=int(minutes), seconds=int(seconds))
+    return timezone(-offset if sign == "-" else offset) if offset < timedelta(days=1) else None
 
 
 _EPOCH = datetime(1970, 1, 1)

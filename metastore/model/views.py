@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import ViewNotPartitionedError
 from catalog_ext.metastore.model.properties import property_value
 
 if TYPE_CHECKING:
@@ -70,18 +69,6 @@ class View:
     def automatic(self) -> bool:
         """Whether its partitions follow those of the tables that it reads."""
         return is_automatic(self.definition)
-
-    def check_partitioned(self) -> None:
-        """Return if it has partition columns.
-
-        Raises:
-            ViewNotPartitionedError: It has none.
-        """
-        if not self.definition.partition_columns:
-            raise ViewNotPartitionedError(
-                f"The view {self.identifier} is not partitioned. Create it with PARTITIONED ON (its last columns).",
-                {"view": str(self.identifier)},
-            )
 
 
 def is_automatic(definition: TableDefinition) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import Promotion
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.commit.transaction import BegunWrite
 
 DEFAULT_STAGING = "_catalog_ext_staging"
 DATA = "_catalog_ext_data"
@@ -33,6 +35,32 @@ def transaction_id_in(name: str) -> str | None:
 def relocation_base(location: str, transaction_id: str) -> str:
     """Return the directory under which a relocating overwrite puts its partitions."""
     return f"{location}/{DATA}/{transaction_id}"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskDirectories:
+    """Where the tasks of a transaction put files: under their final names, to be moved or completed at its commit.
+
+    Attributes:
+        directory: Those of a partition go into the directory of its name below this one.
+        own: The directories of the partitions whose files go elsewhere, by name.
+    """
+
+    directory: str
+    own: Mapping[str, str]
+
+
+def task_directories(begun: BegunWrite) -> TaskDirectories:
+    """Return where the tasks of a transaction put their files; those of uploads have their final places at once."""
+    plan = begun.plan
+    uploads = plan.promotion is Promotion.UPLOAD
+    staging = "" if uploads else f"{plan.staging}/{begun.transaction_id}"
+
+    def directory(location: str) -> str:
+        return str(below(Location.parse(location), staging)).removesuffix("/")
+
+    own = {name: directory(location) for name, location in begun.partition_locations.items()}
+    return TaskDirectories(directory(plan.base if uploads else plan.location), own)
 
 
 class StagingLocations:

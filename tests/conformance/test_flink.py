@@ -302,7 +302,7 @@ class TestStatistics:
         table = "ANALYZE TABLE lake.s.page_view"
         for clause, condition in [
             ("PARTITION (date='1999-1-1') COMPUTE STATISTICS", "PARTITION_NOT_FOUND"),
-            ("PARTITION (q) COMPUTE STATISTICS NOSCAN", "PARTITION_KEY_UNKNOWN"),
+            ("PARTITION (q) COMPUTE STATISTICS NOSCAN", "INVALID_PARTITION_SPEC"),
             ("COMPUTE STATISTICS FOR COLUMNS q", "COLUMN_NOT_FOUND"),
         ]:
             assert lake.condition(f"{table} {clause}") == f"CATALOG_EXT_{condition}"

@@ -250,28 +250,28 @@ def test_alter_view_add_and_drop_partition(spark: SparkSession) -> None:
     assert ("Partition Name", shown[0], "") in described
     for text, error in (
         ("ADD PARTITION (amount = 40, ds = 'x') PARTITION (amount = 10, ds = 'd1')", "PARTITION_ALREADY_EXISTS"),
-        ("ADD PARTITION (ds = 'x')", "VIEW_PARTITION_SPEC"),
-        ("ADD PARTITION (ds = 'x', day = 1)", "VIEW_PARTITION_SPEC"),
-        ("ADD PARTITION (ds = 'x', DS = 'y')", "VIEW_PARTITION_SPEC"),
-        ("ADD PARTITION (ds = '', amount = 1)", "VIEW_PARTITION_SPEC"),
+        ("ADD PARTITION (ds = 'x')", "INVALID_PARTITION_SPEC"),
+        ("ADD PARTITION (ds = 'x', day = 1)", "INVALID_PARTITION_SPEC"),
+        ("ADD PARTITION (ds = 'x', DS = 'y')", "INVALID_PARTITION_SPEC"),
+        ("ADD PARTITION (ds = '', amount = 1)", "INVALID_PARTITION_SPEC"),
         ("ADD PARTITION (ds = ds, amount = 1)", "PARSE_SYNTAX_ERROR"),
         ("ADD PARTITION (ds = 'x', amount = 'many')", "INVALID_VALUE"),
         ("DROP PARTITION (ds = 'd1'), PARTITION (amount = 99)", "PARTITION_NOT_FOUND"),
-        ("DROP PARTITION (day = 'd1')", "VIEW_PARTITION_SPEC"),
+        ("DROP PARTITION (day = 'd1')", "INVALID_PARTITION_SPEC"),
     ):
         assert refused(spark, f"ALTER VIEW v {text}") == error, text
     located = refused(spark, "ALTER VIEW v ADD PARTITION (amount = 40, ds = 'x') LOCATION '/tmp/x'")
     assert located == "VIEW_PARTITION_LOCATION"
     assert refused(spark, "DESCRIBE v PARTITION (ds = 'd1', amount = 99)") == "PARTITION_NOT_FOUND"
-    assert refused(spark, "DESCRIBE v PARTITION (ds = 'd1')") == "VIEW_PARTITION_SPEC"
-    assert refused(spark, "SHOW PARTITIONS v PARTITION (day = 'd1')") == "VIEW_PARTITION_SPEC"
+    assert refused(spark, "DESCRIBE v PARTITION (ds = 'd1')") == "INVALID_PARTITION_SPEC"
+    assert refused(spark, "SHOW PARTITIONS v PARTITION (day = 'd1')") == "INVALID_PARTITION_SPEC"
     assert partitions(spark, "v") == shown
     spark.sql("ALTER VIEW v DROP IF EXISTS PARTITION (ds = 'd/2'), PARTITION (amount = 99)")
     spark.sql("ALTER VIEW v DROP PARTITION (ds = NULL)")
     assert partitions(spark, "v") == shown[:1]
     spark.sql("CREATE OR REPLACE VIEW plain AS SELECT id FROM base")
     for text in ("ALTER VIEW plain ADD PARTITION (id = 1)", "SHOW PARTITIONS plain"):
-        assert refused(spark, text) == "VIEW_NOT_PARTITIONED"
+        assert refused(spark, text) == "INVALID_PARTITION_SPEC"
     assert refused(spark, "ALTER VIEW nowhere ADD PARTITION (id = 1)") == "TABLE_OR_VIEW_NOT_FOUND"
     assert "EXPECT_VIEW" in refused(spark, "ALTER VIEW base ADD PARTITION (ds = 'd1')")
     for view in ("v", "plain"):

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 PROCESSES = 8
 WRITES = 3

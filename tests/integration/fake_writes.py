@@ -47,7 +47,12 @@ class FakeWrites:
         return {
             "transaction": transaction_id, "duplicate": False, "location": table.location, "base": table.location,
             "staging": STAGING, "promotion": "rename", "lease_ms": self.lease_ms, "table": table.describe(),
+            "directory": f"{table.location}/{STAGING}/{transaction_id}",
             "partition_locations": {p.name: p.location for p in table.partitions if p.location is not None},
+            "partition_directories": {
+                p.name: f"{p.location}/{STAGING}/{transaction_id}"
+                for p in table.partitions if p.location is not None
+            },
         }  # fmt: skip
 
     def heartbeat(self, transaction: str) -> dict[str, Any]:

@@ -229,7 +229,7 @@ class TestPartitions:
 
     def test_show_of_an_unknown_key(self, spark: SparkSession, service: FakeService) -> None:
         assert condition(spark, "SHOW PARTITIONS lake.sales.trips PARTITION (nothing = 1)") == (
-            "CATALOG_EXT_PARTITION_KEY_UNKNOWN"
+            "CATALOG_EXT_INVALID_PARTITION_SPEC"
         )
 
     def test_describe_one(self, spark: SparkSession, service: FakeService) -> None:

@@ -16,8 +16,8 @@ from hmsclient.genthrift.hive_metastore.ttypes import Database
 from hmsclient.hmsclient import HMSClient
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.embedded.lease import read_state
-from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 PROJECT = Path(__file__).parents[2]
 OWNER = """
 import os, pathlib, sys, time
-from catalog_ext.metastore.hive.embedded.server import EmbeddedMetastore
+from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 server = EmbeddedMetastore(pathlib.Path(sys.argv[1]))
 server.start_in_background()
 if sys.argv[2] == "starting":

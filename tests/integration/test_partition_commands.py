@@ -65,14 +65,23 @@ def sent(service: FakeService, operation: str) -> dict[str, Any]:
     body = dict(service.last(operation))
     assert body.pop("version") == 1
     assert body.pop("table_id") > 0
+    assert set(body.pop("session")) == {"zone", "case_sensitive"}
     return body
+
+
+def clauses(service: FakeService) -> list[list[tuple[str, str, list[str | None]]]]:
+    """The comparisons of each PARTITION clause that the one request of a DROP has."""
+    return [
+        [(each["column"], each["op"], each["values"]) for each in clause["comparisons"]]
+        for clause in sent(service, "partitions/drop")["clauses"]
+    ]
 
 
 class TestRequests:
     def test_add(self, spark: SparkSession, service: FakeService) -> None:
         spark.sql("ALTER TABLE lake.sales.trips ADD PARTITION (r = 'a/b', k = '07') LOCATION '/data/x y'")
         assert sent(service, "partitions/add") == {
-            "partitions": [{"spec": {"k": "7", "r": "a/b"}, "location": "/data/x y"}],
+            "partitions": [{"spec": {"k": "07", "r": "a/b"}, "location": "/data/x y"}],
             "if_not_exists": False,
         }
         assert service.requests["tables/load"] == 1
@@ -87,69 +96,51 @@ class TestRequests:
                 "if_not_exists": True,
             }
 
-    def test_values_have_the_canonical_text_of_their_types(self, spark: SparkSession, service: FakeService) -> None:
+    def test_literals_are_sent_as_the_statement_has_them(self, spark: SparkSession, service: FakeService) -> None:
         spark.sql("SET spark.sql.session.timeZone = America/New_York")
         spec = "ds = '2024-1-2', at = TIMESTAMP '2024-01-02 03:04:05.50', c = 'ab  ', ok = TRUE"
         try:
             spark.sql(f"ALTER TABLE lake.sales.days ADD PARTITION ({spec})")
         finally:
             spark.sql("SET spark.sql.session.timeZone = UTC")
+        assert service.last("partitions/add")["session"] == {"zone": "America/New_York", "case_sensitive": False}
         assert sent(service, "partitions/add")["partitions"][0]["spec"] == {
-            "ds": "2024-01-02", "at": "2024-01-02 03:04:05.5", "c": "ab", "ok": "true",
+            "ds": "2024-1-2", "at": "2024-01-02 03:04:05.5", "c": "ab  ", "ok": "true",
         }  # fmt: skip
 
-    @pytest.mark.parametrize("null", ["NULL", "'__HIVE_DEFAULT_PARTITION__'"])
-    def test_null_and_the_default_partition(self, spark: SparkSession, service: FakeService, null: str) -> None:
+    @pytest.mark.parametrize(
+        ("null", "literal"), [("NULL", None), ("'__HIVE_DEFAULT_PARTITION__'", "__HIVE_DEFAULT_PARTITION__")]
+    )
+    def test_null_and_the_default_partition(
+        self, spark: SparkSession, service: FakeService, null: str, literal: str | None
+    ) -> None:
         spark.sql(f"ALTER TABLE lake.sales.trips DROP PARTITION (k = {null})")
-        assert sent(service, "partitions/drop")["predicates"] == [{"op": "is_null", "column": "k"}]
+        assert clauses(service) == [[("k", "=", [literal])]]
 
     def test_drop_by_a_partial_spec(self, spark: SparkSession, service: FakeService) -> None:
         spark.sql("ALTER TABLE lake.sales.trips DROP IF EXISTS PARTITION (r = 'x'), PARTITION (k = 1) PURGE")
-        assert sent(service, "partitions/drop") == {
-            "predicates": [
-                {"op": "=", "column": "r", "value": "x"},
-                {"op": "=", "column": "k", "value": "1"},
-            ],
-            "if_exists": True,
-            "purge": True,
-        }
+        assert clauses(service) == [[("r", "=", ["x"])], [("k", "=", ["1"])]]
+        request = sent(service, "partitions/drop")
+        assert (request["predicates"], request["if_exists"], request["purge"]) == ([], True, True)
 
     @pytest.mark.parametrize(
-        ("clause", "predicate"),
+        ("clause", "comparisons"),
         [
-            ("k < 10", {"op": "<", "column": "k", "value": "10"}),
-            ("k != '010'", {"op": "!=", "column": "k", "value": "10"}),
-            ("k <> NULL", {"op": "is_not_null", "column": "k"}),
-            ("r IN ('a', 'b')", {"op": "in", "column": "r", "values": ["a", "b"]}),
-            (
-                "r IN ('a', NULL)",
-                {
-                    "op": "or",
-                    "args": [{"op": "is_null", "column": "r"}, {"op": "in", "column": "r", "values": ["a"]}],
-                },
-            ),
-            (
-                "k >= 1, k <= -1 + 5, r == 'y'",
-                {
-                    "op": "and",
-                    "args": [
-                        {"op": ">=", "column": "k", "value": "1"},
-                        {"op": "<=", "column": "k", "value": "4"},
-                        {"op": "=", "column": "r", "value": "y"},
-                    ],
-                },
-            ),
+            ("k < 10", [("k", "<", ["10"])]),
+            ("k != '010'", [("k", "!=", ["010"])]),
+            ("k <> NULL", [("k", "!=", [None])]),
+            ("r IN ('a', 'b')", [("r", "in", ["a", "b"])]),
+            ("r IN ('a', NULL)", [("r", "in", ["a", None])]),
+            ("k >= 1, k <= -1 + 5, r == 'y'", [("k", ">=", ["1"]), ("k", "<=", ["4"]), ("r", "=", ["y"])]),
         ],
     )
     def test_drop_by_comparisons(
-        self, spark: SparkSession, service: FakeService, clause: str, predicate: dict[str, Any]
+        self, spark: SparkSession, service: FakeService, clause: str, comparisons: list[Any]
     ) -> None:
         spark.sql(f"ALTER TABLE lake.sales.trips DROP PARTITION ({clause}), PARTITION (k > 7)")
-        assert sent(service, "partitions/drop") == {
-            "predicates": [predicate, {"op": ">", "column": "k", "value": "7"}],
-            "if_exists": False,
-            "purge": False,
-        }
+        assert clauses(service) == [comparisons, [("k", ">", ["7"])]]
+        request = sent(service, "partitions/drop")
+        assert (request["predicates"], request["if_exists"], request["purge"]) == ([], False, False)
 
     def test_rename_and_set_location(self, spark: SparkSession, service: FakeService) -> None:
         spark.sql("ALTER TABLE lake.sales.trips PARTITION (k=1, r='a/b') RENAME TO PARTITION (r='c', k=2)")
@@ -180,74 +171,34 @@ class TestRequests:
     def test_case_of_names(self, spark: SparkSession, service: FakeService, sensitive: str) -> None:
         spark.sql(f"SET spark.sql.caseSensitive = {sensitive}")
         try:
-            statement = "ALTER TABLE lake.sales.trips DROP PARTITION (K = 1)"
-            if sensitive == "true":
-                assert refusal(spark, statement).getCondition() == "CATALOG_EXT_PARTITION_KEY_UNKNOWN"
-            else:
-                spark.sql(statement)
-                predicate = {"op": "=", "column": "k", "value": "1"}
-                assert sent(service, "partitions/drop")["predicates"] == [predicate]
+            spark.sql("ALTER TABLE lake.sales.trips DROP PARTITION (K = 1)")
         finally:
             spark.sql("RESET spark.sql.caseSensitive")
+        assert service.last("partitions/drop")["session"]["case_sensitive"] is (sensitive == "true")
+        assert clauses(service) == [[("K", "=", ["1"])]]
 
     def test_parameters_and_variables(self, spark: SparkSession, service: FakeService) -> None:
         spark.sql("ALTER TABLE lake.sales.trips DROP PARTITION (k < :most, r = :r)", {"most": 3, "r": "it's"})
-        args = sent(service, "partitions/drop")["predicates"][0]["args"]
-        assert [arg["value"] for arg in args] == ["3", "it's"]
+        assert clauses(service) == [[("k", "<", ["3"]), ("r", "=", ["it's"])]]
         service.reset()
         spark.sql("ALTER TABLE lake.sales.trips DROP PARTITION (k > ?, k < ?)", [5, 7])
-        args = sent(service, "partitions/drop")["predicates"][0]["args"]
-        assert [arg["value"] for arg in args] == ["5", "7"]
+        assert clauses(service) == [[("k", ">", ["5"]), ("k", "<", ["7"])]]
         service.reset()
         spark.sql("EXECUTE IMMEDIATE 'ALTER TABLE lake.sales.trips DROP PARTITION (k > 5)'")
-        assert sent(service, "partitions/drop")["predicates"] == [{"op": ">", "column": "k", "value": "5"}]
+        assert clauses(service) == [[("k", ">", ["5"])]]
 
 
 class TestRefusals:
-    @pytest.mark.parametrize(
-        ("clause", "condition", "words"),
-        [
-            ("DROP PARTITION (q = 1)", "PARTITION_KEY_UNKNOWN", "those are k, r"),
-            ("DROP PARTITION (q < 1)", "PARTITION_KEY_UNKNOWN", "those are k, r"),
-            ("DROP PARTITION (k = 1, K = 2)", "PARTITION_KEY_DOUBLED", "'k'"),
-            ("DROP PARTITION (k = 1, r < 'x', k = 2)", "PARTITION_KEY_DOUBLED", "'k'"),
-            ("DROP PARTITION (k = 'abc')", "INVALID_VALUE", "'abc' is no INT"),
-            ("DROP PARTITION (k > 'abc')", "INVALID_VALUE", "'abc' is no INT"),
-            ("DROP PARTITION (k < NULL)", "INVALID_VALUE", "NULL has no order"),
-            ("DROP PARTITION (r = '')", "INVALID_VALUE", "say r = NULL"),
-            ("ADD PARTITION (k = 1)", "PARTITION_KEY_MISSING", "given for r"),
-            ("ADD PARTITION (k = 1, r = '')", "INVALID_VALUE", "say r = NULL"),
-            ("ADD PARTITION (k = 1.5, r = 'x')", "INVALID_VALUE", "'1.5' is no INT"),
-            ("PARTITION (k = 1) RENAME TO PARTITION (k = 1, r = 'x')", "PARTITION_KEY_MISSING", "given for r"),
-            ("PARTITION (r = 'x') SET LOCATION '/x'", "PARTITION_KEY_MISSING", "given for k"),
-            ("EXCHANGE PARTITION (q = 1) WITH TABLE lake.sales.trips2", "PARTITION_KEY_UNKNOWN", "those are k, r"),
-        ],
-    )
-    @pytest.mark.parametrize("ansi", ["true", "false"])
-    def test_specs(
-        self, spark: SparkSession, service: FakeService, clause: str, condition: str, words: str, ansi: str
-    ) -> None:
-        spark.sql(f"SET spark.sql.ansi.enabled = {ansi}")
-        try:
-            error = refusal(spark, f"ALTER TABLE lake.sales.trips {clause}")
-        finally:
-            spark.sql("RESET spark.sql.ansi.enabled")
-        assert error.getCondition() == f"CATALOG_EXT_{condition}"
-        assert words in str(error)
-        assert set(service.requests) == {"tables/load"}
-
     @pytest.mark.parametrize(
         "statement",
         [
             "SHOW PARTITIONS lake.sales.plain",
             "SHOW PARTITIONS lake.sales.plain LIMIT 3",
-            "ALTER TABLE lake.sales.plain DROP PARTITION (k = 1)",
-            "ALTER TABLE lake.sales.plain DROP PARTITION (k < 1)",
             "TRUNCATE TABLE lake.sales.plain PARTITION (k = 1)",
         ],
     )
     def test_a_table_without_partitions(self, spark: SparkSession, service: FakeService, statement: str) -> None:
-        assert refusal(spark, statement).getCondition() == "CATALOG_EXT_NOT_PARTITIONED"
+        assert refusal(spark, statement).getCondition() == "CATALOG_EXT_INVALID_PARTITION_SPEC"
 
     def test_a_metadata_table_and_a_table_of_another_catalog(
         self, spark: SparkSession, service: FakeService, tmp_path: Path

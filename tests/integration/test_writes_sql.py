@@ -270,11 +270,11 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
     assert late.getCondition() == "CATALOG_EXT_INVALID_INPUT"
     assert "the static partition column 'b' comes after the dynamic one 'a'" in str(late)
     empty = lake.refusal(f"INSERT INTO {table} PARTITION (a = '', b = 1) VALUES (1)")
-    assert empty.getCondition() == "CATALOG_EXT_INVALID_VALUE"
+    assert empty.getCondition() == "CATALOG_EXT_INVALID_PARTITION_SPEC"
     assert "a = NULL" in str(empty)
     wrong = lake.refusal(f"INSERT OVERWRITE {table} PARTITION (a = 'x', b = 'one') SELECT 1 WHERE false")
     assert wrong.getCondition() == "CATALOG_EXT_INVALID_VALUE"
-    assert "'one' is no INT" in str(wrong)
+    assert "'one' does not fit the type INT" in str(wrong)
     other = lake.refusal(f"INSERT INTO {table} PARTITION (id = 1) SELECT 'x', 1")
     assert other.getCondition() == "NON_PARTITION_COLUMN"
     lake.sql(f"INSERT INTO {table} PARTITION (a = '__HIVE_DEFAULT_PARTITION__', b = 1) VALUES (5)")

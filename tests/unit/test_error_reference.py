@@ -40,11 +40,15 @@ def test_an_error_without_a_remedy_is_refused(monkeypatch: pytest.MonkeyPatch) -
         error_reference.described()
 
 
-def test_a_condition_of_the_connector_that_nothing_describes_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("condition", "refusal"),
+    [('val New: Condition = own("NEW", "42000")', "The condition New"),
+     ('val Conflict: Condition = own("CONFLICT", "42000")', "40001 in Python and 42000 in the connector")],
+)  # fmt: skip
+def test_a_condition_of_the_connector_is_described_and_agrees_with_its_class(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, condition: str, refusal: str
 ) -> None:
-    (tmp_path / "ConnectorErrors.scala").write_text("", encoding="utf-8")
-    (tmp_path / "Some.scala").write_text('ConnectorErrors.analysis("CATALOG_EXT_NEW", s"No $x.")', encoding="utf-8")
+    (tmp_path / "ConnectorErrors.scala").write_text(condition, encoding="utf-8")
     monkeypatch.setattr(error_reference, "_SCALA", tmp_path)
-    with pytest.raises(error_reference.UndocumentedError, match="CATALOG_EXT_NEW"):
+    with pytest.raises(error_reference.UndocumentedError, match=refusal):
         error_reference.described()

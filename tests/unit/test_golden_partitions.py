@@ -9,7 +9,7 @@ from catalog_ext.metastore.model.key_encoding import encode_key
 from catalog_ext.metastore.model.partition_names import format_partition_name, partition_values
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import cast_text, value_text
-from catalog_ext.partitions.specs import MAX_COMPONENT_BYTES
+from catalog_ext.metastore.predicates.partition_specs import MAX_COMPONENT_BYTES
 from tests.contract.golden import NAMES, ORDER, VALUES, NameCase, ValueCase
 
 

@@ -178,7 +178,7 @@ def test_exchange_that_cannot_be(catalog: Catalog, tmp_path: Path) -> None:
         exchange("s.o", "s.o", [{"k": "2"}])
     with pytest.raises(errors.InvalidPartitionSpecError, match="'q'"):
         exchange("s.t", "s.o", [{"q": "2"}])
-    for specs, words in (([], "No partition was given"), ([{}], "names no partition column")):
+    for specs, words in (([], "No partition was given"), ([{}], "names no partition column of table")):
         with pytest.raises(errors.InvalidPartitionSpecError, match=words):
             exchange("s.t", "s.o", specs)
     write(target, "k=2/mine.csv")

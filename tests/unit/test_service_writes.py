@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 BEGUN = {
-    "transaction", "duplicate", "location", "base", "staging", "promotion", "partition_locations", "lease_ms", "table",
+    "transaction", "duplicate", "location", "base", "staging", "promotion", "partition_locations", "directory",
+    "partition_directories", "lease_ms", "table",
 }  # fmt: skip
 EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 
@@ -51,12 +52,8 @@ class Writer:
     def stage(begun: dict[str, Any], partition: str, rows: int = 1, number: int = 0) -> dict[str, Any]:
         """A staged file of the partition, on disk, as the contract describes it."""
         transaction = begun["transaction"]
-        location = Path(begun["location"].removeprefix("file://"))
-        if partition in begun["partition_locations"]:
-            location = Path(begun["partition_locations"][partition].removeprefix("file://"))
-            folder = location / begun["staging"] / transaction
-        else:
-            folder = location / begun["staging"] / transaction / partition
+        own = begun["partition_directories"].get(partition)
+        folder = Path((own or f"{begun['directory']}/{partition}").removeprefix("file://"))
         folder.mkdir(parents=True, exist_ok=True)
         name = f"part-{number:05d}-{transaction}-a0-c000.csv"
         (folder / name).write_text("x\n" * rows)
@@ -106,6 +103,7 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     begun = writer.begun()
     assert (begun["duplicate"], begun["promotion"], begun["staging"]) == (False, "rename", "_catalog_ext_staging")
     assert begun["location"] == begun["base"] == f"file://{root}"
+    assert begun["directory"] == f"file://{root}/_catalog_ext_staging/{begun['transaction']}"
     loaded = writer.client.load()
     assert {**begun["table"], "settings": loaded["settings"]} == loaded
     assert begun["lease_ms"] == 600_000

@@ -142,10 +142,10 @@ def test_partitions_are_added_and_dropped_all_or_none(catalog: Catalog) -> None:
 @pytest.mark.parametrize(
     ("spec", "error", "message"),
     [
-        ({"ds": "2025-01-01"}, errors.ViewPartitionSpecError, "no value for region"),
-        ({"day": "1"}, errors.ViewPartitionSpecError, "'day', which is no partition column"),
-        ({"ds": "2025-01-01", "DS": "2025-01-01"}, errors.ViewPartitionSpecError, "twice"),
-        ({"ds": "2025-01-01", "region": ""}, errors.ViewPartitionSpecError, "the value ''"),
+        ({"ds": "2025-01-01"}, errors.InvalidPartitionSpecError, "no value for region"),
+        ({"day": "1"}, errors.InvalidPartitionSpecError, "'day', which is no partition column"),
+        ({"ds": "2025-01-01", "DS": "2025-01-01"}, errors.InvalidPartitionSpecError, "two values"),
+        ({"ds": "2025-01-01", "region": ""}, errors.InvalidPartitionSpecError, "an empty value"),
         ({"ds": "tomorrow", "region": "eu"}, errors.InvalidValueError, "tomorrow"),
     ],
 )
@@ -156,13 +156,13 @@ def test_specifications_are_checked(
     with pytest.raises(error, match=message):
         catalog.views.add_partitions("s.v", [NewPartition(spec)])
     good = {"ds": "2025-01-01", "region": None}
-    with pytest.raises(errors.ViewPartitionSpecError, match="twice"):
+    with pytest.raises(errors.InvalidPartitionSpecError, match="twice"):
         catalog.views.add_partitions("s.v", [NewPartition(good), NewPartition(good)])
     with pytest.raises(errors.ViewPartitionLocationError, match="no LOCATION"):
         catalog.views.add_partitions("s.v", [NewPartition(good, location="/x")])
     catalog.views.create(request("plain"))
     for call in (catalog.views.partitions, lambda view: catalog.views.add_partitions(view, [])):
-        with pytest.raises(errors.ViewNotPartitionedError, match="PARTITIONED ON"):
+        with pytest.raises(errors.InvalidPartitionSpecError, match="PARTITIONED ON"):
             call("s.plain")
 
 

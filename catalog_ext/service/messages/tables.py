@@ -31,7 +31,7 @@ def column_changes(request: Request) -> list[ColumnChange]:
 
 
 def removals_of(request: Request) -> Removals:
-    """What becomes of versions that removed files, in the field ``removals`` of ``tables/changes``."""
+    """Return what becomes of versions that removed files, in the field ``removals`` of ``tables/changes``."""
     text = request.optional_text("removals") or Removals.IGNORE
     if text not in list(Removals):
         raise InvalidInputError(

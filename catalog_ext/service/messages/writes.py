@@ -14,6 +14,7 @@ from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.json import storable
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
 from catalog_ext.metastore.model.tables import TableDefinition
+from catalog_ext.metastore.transactions.staging_locations import task_directories
 from catalog_ext.service.messages.core import Request, definition_json, table_json
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _part(part: Request) -> UploadedPart:
 
 def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, Any]:
     """Return the answer to ``writes/begin``."""
-    plan = begun.plan
+    plan, directories = begun.plan, task_directories(begun)
     return {
         "transaction": None if begun.duplicate else begun.transaction_id,
         "duplicate": begun.duplicate,
@@ -140,6 +141,8 @@ def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, A
         "base": plan.base,
         "staging": plan.staging,
         "promotion": str(plan.promotion),
+        "directory": directories.directory,
+        "partition_directories": dict(directories.own),
         "partition_locations": dict(begun.partition_locations),
         "lease_ms": begun.lease_ms,
         "table": _table(table),

@@ -20,7 +20,7 @@ from catalog_ext.metastore.hive.mapping.statistics_parameters import without_spa
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.messages import AlterTable, RenameTable
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import TableDefinition

@@ -30,7 +30,7 @@ from catalog_ext.metastore.hive.mapping.model import (
 from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics, without_sparks_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import alter_table, make_database, rename_table
 from catalog_ext.metastore.hive.outbox.views import drop_view, put_view, sync_view_partitions
-from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
+from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
 from catalog_ext.metastore.messages import (
     AlterNamespace,
     AlterTable,

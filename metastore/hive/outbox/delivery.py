@@ -18,7 +18,7 @@ from catalog_ext.metastore.messages import Delivery, RenameTable, read_message
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 CLAIM_SECONDS = 300.0
 """A message whose carrier was killed is taken up again after this time."""

@@ -13,12 +13,12 @@ from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRef
 from catalog_ext.metastore.hive.mapping.conversion import hive_column, partition_values_of, unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.hive_types import hive_key_type, hive_type
 from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, Storage, metastore_name
-from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, SMALL_BATCH
+from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.messages import DropView, PutView, SyncPartitions
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.metastore.model.views import ViewQuery

@@ -11,7 +11,7 @@ from catalog_ext.metastore.hive.thrift.forwarder import CallForwarder
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 Result = TypeVar("Result")
 

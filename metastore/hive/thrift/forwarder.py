@@ -7,7 +7,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
-from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, HiveMetastore, fetch_partitions
+from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, HiveMetastore, fetch_partitions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -13,7 +13,7 @@ from catalog_ext.metastore.hive.thrift.uris import Address, unavailable, was_req
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from catalog_ext.metastore.hive.thrift.client import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 Result = TypeVar("Result")
 

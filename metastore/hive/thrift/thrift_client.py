@@ -25,8 +25,8 @@ from catalog_ext.metastore.hive.mapping.model import (
     Storage,
     metastore_name,
 )
-from catalog_ext.metastore.hive.thrift.client import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
+from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
 from catalog_ext.metastore.model.tables import Column
 
 if TYPE_CHECKING:

@@ -124,7 +124,7 @@ def changes(
 
 
 def _removing(database: Database, table_id: int, after: int, upto: int) -> dict[int, str]:
-    """The operations of the versions above ``after`` up to ``upto`` that removed files."""
+    """Return the operations of the versions above ``after`` up to ``upto`` that removed files."""
     v = table_versions.c
     statement = sa.select(v.version, v.operation, v.summary).where(
         v.table_id == table_id, v.version > after, v.version <= upto

@@ -145,7 +145,7 @@ class CatalogExtTable(
 
   private def dropRows(idents: Array[InternalRow], purge: Boolean): Boolean = {
     val specs = new PartitionSpecs(metadata)
-    requests.drop(
+    requests.dropMatching(
       idents.toSeq.map(specs.predicateOf(partitionSchema().fieldNames.toSeq, _)), ifExists = false, purge)
     true
   }

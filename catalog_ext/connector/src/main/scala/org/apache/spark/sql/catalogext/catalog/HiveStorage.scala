@@ -52,11 +52,11 @@ object HiveStorage {
       properties: Map[String, String],
       settings: Map[String, String]): Map[String, String] = {
     if (!settings.get("line.delim").forall(_ == "\n")) throw ConnectorErrors.analysis(
-      "CATALOG_EXT_UNSUPPORTED_FORMAT",
+      ConnectorErrors.UnsupportedFormat,
       s"Table $table cannot have LINES TERMINATED BY another character than '\\n', as in Hive itself.",
       Map("table" -> table))
     if (settings.contains("escape.delim")) throw ConnectorErrors.analysis(
-      "CATALOG_EXT_UNSUPPORTED_FORMAT",
+      ConnectorErrors.UnsupportedFormat,
       s"Table $table cannot have ESCAPED BY: Spark's reader of text knows escapes only inside of quotes. Leave it " +
         "out, or use USING csv, whose values are quoted.", Map("table" -> table))
     Map(
@@ -76,7 +76,7 @@ object HiveStorage {
     properties.get("skip.header.line.count").filter(_ == "1").map(_ => "header" -> "true")
 
   private def unsupported(table: String, what: String): Throwable = ConnectorErrors.analysis(
-    "CATALOG_EXT_UNSUPPORTED_FORMAT",
+    ConnectorErrors.UnsupportedFormat,
     s"Table $table cannot be stored as '$what'. Use PARQUET, ORC, TEXTFILE or JSONFILE, or USING csv, json or text.",
     Map("table" -> table, "format" -> what))
 }

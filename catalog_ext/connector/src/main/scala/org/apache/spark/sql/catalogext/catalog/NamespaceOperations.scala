@@ -69,6 +69,6 @@ class NamespaceOperations(client: ServiceClient) {
   }(body)
 
   private def tooDeep(namespace: Array[String]): Throwable = ConnectorErrors.analysis(
-    "CATALOG_EXT_INVALID_IDENTIFIER",
+    ConnectorErrors.InvalidIdentifier,
     s"The namespace '${namespace.mkString(".")}' has ${namespace.length} levels; a namespace of catalog-ext has one.")
 }

@@ -53,7 +53,7 @@ class TableDefinitions(catalogName: String) {
       // By place: a data column may have a key's name.
       (StructType(schema.dropRight(names.length)), StructType(schema.takeRight(names.length)))
     }
-    if (columns.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_INPUT",
+    if (columns.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
       s"Table $catalogName.$ident needs a column besides its partition columns, whose values are in the paths.",
       Map("table" -> s"$catalogName.$ident"))
     val location = given.get(TableCatalog.PROP_LOCATION)

@@ -26,7 +26,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   val paths = new AdHocPaths(catalogName, client)
 
   def list(namespace: Array[String]): Array[Identifier] = {
-    if (namespace.isEmpty) throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
+    if (namespace.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidIdentifier,
       s"Tables lie in namespaces: name one, as in SHOW TABLES IN $catalogName.sales; SHOW NAMESPACES IN $catalogName " +
         "lists them.")
     val name = namespaces.single(namespace)
@@ -176,7 +176,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       case Seq() => from.namespace().head
       case Seq(name) => name
       case Seq(catalog, name) if catalog == catalogName => name
-      case _ => throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_IDENTIFIER",
+      case _ => throw ConnectorErrors.analysis(ConnectorErrors.InvalidIdentifier,
         s"Table $catalogName.$from cannot be renamed to ${to.namespace().mkString(".")}.${to.name()}: a name is " +
           "table, namespace.table, or those with the catalog's own name in front.")
     }

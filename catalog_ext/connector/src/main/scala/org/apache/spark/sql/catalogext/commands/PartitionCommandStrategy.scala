@@ -4,8 +4,8 @@ import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable}
+import org.apache.spark.sql.catalogext.service.{Json, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalogext.service.ServiceException
 import org.apache.spark.sql.catalogext.session.CachedPlans
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable}
@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable,
   DescribeColumn, LogicalPlan, RecoverPartitions, RepairTable}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
+import org.apache.spark.sql.internal.SQLConf
 
 /** Plans partition commands on our tables, before Spark's own strategy refuses them. */
 class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
@@ -53,7 +54,6 @@ case class PartitionCommandExec(table: CatalogExtTable, action: PartitionAction)
   override protected def run(): Seq[InternalRow] = {
     val specs = new PartitionSpecs(table.metadata)
     val requests = new PartitionRequests(table)
-    def full(spec: Map[String, String], command: String) = specs.json(specs.full(spec, command))
     def changed(change: => Unit): Seq[InternalRow] = {
       change
       CachedPlans.refresh(session, table)
@@ -61,13 +61,13 @@ case class PartitionCommandExec(table: CatalogExtTable, action: PartitionAction)
     }
     action match {
       case AddAction(partitions, ifNotExists) => changed(requests.add(
-        partitions.map { case (spec, location) => full(spec, "ADD PARTITION") -> location }, ifNotExists))
+        partitions.map { case (spec, location) => Json.map(spec) -> location }, ifNotExists))
       case DropAction(clauses, ifExists, purge) =>
-        changed(requests.drop(clauses.map(specs.predicate), ifExists, purge))
+        changed(requests.drop(clauses, ifExists, purge))
       case RenameAction(from, to) =>
-        changed(requests.rename(full(from, "RENAME TO PARTITION"), full(to, "RENAME TO PARTITION")))
+        changed(requests.rename(Json.map(from), Json.map(to)))
       case RelocateAction(spec, location) =>
-        changed(requests.relocate(full(spec, "PARTITION ... SET LOCATION"), location))
+        changed(requests.relocate(Json.map(spec), location))
       case TruncateAction(spec) =>
         val found = specs.partial(spec)
         changed(table.truncatePartitionsOf(found.names, found.ident))
@@ -86,8 +86,7 @@ case class ExchangePartitionsExec(target: CatalogExtTable, source: CatalogExtTab
   override def output: Seq[Attribute] = Nil
 
   override protected def run(): Seq[InternalRow] = {
-    val specs = new PartitionSpecs(target.metadata)
-    new PartitionRequests(target).exchange(source, given.map(spec => specs.json(specs.partial(spec))))
+    new PartitionRequests(target).exchange(source, given.map(Json.map(_)))
     Seq(target, source).foreach(CachedPlans.refresh(session, _))
     Nil
   }
@@ -115,14 +114,22 @@ object RepairPartitionsExec {
 
 /** The contract's partition commands: one request a statement, which the service does wholly or not at all. */
 class PartitionRequests(table: CatalogExtTable) {
-  /** @param partitions full specs and, where they have one, their locations */
+  /** @param partitions specs and, where they have one, their locations */
   def add(partitions: Seq[(JsonNode, Option[String])], ifNotExists: Boolean): Unit = send("add",
     "partitions" -> arr(partitions.map { case (spec, location) => obj("spec" -> spec, "location" -> text(location)) }),
     "if_not_exists" -> bool(ifNotExists))
 
   /** @param predicates one for each PARTITION clause */
-  def drop(predicates: Seq[JsonNode], ifExists: Boolean, purge: Boolean): Unit = send("drop",
-    "predicates" -> arr(predicates), "if_exists" -> bool(ifExists), "purge" -> bool(purge))
+  def dropMatching(predicates: Seq[JsonNode], ifExists: Boolean, purge: Boolean): Unit = send("drop",
+    "predicates" -> arr(predicates), "clauses" -> arr(Nil), "if_exists" -> bool(ifExists), "purge" -> bool(purge))
+
+  /** @param clauses PARTITION clauses, as the statement has them */
+  def drop(clauses: Seq[Seq[KeyComparison]], ifExists: Boolean, purge: Boolean): Unit = send("drop",
+    "predicates" -> arr(Nil), "clauses" -> arr(clauses.map(clause => obj("comparisons" -> arr(clause.map(comparison))))),
+    "if_exists" -> bool(ifExists), "purge" -> bool(purge))
+
+  private def comparison(of: KeyComparison): JsonNode = obj(
+    "column" -> text(of.key), "op" -> text(of.operator), "values" -> arr(of.values.map(text(_))))
 
   def rename(from: JsonNode, to: JsonNode): Unit = send("rename", "from" -> from, "to" -> to)
 
@@ -135,7 +142,10 @@ class PartitionRequests(table: CatalogExtTable) {
 
   private def send(command: String, fields: (String, JsonNode)*): Unit = {
     val request = Seq(
-      "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version)) ++ fields
+      "table_id" -> long(table.metadata.tableId), "version" -> long(table.metadata.version),
+      "session" -> obj(
+        "zone" -> text(SQLConf.get.sessionLocalTimeZone),
+        "case_sensitive" -> bool(SQLConf.get.caseSensitiveAnalysis))) ++ fields
     // Files may move, and that takes as long as it takes.
     ServiceException.translating(table.client.call(s"partitions/$command", obj(request: _*), limited = false))
   }

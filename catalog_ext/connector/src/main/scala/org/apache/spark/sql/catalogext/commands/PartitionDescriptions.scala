@@ -20,7 +20,7 @@ object PartitionDescriptions {
 
   /** DESCRIBE ... PARTITION. */
   def describe(table: CatalogExtTable, specs: PartitionSpecs, action: DescribeAction): Seq[InternalRow] = {
-    val details = one(table, specs, specs.full(action.spec, "DESCRIBE"))
+    val details = one(table, specs, specs.full(action.spec))
     val rows = ArrayBuffer.empty[InternalRow]
     def row(name: String, value: String, comment: String): Unit =
       rows += InternalRow(Seq(name, value, comment).map(UTF8String.fromString): _*)
@@ -41,7 +41,7 @@ object PartitionDescriptions {
 
   /** SHOW TABLE EXTENDED ... PARTITION. */
   def showExtended(table: CatalogExtTable, specs: PartitionSpecs, action: ShowExtendedAction): Seq[InternalRow] = {
-    val details = one(table, specs, specs.full(action.spec, "SHOW TABLE EXTENDED"))
+    val details = one(table, specs, specs.full(action.spec))
     val information = details.map { case (name, value) => s"$name: $value" }.mkString("", "\n", "\n")
     Seq(InternalRow(
       UTF8String.fromString(table.metadata.namespace), UTF8String.fromString(table.metadata.name), false,

@@ -17,15 +17,17 @@ import org.apache.spark.unsafe.types.UTF8String
 case class KeyComparison(key: String, operator: String, values: Seq[String])
 
 /**
- * The PARTITION clauses of statements on a table: names in the table's spelling, values of the keys' types.
+ * The PARTITION clauses of statements that show, empty or analyze partitions: names in the table's spelling, values of
+ * the keys' types. Those of statements that change partitions go to the service as they are.
  *
- * Each way in which a clause can be wrong is an error of its own. Spark's own resolution would make NULL of a value
- * that does not fit its type where ANSI mode is off, and so drop the default partition.
+ * Spark's own resolution would make NULL of a value that does not fit its type where ANSI mode is off.
  */
 class PartitionSpecs(table: TableMetadata) {
   private val conf = SQLConf.get
   private val zone = conf.sessionLocalTimeZone
   private val keys = table.partitionColumns
+  private val errors =
+    new PartitionSpecErrors(if (table.tableType == "VIEW") "view" else "table", table.qualifiedName)
 
   /** Raises an error where the table has no such key. */
   def check(name: String): Unit = key(name)
@@ -33,7 +35,7 @@ class PartitionSpecs(table: TableMetadata) {
   /** A spec that may name some of the keys only; its names come in the table's order. */
   def partial(spec: Map[String, String]): ResolvedPartitionSpec = {
     val named = spec.toSeq.map { case (name, value) => key(name) -> value }
-    named.groupBy(_._1.name).collectFirst { case (name, several) if several.length > 1 => throw doubled(name) }
+    named.groupBy(_._1.name).collectFirst { case (name, several) if several.length > 1 => throw errors.doubled(name) }
     val ordered = keys.flatMap(field => named.find(_._1.name == field.name))
     ResolvedPartitionSpec(
       ordered.map(_._1.name).toSeq,
@@ -41,13 +43,10 @@ class PartitionSpecs(table: TableMetadata) {
   }
 
   /** A spec that must name every key. */
-  def full(spec: Map[String, String], command: String): ResolvedPartitionSpec = {
+  def full(spec: Map[String, String]): ResolvedPartitionSpec = {
     val found = partial(spec)
     val missing = keys.fieldNames.filterNot(found.names.contains)
-    if (missing.nonEmpty) throw ConnectorErrors.analysis(ConnectorErrors.PartitionKeyMissing,
-      s"$command on table ${table.qualifiedName} needs a value for each partition column " +
-        s"(${keys.fieldNames.mkString(", ")}), and none is given for ${missing.mkString(", ")}.",
-      Map("table" -> table.qualifiedName, "keys" -> missing.mkString(", ")))
+    if (missing.nonEmpty) throw errors.missing(missing.toSeq, keys.fieldNames.toSeq)
     found
   }
 
@@ -71,51 +70,19 @@ class PartitionSpecs(table: TableMetadata) {
     PredicateJson.and(names.map(name => PredicateJson.has(key(name).name, spec.get(key(name).name))))
   }
 
-  /** The contract's predicate of one PARTITION clause. */
-  def predicate(clause: Seq[KeyComparison]): JsonNode = {
-    if (keys.isEmpty) throw unpartitioned
-    clause.filter(_.operator == "=").groupBy(comparison => key(comparison.key).name).collectFirst {
-      case (name, several) if several.length > 1 => throw doubled(name)
-    }
-    PredicateJson.and(clause.map(predicate))
-  }
-
-  private def predicate(comparison: KeyComparison): JsonNode = {
-    val field = key(comparison.key)
-    val values = comparison.values.map(raw => canonical(field, typed(field, raw)))
-    (comparison.operator, values) match {
-      case ("=", Seq(value)) => PredicateJson.has(field.name, value)
-      case ("!=", Seq(Null)) => PredicateJson.isNotNull(field.name)
-      case ("in", several) if several.contains(Null) =>
-        val others = several.filter(_ != Null)
-        PredicateJson.or(PredicateJson.isNull(field.name) +:
-          Option.when(others.nonEmpty)(PredicateJson.in(field.name, others)).toSeq)
-      case ("in", several) => PredicateJson.in(field.name, several)
-      case (operator, Seq(Null)) => throw ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
-        s"PARTITION (${field.name} $operator NULL) is true for no partition of table ${table.qualifiedName}: NULL has " +
-          s"no order. Say ${field.name} = NULL for the default partition.", Map("column" -> field.name))
-      case (operator, Seq(value)) => PredicateJson.comparison(operator, field.name, value)
-    }
-  }
 
   private def key(name: String): StructField = keys.find(field => conf.resolver(field.name, name)).getOrElse {
-    if (keys.isEmpty) throw unpartitioned
-    throw ConnectorErrors.analysis(ConnectorErrors.PartitionKeyUnknown,
-      s"'$name' is no partition column of table ${table.qualifiedName}; those are ${keys.fieldNames.mkString(", ")}.",
-      Map("table" -> table.qualifiedName, "key" -> name))
+    if (keys.isEmpty) throw errors.unpartitioned
+    throw errors.unknown(name, keys.fieldNames.toSeq)
   }
 
   private def typed(field: StructField, raw: String): Any = {
     val dataType = PartitionColumns.plain(field.dataType)
-    def refused(why: String) = ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
-      s"PARTITION (${field.name} = '$raw') of table ${table.qualifiedName}: $why",
-      Map("table" -> table.qualifiedName, "column" -> field.name, "value" -> raw))
     val value = if (raw == null) null else PartitionNames.unpadded(field.dataType, raw)
     if (value == null || value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
-    else if (value.isEmpty) throw refused(
-      s"an empty value names no partition; say ${field.name} = NULL for the default partition.")
+    else if (value.isEmpty) throw errors.empty(field.name)
     else Option(Cast(Literal(UTF8String.fromString(value), StringType), dataType, Some(zone), EvalMode.TRY).eval())
-      .getOrElse(throw refused(s"'$raw' is no ${field.dataType.sql}."))
+      .getOrElse(throw errors.misfit(field, raw))
   }
 
   private def canonical(field: StructField, value: Any): JsonNode = if (value == null) Null else {
@@ -124,11 +91,39 @@ class PartitionSpecs(table: TableMetadata) {
     text(PartitionNames.unpadded(field.dataType, shown))
   }
 
-  private def doubled(name: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.PartitionKeyDoubled,
-    s"The PARTITION clause gives two values for the partition column '$name' of table ${table.qualifiedName}.",
-    Map("table" -> table.qualifiedName, "key" -> name))
+  def unpartitioned: Throwable = errors.unpartitioned
+}
 
-  def unpartitioned: Throwable = ConnectorErrors.analysis(ConnectorErrors.NotPartitioned,
-    s"Table ${table.qualifiedName} has no partition columns, and so no partitions to name or to show.",
-    Map("table" -> table.qualifiedName))
+/**
+ * What a PARTITION clause can do wrong where Spark must resolve it before the service hears of it, in the service's own
+ * words: `tests/contract/partition_specs.json` has them for both.
+ *
+ * @param kind "table" or "view"
+ */
+class PartitionSpecErrors(kind: String, name: String) {
+  private val what = s"$kind $name"
+
+  def unknown(key: String, keys: Seq[String]): Throwable = refused(
+    s"The PARTITION clause names '$key', which is no partition column of $what; those are ${keys.mkString(", ")}.")
+
+  def doubled(key: String): Throwable =
+    refused(s"The PARTITION clause gives the partition column '$key' of $what two values.")
+
+  def missing(names: Seq[String], keys: Seq[String]): Throwable = refused(
+    s"The PARTITION clause gives no value for ${names.mkString(", ")}; this statement needs one for each partition " +
+      s"column of $what (${keys.mkString(", ")}).")
+
+  def empty(key: String): Throwable = refused(
+    s"The PARTITION clause gives the partition column '$key' of $what an empty value, which names no partition; say " +
+      s"$key = NULL for the default partition.")
+
+  def unpartitioned: Throwable = refused(s"${what.capitalize} has no partition columns, and so no partitions." +
+    (if (kind == "view") " Create it with PARTITIONED ON (its last columns)." else ""))
+
+  def misfit(key: StructField, raw: String): Throwable = ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
+    s"Partition column ${key.name} of $what: '$raw' does not fit the type ${key.dataType.sql}.",
+    Map("column" -> key.name, "value" -> raw, "type" -> key.dataType.catalogString))
+
+  private def refused(message: String): Throwable =
+    ConnectorErrors.analysis(ConnectorErrors.InvalidPartitionSpec, message, Map(kind -> name))
 }

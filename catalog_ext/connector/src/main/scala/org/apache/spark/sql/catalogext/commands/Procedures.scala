@@ -42,7 +42,7 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
     val known = described()
     known.find(node => isSystem(ident) && node.string("name").equalsIgnoreCase(ident.name())) match {
       case Some(node) => new ServiceProcedure(catalogName, client, node)
-      case None => throw ConnectorErrors.analysis("CATALOG_EXT_PROCEDURE_NOT_FOUND",
+      case None => throw ConnectorErrors.analysis(ConnectorErrors.ProcedureNotFound,
         s"There is no procedure $catalogName.$ident; there are: " +
           known.map(node => s"$catalogName.system.${node.string("name")}").mkString(", ") + ".")
     }

@@ -50,7 +50,7 @@ object AdHocKeys {
   def lower(key: String): String = key.toLowerCase(Locale.ROOT)
 
   private def layout(what: String, paths: Iterable[String]): Throwable = ConnectorErrors.analysis(
-    s"${ConnectorErrors.Prefix}_PATH_LAYOUT",
+    ConnectorErrors.PathLayout,
     s"$what Narrow the path or filter on a key, so that one kind is left, or SET use_hive_partitioning = 0 to read " +
       "without keys.", Map("paths" -> paths.take(5).mkString("\n")))
 }

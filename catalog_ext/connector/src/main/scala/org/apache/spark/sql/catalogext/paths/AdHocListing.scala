@@ -66,7 +66,7 @@ class AdHocListing(spark: SparkSession, path: String, pruner: DirectoryPruner) {
   private def checkFound(listed: Seq[ListedDirectory]): Unit = {
     val there = listed.filter(each => each.files.nonEmpty || each.pruned).flatMap(_.of.alternative).toSet
     val missing = listed.flatMap(_.of.alternative).distinct.filterNot(there)
-    if (missing.nonEmpty) throw ConnectorErrors.analysis(s"${ConnectorErrors.Prefix}_PATH_NOT_FOUND",
+    if (missing.nonEmpty) throw ConnectorErrors.analysis(ConnectorErrors.PathNotFound,
       s"Failed to check existence of a key: nothing lies at ${missing.take(1000).mkString(", ")}, of the pattern " +
         s"'$path'. Correct the pattern, or use * to take what there is.", Map("path" -> path))
   }

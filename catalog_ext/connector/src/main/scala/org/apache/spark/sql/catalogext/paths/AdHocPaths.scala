@@ -70,7 +70,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
 object AdHocPaths {
   val Format = "format"
   val Schema = "schema"
-  private val NotFound = Set(s"${ConnectorErrors.Prefix}_PATH_NOT_FOUND", s"${ConnectorErrors.Prefix}_LOCATION_NOT_FOUND")
+  private val NotFound = Set(ConnectorErrors.PathNotFound.code, ConnectorErrors.LocationNotFound.code)
 
   private def hasSlash(ident: Identifier): Boolean = ident.name().contains("/")
   private def isOurs(option: String): Boolean = Set(Format, Schema).contains(option.toLowerCase(Locale.ROOT))

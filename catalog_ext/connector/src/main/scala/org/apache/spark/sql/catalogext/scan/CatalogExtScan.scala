@@ -59,7 +59,7 @@ class CatalogExtScanBuilder(
       case "csv" => CSVScanBuilder(spark, index, schema, dataSchema, options)
       case "json" => JsonScanBuilder(spark, index, schema, dataSchema, options)
       case "text" => TextScanBuilder(spark, index, schema, dataSchema, options)
-      case other => throw ConnectorErrors.analysis("CATALOG_EXT_UNSUPPORTED_FORMAT",
+      case other => throw ConnectorErrors.analysis(ConnectorErrors.UnsupportedFormat,
         s"Table ${table.qualifiedName} has the format '$other'; this release reads parquet, orc, csv, json and text.",
         Map("table" -> table.qualifiedName, "format" -> other))
     }

@@ -5,26 +5,29 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.{QueryContext, SparkRuntimeException}
 import org.apache.spark.sql.AnalysisException
 
+/** A condition and its SQLSTATE: JDBC clients branch on it, and spark-sql prints the Java trace of an error without. */
+case class Condition(code: String, sqlState: String)
+
 /** An analysis error with a condition of ours, which Spark's own list of conditions does not have. */
 class CatalogExtAnalysisException(
-    code: String,
+    condition: Condition,
     text: String,
     parameters: Map[String, String],
     cause: Option[Throwable])
   extends AnalysisException(
-    message = s"[$code] $text",
+    message = s"[${condition.code}] $text",
     line = None,
     startPosition = None,
     cause = cause,
-    errorClass = Some(code),
+    errorClass = Some(condition.code),
     messageParameters = parameters,
     context = Array.empty[QueryContext],
-    sqlState = Some(SqlStates.of(code, analysis = true)),
+    sqlState = Some(condition.sqlState),
     messageTemplate = None)
 
 /** An error while running, with a condition of ours. */
 class CatalogExtRuntimeException(
-    code: String,
+    condition: Condition,
     text: String,
     parameters: Map[String, String],
     cause: Option[Throwable])
@@ -32,10 +35,10 @@ class CatalogExtRuntimeException(
   extends SparkRuntimeException(
     "INTERNAL_ERROR", Map("message" -> text), cause.orNull, Array.empty[QueryContext], None: Option[String]) {
 
-  override def getMessage: String = s"[$code] $text"
-  override def getCondition: String = code
-  override def getErrorClass: String = code
-  override def getSqlState: String = SqlStates.of(code, analysis = false)
+  override def getMessage: String = s"[${condition.code}] $text"
+  override def getCondition: String = condition.code
+  override def getErrorClass: String = condition.code
+  override def getSqlState: String = condition.sqlState
   override def getMessageParameters: java.util.Map[String, String] = parameters.asJava
 }
 
@@ -46,129 +49,125 @@ class CatalogExtRuntimeException(
  * arrive as Py4JJavaError; so every error that is not one of analysis is a SparkRuntimeException.
  */
 object ConnectorErrors {
-  val Prefix = "CATALOG_EXT"
+  private def own(name: String, sqlState: String): Condition = Condition(s"CATALOG_EXT_$name", sqlState)
+
   /**
    * The connector cannot reach the service, or it does not answer in time.
    * Remedy: Start `catalog-ext serve`, or look at the catalog's options `uri` and `request-timeout`.
    */
-  val ServiceUnavailable: String = s"${Prefix}_SERVICE_UNAVAILABLE"
+  val ServiceUnavailable: Condition = own("SERVICE_UNAVAILABLE", "08001")
   /**
    * The service answered what the connector does not understand: they are of different releases.
    * Remedy: Install one release on both sides.
    */
-  val ServiceAnswer: String = s"${Prefix}_SERVICE_ANSWER"
+  val ServiceAnswer: Condition = own("SERVICE_ANSWER", "08000")
   /**
    * Spark has the statement, and tables of catalog-ext do not.
    * Remedy: The message says what to do instead.
    */
-  val NotSupported: String = s"${Prefix}_NOT_SUPPORTED"
-  val InvalidConfiguration: String = s"${Prefix}_INVALID_CONFIGURATION"
-  val InvalidValue: String = s"${Prefix}_INVALID_VALUE"
-  val EnvironmentSetup: String = s"${Prefix}_ENVIRONMENT_SETUP"
+  val NotSupported: Condition = own("NOT_SUPPORTED", "0A000")
+  val InvalidConfiguration: Condition = own("INVALID_CONFIGURATION", "22023")
+  val InvalidValue: Condition = own("INVALID_VALUE", "22023")
+  val EnvironmentSetup: Condition = own("ENVIRONMENT_SETUP", "58000")
   /**
    * A registered file is no longer on the store.
    * Remedy: Repair the table with the mode sync, or set `missing-files` to skip to read on.
    */
-  val FileMissing: String = s"${Prefix}_FILE_MISSING"
+  val FileMissing: Condition = own("FILE_MISSING", "58000")
   /**
    * An ad-hoc path is read; nothing writes to it.
    * Remedy: Register a table at the path, or create one, and write to that.
    */
-  val ReadOnlyPath: String = s"${Prefix}_READ_ONLY_PATH"
+  val ReadOnlyPath: Condition = own("READ_ONLY_PATH", "42000")
   /**
    * A table function has arguments that it does not take.
    * Remedy: Give the arguments that the message names.
    */
-  val InvalidArguments: String = s"${Prefix}_INVALID_ARGUMENTS"
+  val InvalidArguments: Condition = own("INVALID_ARGUMENTS", "22023")
   /**
    * A stream's table changed in a way that its checkpoint cannot follow.
    * Remedy: Start the query with a new checkpoint, or set the option that the message names.
    */
-  val StreamChanged: String = s"${Prefix}_STREAM_CHANGED"
+  val StreamChanged: Condition = own("STREAM_CHANGED", "58000")
 
   /**
    * A write has more partitions than a limit allows; nothing was written.
    * Remedy: Raise the limit that the message names, or write fewer partitions at a time.
    */
-  val TooManyPartitions: String = s"${Prefix}_TOO_MANY_PARTITIONS"
+  val TooManyPartitions: Condition = own("TOO_MANY_PARTITIONS", "54000")
 
   /**
    * A table has no metadata table of this name.
    * Remedy: The message lists those there are.
    */
-  val MetadataTableNotFound: String = s"${Prefix}_METADATA_TABLE_NOT_FOUND"
+  val MetadataTableNotFound: Condition = own("METADATA_TABLE_NOT_FOUND", "42704")
   /**
    * Strict mode refuses to read a partitioned table without a predicate on one of its partition columns.
    * Remedy: Add such a predicate, or set `hive.strict.checks.no.partition.filter` to false.
    */
-  val PartitionPredicateRequired: String = s"${Prefix}_PARTITION_PREDICATE_REQUIRED"
+  val PartitionPredicateRequired: Condition = own("PARTITION_PREDICATE_REQUIRED", "42000")
   /**
    * A statement does with a view's partitions what only those of tables can take: TOUCH, ARCHIVE, RENAME, SET LOCATION.
    * Remedy: Add and drop partitions of a view; they have no files.
    */
-  val ViewPartitionCommand: String = s"${Prefix}_VIEW_PARTITION_COMMAND"
-  val PartitionNotFound: String = s"${Prefix}_PARTITION_NOT_FOUND"
-  /**
-   * A PARTITION clause names a column that is no partition column of the table.
-   * Remedy: Name the partition columns that the message lists.
-   */
-  val PartitionKeyUnknown: String = s"${Prefix}_PARTITION_KEY_UNKNOWN"
-  /**
-   * A PARTITION clause of a statement about one partition leaves out partition columns.
-   * Remedy: Give each of them a value.
-   */
-  val PartitionKeyMissing: String = s"${Prefix}_PARTITION_KEY_MISSING"
-  /**
-   * A PARTITION clause gives a partition column two values.
-   * Remedy: Give one, or two clauses.
-   */
-  val PartitionKeyDoubled: String = s"${Prefix}_PARTITION_KEY_DOUBLED"
-  /**
-   * A statement about partitions names a table that has none.
-   * Remedy: Leave out the PARTITION clause.
-   */
-  val NotPartitioned: String = s"${Prefix}_NOT_PARTITIONED"
+  val ViewPartitionCommand: Condition = own("VIEW_PARTITION_COMMAND", "42000")
+  val PartitionNotFound: Condition = own("PARTITION_NOT_FOUND", "42704")
 
   /**
    * A statement names a column that the table does not have.
    * Remedy: Name one of those that the message lists.
    */
-  val ColumnNotFound: String = s"${Prefix}_COLUMN_NOT_FOUND"
+  val ColumnNotFound: Condition = own("COLUMN_NOT_FOUND", "42703")
+
+  // Those that the service has as well, where the connector is the first to see the mistake.
+  val CommitStateUnknown: Condition = own("COMMIT_STATE_UNKNOWN", "08007")
+  val InvalidIdentifier: Condition = own("INVALID_IDENTIFIER", "22023")
+  val InvalidInput: Condition = own("INVALID_INPUT", "22023")
+  val InvalidPartitionSpec: Condition = own("INVALID_PARTITION_SPEC", "22023")
+  val LocationNotFound: Condition = own("LOCATION_NOT_FOUND", "42704")
+  val PathLayout: Condition = own("PATH_LAYOUT", "42000")
+  val PathNotFound: Condition = own("PATH_NOT_FOUND", "42704")
+  val ProcedureNotFound: Condition = own("PROCEDURE_NOT_FOUND", "42704")
+  val StorageAccessDenied: Condition = own("STORAGE_ACCESS_DENIED", "42501")
+  val StorageUnavailable: Condition = own("STORAGE_UNAVAILABLE", "08001")
+  val Unauthorized: Condition = own("UNAUTHORIZED", "28000")
+  val UnsupportedFormat: Condition = own("UNSUPPORTED_FORMAT", "42000")
 
   def analysis(
-      code: String,
+      condition: Condition,
       text: String,
       parameters: Map[String, String] = Map.empty,
       cause: Option[Throwable] = None): AnalysisException =
-    new CatalogExtAnalysisException(code, text, parameters, cause)
+    new CatalogExtAnalysisException(condition, text, parameters, cause)
 
   def runtime(
-      code: String,
+      condition: Condition,
       text: String,
       parameters: Map[String, String] = Map.empty,
       cause: Option[Throwable] = None): SparkRuntimeException =
-    new CatalogExtRuntimeException(code, text, parameters, cause)
+    new CatalogExtRuntimeException(condition, text, parameters, cause)
 
   /** An operation that Spark offers and this release does not, with what to do instead. */
   def notSupported(text: String): AnalysisException = analysis(NotSupported, text)
 }
 
-/** What the service said with a status other than 200. */
+/** What the service said with a status other than 200. `analysis` says whether it is an error of the statement. */
 class ServiceException(
-    val status: Int,
-    val code: String,
+    val condition: Condition,
+    analysis: Boolean,
     val text: String,
     val parameters: Map[String, String],
     val retryable: Boolean)
-  extends RuntimeException(s"[$code] $text") {
+  extends RuntimeException(s"[${condition.code}] $text") {
 
-  def is(suffix: String): Boolean = code == s"${ConnectorErrors.Prefix}_$suffix"
+  def is(name: String): Boolean = condition.code == s"CATALOG_EXT_$name"
+
+  def is(other: Condition): Boolean = condition.code == other.code
 
   /** The exception for the user, where Spark's interface asks for no particular one. */
-  def toSpark: Throwable = status match {
-    case 400 | 404 | 409 => ConnectorErrors.analysis(code, text, parameters, Some(this))
-    case _ => ConnectorErrors.runtime(code, text, parameters, Some(this))
-  }
+  def toSpark: Throwable =
+    if (analysis) ConnectorErrors.analysis(condition, text, parameters, Some(this))
+    else ConnectorErrors.runtime(condition, text, parameters, Some(this))
 }
 
 object ServiceException {

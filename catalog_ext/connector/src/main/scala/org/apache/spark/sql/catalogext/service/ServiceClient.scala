@@ -66,15 +66,23 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     }
     (status, error) match {
       case (401, _) =>
-        new ServiceException(401, "CATALOG_EXT_UNAUTHORIZED",
+        new ServiceException(ConnectorErrors.Unauthorized, analysis = false,
           s"The catalog-ext service at $uri refused the token. Give the token of the running service in the " +
             "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
           Map("uri" -> uri), retryable = false)
       case (_, Some(node)) =>
-        new ServiceException(status, node.string("code"), node.string("message"), node.stringMap("parameters"),
-          Option(node.get("retryable")).exists(_.asBoolean()))
+        new ServiceException(Condition(node.string("code"), node.string("sqlstate")), isAnalysis(node.string("kind")),
+          node.string("message"), node.stringMap("parameters"), node.field("retryable").asBoolean())
       case _ => notOurs(operation, status, None)
     }
+  }
+
+  private def isAnalysis(kind: String): Boolean = kind match {
+    case "analysis" => true
+    case "runtime" => false
+    case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
+      s"The catalog-ext service at $uri answered with an error of the kind '$other', which this connector does not " +
+        "know: they are of different releases.", Map("uri" -> uri))
   }
 
   private def notOurs(operation: String, status: Int, cause: Option[Throwable]): Throwable =

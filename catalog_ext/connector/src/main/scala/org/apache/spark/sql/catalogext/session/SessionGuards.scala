@@ -110,7 +110,7 @@ class SessionGuards(session: SparkSession) extends Rule[LogicalPlan] {
       case _ => Nil
     }
     if (desc.bucketSpec.isDefined || (desc.partitionColumnNames.nonEmpty && desc.partitionColumnNames != keys)) {
-      throw ConnectorErrors.analysis("CATALOG_EXT_INVALID_INPUT",
+      throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
         s"The rows are to be partitioned by (${desc.partitionColumnNames.mkString(", ")})" +
           s"${desc.bucketSpec.fold("")(_ => " and bucketed")}, and table $ident is partitioned by " +
           s"(${keys.mkString(", ")}). Leave out partitionBy and bucketBy: the table knows its keys.")

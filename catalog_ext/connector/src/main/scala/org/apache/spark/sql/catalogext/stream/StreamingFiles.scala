@@ -1,16 +1,12 @@
 package org.apache.spark.sql.catalogext.stream
 
-import scala.collection.mutable.ArrayBuffer
-import scala.util.control.ControlThrowable
-
-import org.apache.arrow.vector.{BigIntVector, VarCharVector}
+import org.apache.arrow.vector.BigIntVector
 import org.apache.hadoop.fs.FileStatus
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PlannedFiles, PlannedRows}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
-
 
 /** A file of a streaming read, with its place in the order. */
 case class StreamedFile(version: Long, position: Long, snapshot: Boolean, partition: String, status: FileStatus) {
@@ -24,7 +20,6 @@ case class StreamedFile(version: Long, position: Long, snapshot: Boolean, partit
  */
 class StreamingFiles(
     client: ServiceClient,
-    catalogName: String,
     table: TableMetadata,
     values: PartitionValues,
     skipChanges: Boolean) {
@@ -72,15 +67,15 @@ class StreamingFiles(
       added = Vector.empty
     }
     if (to > upto) {
-      val changed = changedBy(upto, to)
-      added ++= fetch(upto, to).filterNot(file => changed.contains(file.version))
+      added ++= fetch(upto, to)
       upto = to
     }
     added.iterator.dropWhile(_.version <= from).takeWhile(_.version <= to).toVector
   }
 
   private def fetch(from: Long, to: Long): Vector[StreamedFile] = {
-    val request = obj("table_id" -> long(table.tableId), "after" -> long(from), "upto" -> long(to))
+    val request = obj("table_id" -> long(table.tableId), "after" -> long(from), "upto" -> long(to),
+      "removals" -> text(if (skipChanges) "skip" else "refuse"))
     val files = Vector.newBuilder[StreamedFile]
     ServiceException.translating {
       client.stream("tables/changes", request)(input => ArrowRows.foreachBatch(input) { batch =>
@@ -95,44 +90,9 @@ class StreamingFiles(
     }
     files.result()
   }
-
-  /** The versions above `from` up to `to` that removed files, if they may be passed over. */
-  private def changedBy(from: Long, to: Long): Set[Long] = {
-    val changed = ArrayBuffer.empty[(Long, String)]
-    val request = obj("table_id" -> long(table.tableId), "name" -> text("history"))
-    try ServiceException.translating {
-      client.stream("tables/metadata", request)(input => ArrowRows.foreachBatch(input) { batch =>
-        val versions = batch.getVector("version").asInstanceOf[BigIntVector]
-        val operations = batch.getVector("operation").asInstanceOf[VarCharVector]
-        val removed = batch.getVector("files_removed").asInstanceOf[BigIntVector]
-        for (i <- 0 until batch.getRowCount) {
-          val version = versions.get(i)
-          // Newest first: what follows is read already.
-          if (version <= from) throw StreamingFiles.Enough
-          if (version <= to && !removed.isNull(i) && removed.get(i) > 0) {
-            changed += version -> operations.getObject(i).toString
-          }
-        }
-      })
-    } catch { case StreamingFiles.Enough => }
-    if (changed.nonEmpty && !skipChanges) throw removes(changed.last)
-    changed.map(_._1).toSet
-  }
-
-  private def removes(change: (Long, String)): Throwable = {
-    val (version, operation) = change
-    val name = s"$catalogName.${table.qualifiedName}"
-    ConnectorErrors.runtime(ConnectorErrors.StreamChanged,
-      s"Version $version of table $name ($operation) removed files, and a stream that has read their rows cannot " +
-        s"take them back. Set the option '${StreamingFiles.SkipChangeCommits}' to true to pass over versions that remove " +
-        "files, those that replace them by others too; or start the query with a new checkpoint.",
-      Map("table" -> name, "version" -> version.toString, "operation" -> operation))
-  }
 }
 
 object StreamingFiles {
   /** Delta's name of the option. */
   val SkipChangeCommits = "skipChangeCommits"
-
-  private object Enough extends ControlThrowable
 }

@@ -49,7 +49,7 @@ object StreamingRows {
   }
 
   private def mismatch(target: WriteTarget, field: StructField, what: String): Throwable =
-    ConnectorErrors.analysis(s"${ConnectorErrors.Prefix}_INVALID_INPUT",
+    ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
       s"The stream to table ${target.tableName} has the column '${field.name}' of type ${field.dataType.sql}, $what",
       Map("table" -> target.tableName, "column" -> field.name))
 }

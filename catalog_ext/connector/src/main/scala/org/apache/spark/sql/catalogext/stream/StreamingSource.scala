@@ -29,7 +29,7 @@ class CatalogExtMicroBatchStream(
   private val settings = new StreamingReadOptions(ResolvedSettings.of(
     "stream", client, index.catalogName, table, index.options, spark.sessionState.conf))
   private val values = new PartitionValues(index.keys, spark.sessionState.conf.sessionLocalTimeZone)
-  private val files = new StreamingFiles(client, index.catalogName, table, values, settings.skipChanges)
+  private val files = new StreamingFiles(client, table, values, settings.skipChanges)
   private val scan = wholeRows
   private var lastVersion: Option[Long] = None
 

@@ -6,8 +6,9 @@ import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.VarCharVector
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.commands.PartitionSpecs
 import org.apache.spark.sql.catalogext.parser.SqlText
-import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, PredicateJson, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
@@ -77,9 +78,7 @@ case class DescribeViewPartitionExec(
   extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] = {
-    val keys = view.metadata.partitionColumns.fieldNames
-    val missing = keys.filterNot(key => spec.keys.exists(_.equalsIgnoreCase(key)))
-    if (missing.nonEmpty) throw ViewErrors.incomplete(view, missing.toSeq)
+    new PartitionSpecs(view.metadata).full(spec)
     val names = ViewPartitions.names(view, spec)
     if (names.isEmpty) throw ViewErrors.noPartition(view, spec)
     val described = ViewPartitions.columns(view.schema()) ++ ViewPartitions.information(view)
@@ -110,24 +109,21 @@ case class ShowCreatePartitionedViewExec(output: Seq[Attribute], view: CatalogEx
 object ViewPartitions {
   /** The names of the partitions that have these values, in the order of the typed values. */
   def names(view: CatalogExtView, spec: Map[String, String]): Seq[String] = {
-    if (!view.partitioned) throw ViewErrors.unpartitioned(view)
-    val keys = view.metadata.partitionColumns.fieldNames
-    val conditions = spec.toSeq.map { case (name, value) =>
-      val key = keys.find(_.equalsIgnoreCase(name)).getOrElse(throw ViewErrors.unknown(view, name))
-      PredicateJson.has(key, text(if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null else value))
-    }
-    val predicate = if (conditions.isEmpty) Null else PredicateJson.and(conditions)
+    val specs = new PartitionSpecs(view.metadata)
+    if (!view.partitioned) throw specs.unpartitioned
+    val found = specs.partial(spec)
+    val predicate = if (found.names.isEmpty) Null else specs.predicateOf(found.names, found.ident)
     val now = current(view)
     val request = obj(
       "table_id" -> long(now.tableId), "version" -> long(now.version), "predicate" -> predicate)
-    val found = ArrayBuffer.empty[String]
+    val names = ArrayBuffer.empty[String]
     ServiceException.translating {
       view.client.stream("partitions/list", request)(input => ArrowRows.foreachBatch(input) { batch =>
         val column = batch.getVector("partition").asInstanceOf[VarCharVector]
-        found ++= (0 until batch.getRowCount).map(i => column.getObject(i).toString)
+        names ++= (0 until batch.getRowCount).map(i => column.getObject(i).toString)
       })
     }
-    found.toSeq
+    names.toSeq
   }
 
   /** Automatic partitions are brought in step before they are shown. */

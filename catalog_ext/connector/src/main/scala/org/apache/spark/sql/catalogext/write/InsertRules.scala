@@ -6,6 +6,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames, ResolvedSettings}
+import org.apache.spark.sql.catalogext.commands.PartitionSpecErrors
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.IndexedNames
@@ -32,7 +33,8 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case insert @ InsertIntoStatement(target: UnresolvedRelation, spec, _, _, _, _, _, _, _)
         if !target.options.containsKey(WriteMarks.Specification) && names.areIndexed(target.multipartIdentifier) =>
-      val checked = spec.map { case (key, value) => key -> value.map(constant(key, _)) }
+      val errors = new PartitionSpecErrors("table", target.multipartIdentifier.takeRight(2).mkString("."))
+      val checked = spec.map { case (key, value) => key -> value.map(constant(errors, key, _)) }
       val mark = if (insert.replaceCriteriaOpt.isDefined) Map(
         WriteMarks.Specification -> "{}", InsertMarks.Replaces -> "true")
       else Map(WriteMarks.Specification -> InsertMarks.write(checked))
@@ -40,11 +42,9 @@ class MarkInserts(session: SparkSession) extends Rule[LogicalPlan] {
   }
 
   /** As in Hive, the default partition's name stands for NULL, and no partition has an empty value. */
-  private def constant(key: String, value: String): String =
+  private def constant(errors: PartitionSpecErrors, key: String, value: String): String =
     if (value == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
-    else if (value != null && value.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
-      s"PARTITION ($key = '') names no partition: an empty value is written to the default partition. Say " +
-        s"PARTITION ($key = NULL) for that one.", Map("column" -> key))
+    else if (value != null && value.isEmpty) throw errors.empty(key)
     else value
 }
 
@@ -166,16 +166,15 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
     if (value == null) null
     else Option(Cast(
       Literal(UTF8String.fromString(value), StringType), column.dataType, Some(conf.sessionLocalTimeZone),
-      EvalMode.TRY).eval()).getOrElse(throw ConnectorErrors.analysis(ConnectorErrors.InvalidValue,
-        s"PARTITION ($name = '$value') of an INSERT into ${table.name()}: '$value' is no ${column.dataType.sql}.",
-        Map("column" -> name, "value" -> value)))
+      EvalMode.TRY).eval()).getOrElse(
+        throw new PartitionSpecErrors("table", table.metadata.qualifiedName).misfit(keys(name), value))
 
   /** Hive's settings of dynamic keys. */
   private lazy val settings: ResolvedSettings = ResolvedSettings.of(
     "insert", table.client, table.catalogName, table.metadata, new CaseInsensitiveStringMap(userOptions.asJava), conf)
 
   private def refused(why: String): Throwable = ConnectorErrors.analysis(
-    "CATALOG_EXT_INVALID_INPUT", s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))
+    ConnectorErrors.InvalidInput, s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))
 }
 
 private object InsertMarks {

@@ -133,7 +133,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
   }
 
   private def column(name: String, what: String): Attribute = allColumns.find(a => resolver(a.name, name)).getOrElse(
-    throw ConnectorErrors.analysis(s"${ConnectorErrors.Prefix}_INVALID_INPUT",
+    throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
       s"The rows written to table ${target.tableName} have no $what '$name'; they have ${schema.fieldNames.mkString(", ")}.",
       Map("table" -> target.tableName, "column" -> name)))
 }
@@ -148,7 +148,7 @@ object SparkWritePlan {
     case "csv" => new CSVFileFormat
     case "json" => new JsonFileFormat
     case "text" => new TextFileFormat
-    case other => throw ConnectorErrors.analysis("CATALOG_EXT_UNSUPPORTED_FORMAT",
+    case other => throw ConnectorErrors.analysis(ConnectorErrors.UnsupportedFormat,
       s"Table ${table.qualifiedName} has the format '$other'; this release writes parquet, orc, csv, json and text.",
       Map("table" -> table.qualifiedName, "format" -> other))
   }

@@ -8,15 +8,14 @@ import scala.annotation.tailrec
 import org.apache.hadoop.fs.UnsupportedFileSystemException
 import org.apache.hadoop.security.AccessControlException
 
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
+import org.apache.spark.sql.catalogext.service.ConnectorErrors.{LocationNotFound, StorageAccessDenied,
+  StorageUnavailable}
 
 /** The errors that a write raises before its commit. */
 object WriteErrors {
-  private val Denied = s"${ConnectorErrors.Prefix}_STORAGE_ACCESS_DENIED"
-  private val NotFound = s"${ConnectorErrors.Prefix}_LOCATION_NOT_FOUND"
   // Classes of S3A and of its SDK, which need not be there.
   private val Missing = Set("UnknownStoreException", "NoSuchBucketException")
-  private val Unavailable = s"${ConnectorErrors.Prefix}_STORAGE_UNAVAILABLE"
 
   def tooManyPartitions(table: String, setting: String, limit: Long, count: Long, who: String): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.TooManyPartitions,
@@ -36,23 +35,25 @@ object WriteErrors {
   }
 
   def storage(table: String, path: String, e: IOException): Throwable = {
-    val (code, remedy) = kind(e, 0)
+    val (condition, remedy) = kind(e, 0)
     // The first words are those of the ClickHouse document for a bucket that is not there or cannot be written.
-    ConnectorErrors.runtime(code,
+    ConnectorErrors.runtime(condition,
       s"Failed to check existence of a key or to write it: $path of table $table cannot be written: " +
         s"${e.getMessage} $remedy", Map("path" -> path, "table" -> table), Some(e))
   }
 
-  @tailrec private def kind(e: Throwable, depth: Int): (String, String) = e match {
-    case _: AccessControlException | _: NioAccessDenied => (Denied, "Check the permissions of the account that writes.")
+  @tailrec private def kind(e: Throwable, depth: Int): (Condition, String) = e match {
+    case _: AccessControlException | _: NioAccessDenied =>
+      (StorageAccessDenied, "Check the permissions of the account that writes.")
     case _: FileNotFoundException | _: UnsupportedFileSystemException =>
       // A local disk says so of a directory that may not be written as well.
-      if (String.valueOf(e.getMessage).contains("Permission denied")) (Denied, "Check the permissions of the directory.")
-      else (NotFound, "Check that the bucket or directory exists.")
-    case _ if Missing.contains(e.getClass.getSimpleName) => (NotFound, "Check that the bucket exists.")
+      if (String.valueOf(e.getMessage).contains("Permission denied"))
+        (StorageAccessDenied, "Check the permissions of the directory.")
+      else (LocationNotFound, "Check that the bucket or directory exists.")
+    case _ if Missing.contains(e.getClass.getSimpleName) => (LocationNotFound, "Check that the bucket exists.")
     case _ if e.getCause != null && depth < 8 => kind(e.getCause, depth + 1)
     case _ if String.valueOf(e.getMessage).contains("Permission denied") =>
-      (Denied, "Check the permissions of the directory.")
-    case _ => (Unavailable, "Nothing of the write is visible; run it again.")
+      (StorageAccessDenied, "Check the permissions of the directory.")
+    case _ => (StorageUnavailable, "Nothing of the write is visible; run it again.")
   }
 }

@@ -13,29 +13,24 @@ import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, Conn
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 
-/** Where the tasks of a transaction put their files; `docs/spec/service.md`, Writes. */
+/**
+ * Where the tasks of a transaction put their files, as the service says; `docs/spec/service.md`, Writes.
+ *
+ * @param directory below it lie the directories of partitions, by their names
+ * @param own the directories of the partitions whose files go elsewhere
+ */
 case class StagingPlaces(
     transaction: String,
     location: String,
-    base: String,
-    staging: String,
-    upload: Boolean,
-    partitionLocations: Map[String, String]) {
-
-  /** The directory in which the partition's files will lie. */
-  def directory(partition: String): String =
-    partitionLocations.getOrElse(partition, child(base, partition))
+    directory: String,
+    own: Map[String, String],
+    upload: Boolean) {
 
   /** The path under which a task writes the file; of an upload, the one that it will have. */
-  def path(partition: String, name: String): String =
-    if (upload) child(directory(partition), name)
-    else partitionLocations.get(partition) match {
-      case Some(own) => s"${own.stripSuffix("/")}/$staging/$transaction/$name"
-      case None => child(child(s"${location.stripSuffix("/")}/$staging/$transaction", partition), name)
-    }
-
-  private def child(parent: String, name: String): String =
-    if (name.isEmpty) parent else s"${parent.stripSuffix("/")}/$name"
+  def path(partition: String, name: String): String = {
+    val usual = if (partition.isEmpty) directory else s"$directory/$partition"
+    s"${own.getOrElse(partition, usual)}/$name"
+  }
 }
 
 /** What `writes/commit` answered. */
@@ -129,15 +124,15 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
   @tailrec private def answer(request: JsonNode, pauses: Seq[Long]): JsonNode = {
     val attempt =
       try Right(client.call("writes/commit", request, limited = false)) catch {
-        case e: ServiceException if e.is(StateUnknown) => Left(e)
+        case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) => Left(e)
         case e: CatalogExtRuntimeException
-            if e.getCondition == ConnectorErrors.ServiceUnavailable || e.getCondition == ConnectorErrors.ServiceAnswer =>
+            if Unanswered.contains(e.getCondition) =>
           Left(e)
       }
     (attempt, pauses) match {
       case (Right(node), _) => node
       case (Left(e: ServiceException), Seq()) => throw e
-      case (Left(e), Seq()) => throw ConnectorErrors.runtime(s"${ConnectorErrors.Prefix}_$StateUnknown",
+      case (Left(e), Seq()) => throw ConnectorErrors.runtime(ConnectorErrors.CommitStateUnknown,
         s"Whether transaction $id committed to table ${target.tableName} is not known: ${e.getMessage} Nothing was " +
           s"deleted. When the service answers, CALL ${target.catalogName}.system.recover(table => " +
           s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
@@ -165,7 +160,7 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
 }
 
 object WriteTransaction {
-  private val StateUnknown = "COMMIT_STATE_UNKNOWN"
+  private val Unanswered = Set(ConnectorErrors.ServiceUnavailable.code, ConnectorErrors.ServiceAnswer.code)
   private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
   private val MostFiles = 1000
   // Statistics of wide tables are long; the service takes 64 MB in one request.
@@ -197,15 +192,14 @@ object WriteTransaction {
   private def placesOf(answer: JsonNode): StagingPlaces = StagingPlaces(
     transaction = answer.string("transaction"),
     location = answer.string("location"),
-    base = answer.string("base"),
-    staging = answer.string("staging"),
+    directory = answer.string("directory"),
+    own = answer.stringMap("partition_directories"),
     upload = answer.string("promotion") match {
       case "upload" => true
       case "rename" => false
       case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
         s"The service wants files promoted by '$other', which this connector does not know: they are of different releases.")
-    },
-    partitionLocations = answer.stringMap("partition_locations"))
+    })
 
   private def chunks(files: Iterator[JsonNode]): Iterator[Seq[JsonNode]] = new Iterator[Seq[JsonNode]] {
     private val source = files.buffered
