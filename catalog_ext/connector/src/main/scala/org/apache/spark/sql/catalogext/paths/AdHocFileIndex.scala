@@ -11,7 +11,7 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PlannedFileIndex, PlannedFileRows, PlannedPartition, PredicateTranslator, ScanChoice}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
 import org.apache.spark.sql.internal.SQLConf

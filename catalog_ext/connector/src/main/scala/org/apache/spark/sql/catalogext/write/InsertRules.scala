@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.write
 
-import java.util.Locale
-
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
