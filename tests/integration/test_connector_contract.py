@@ -128,6 +128,16 @@ class TestPlanning:
         rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
         assert service.requests == {"tables/load": 1, "tables/plan": 1}
 
+    def test_settings_over_those_of_the_table_are_one_request_more(
+        self, spark: SparkSession, service: FakeService
+    ) -> None:
+        query = "SELECT sum(id) FROM lake.sales.trips WITH ('hive.mapred.mode' = 'nonstrict')"
+        for _ in range(2):
+            rows(spark, query)
+        assert service.requests == {"tables/load": 2, "settings/resolve": 1, "tables/plan": 2}
+        asked = next(body for name, body in service.bodies if name == "settings/resolve")
+        assert (asked["options"], asked["session"]) == ({"hive.mapred.mode": "nonstrict"}, {})
+
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: FakeService) -> None:
         rows(
             spark,
