@@ -14,7 +14,7 @@ from botocore.config import Config
 from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import StagedFileMissingError
 from catalog_ext.metastore.storage.listing import ListedFile, list_tree
-from catalog_ext.metastore.storage.promotion import StagedPlace, promote, undo
+from catalog_ext.metastore.storage.promotion import StagedLocation, promote, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -38,17 +38,17 @@ class RenameStore:
     table: Location
     write: Callable[[Location, bytes], None]
 
-    def stage(self, count: int, content: bytes = CONTENT, name: str = "part") -> list[StagedPlace]:
+    def stage(self, count: int, content: bytes = CONTENT, name: str = "part") -> list[StagedLocation]:
         """Staged files, three to a partition, in the staging directory."""
         places = []
         for number in range(count):
             path = f"ds={number // 3}/{name}-{number:05d}-{TRANSACTION}.parquet"
             source = self.table.join(f"{STAGING}/{TRANSACTION}/{path}")
             self.write(source, content)
-            places.append(StagedPlace(self.table.join(path), len(content), source=source))
+            places.append(StagedLocation(self.table.join(path), len(content), source=source))
         return places
 
-    def lose(self, place: StagedPlace) -> None:
+    def lose(self, place: StagedLocation) -> None:
         assert place.source is not None
         self.storage.delete_files([place.source])
 
@@ -71,13 +71,13 @@ class UploadStore:
     table: Location
     server: S3Server
 
-    def stage(self, count: int, content: bytes = CONTENT, name: str = "part", parts: int = 1) -> list[StagedPlace]:
+    def stage(self, count: int, content: bytes = CONTENT, name: str = "part", parts: int = 1) -> list[StagedLocation]:
         """Uploads that are not completed, three to a partition."""
         keys = [f"ds={number // 3}/{name}-{number:05d}-{TRANSACTION}.parquet" for number in range(count)]
         with self.client() as client, ThreadPoolExecutor(8) as pool:
             return list(pool.map(lambda key: self.send(client, self.table.join(key), [content] * parts), keys))
 
-    def lose(self, place: StagedPlace) -> None:
+    def lose(self, place: StagedLocation) -> None:
         assert place.upload is not None
         self.storage.abort_upload(place.target, place.upload.upload_id)
 
@@ -91,14 +91,14 @@ class UploadStore:
     def client(self) -> _Client:
         return _Client(self.server)
 
-    def send(self, client: BaseClient, target: Location, contents: list[bytes]) -> StagedPlace:
+    def send(self, client: BaseClient, target: Location, contents: list[bytes]) -> StagedLocation:
         place = {"Bucket": target.bucket, "Key": target.key}
         upload_id = client.create_multipart_upload(**place)["UploadId"]
         parts = tuple(
             UploadedPart(part, client.upload_part(**place, UploadId=upload_id, PartNumber=part, Body=content)["ETag"])
             for part, content in enumerate(contents, start=1)
         )
-        return StagedPlace(target, sum(map(len, contents)), upload=Upload(upload_id, parts))
+        return StagedLocation(target, sum(map(len, contents)), upload=Upload(upload_id, parts))
 
 
 class _Client:
@@ -122,7 +122,7 @@ class _Client:
         self._client.close()
 
 
-def promote_behind_an_undoing(store: RenameStore | UploadStore, places: Sequence[StagedPlace], step: int) -> None:
+def promote_behind_an_undoing(store: RenameStore | UploadStore, places: Sequence[StagedLocation], step: int) -> None:
     """A slow owner promotes file after file, last first with a step of -1, while another undoes them all.
 
     Whatever the order of the two, nothing is visible at the end.

@@ -74,17 +74,17 @@ class Stand:
 
     def put(self, begun: BegunWrite, files: Mapping[str, str], *, task: int = 0) -> list[StagedFile]:
         """Writes files (one a partition: content by the partition's name) as a task would."""
-        places = StagingLocations(begun.transaction_id, begun.plan)
+        locations = StagingLocations(begun.transaction_id, begun.plan)
         staged: list[StagedFile] = []
         for number, (partition, content) in enumerate(files.items()):
             name = f"part-{task:05d}-{begun.transaction_id}-c{number:03d}.csv"
             file = StagedFile(partition, name, len(content), rows=content.count("\n"))
             if begun.plan.promotion is Promotion.UPLOAD:
                 assert self.upload is not None
-                target = places.directory(partition).join(name)
+                target = locations.directory(partition).join(name)
                 file = replace(file, upload=self.upload(target, content.encode()))
             else:
-                source = places.place(file).source
+                source = locations.locate(file).source
                 assert source is not None
                 self.storage.create_directory(source.parent)
                 self.storage.write_file(source, content.encode())

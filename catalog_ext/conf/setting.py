@@ -84,11 +84,6 @@ class Setting(Generic[T]):
             raise InvalidConfigurationError(f"The setting {self.key!r} is missing: {self.doc}")
         return self.value_of(text)
 
-    def read_optional(self, *sources: Mapping[str, str]) -> T | None:
-        """As ``read``, but None where there is neither text nor default."""
-        text = self.text(*sources)
-        return None if text is None else self.value_of(text)
-
     def text(self, *sources: Mapping[str, str]) -> str | None:
         """The text from the first source that has the key or its alias in any case, else the default, unchecked."""
         found = (property_value(source, name) for source in sources for name in self.names)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 
@@ -67,10 +67,10 @@ class InFlightWrites:
         What aborted writes have left is reported.
         """
         self._leave_out_pending_removals()
-        unfinished = self._index.list_transactions(states=UNFINISHED)
-        self._leave_out_moving(unfinished)
+        in_flight = self._index.list_transactions(states=IN_FLIGHT)
+        self._leave_out_moving(in_flight)
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
-        for transaction in unfinished:
+        for transaction in in_flight:
             # What is to replace the table belongs to no table before its commit.
             if transaction.plan.location == self._table.definition.location:
                 states.setdefault(transaction.transaction_id, transaction.state)
@@ -132,11 +132,11 @@ class InFlightWrites:
             (self._table.definition.location,),
         )
 
-    def _leave_out_moving(self, unfinished: Sequence[Transaction]) -> None:
+    def _leave_out_moving(self, in_flight: Sequence[Transaction]) -> None:
         """Take partitions whose files a command is moving out of both sides, and say so."""
         table_id, root = self._table.table_id, f"{self._table.definition.location}/"
         moving: set[str] = set()
-        for transaction in unfinished:
+        for transaction in in_flight:
             plan = transaction.plan
             if not plan.moves or transaction.state not in _MAKES_DIRECTORIES:
                 continue

@@ -31,12 +31,12 @@ class Place(Enum):
     PARTITION = "partition"
     HIDDEN = "hidden"
     PRUNED = "pruned"
-    MISFIT = "misfit"
+    NONCONFORMING = "nonconforming"
 
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What a directory is, and for a ``MISFIT`` the reason that the report gives."""
+    """What a directory is, and for a ``NONCONFORMING`` the reason that the report gives."""
 
     place: Place
     reason: str = ""
@@ -96,10 +96,10 @@ class Layout:
         if is_hidden(name):
             return _HIDDEN, ()
         if len(values) >= len(self.keys):
-            return Verdict(Place.MISFIT, self._too_deep(name)), ()
+            return Verdict(Place.NONCONFORMING, self._too_deep(name)), ()
         component = self._component(len(values), name)
         if component.reason:
-            return Verdict(Place.MISFIT, component.reason), ()
+            return Verdict(Place.NONCONFORMING, component.reason), ()
         values = (*values, component.value)
         return self._place(values), values
 

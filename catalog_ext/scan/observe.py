@@ -118,7 +118,7 @@ class StoreObserver:
             self._skip(printable(directory), _NOT_TEXT)
             return False
         verdict = self._judge(directory)
-        if verdict.place is Place.MISFIT:
+        if verdict.place is Place.NONCONFORMING:
             self._skip(directory, verdict.reason)
         return verdict.place in (Place.ABOVE, Place.PARTITION)
 
@@ -153,7 +153,7 @@ class StoreObserver:
     def _skip(self, path: str, reason: str, *, files: int = 0, size: int = 0) -> None:
         self._skipped.put((path, "", files, size, reason))
         if self._skipped.qsize() >= _BUFFER_ROWS:
-            # A tree may hold more misfits than memory, and nothing else that would make us come by here.
+            # A tree may hold more that does not conform than memory takes, and nothing else that leads here.
             self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
 
     def _flush(self) -> None:

@@ -35,13 +35,13 @@ class LocationContents:
         partition_columns: Those given, or the keys found in the paths, as STRING.
         sample: Locations and sizes of some files, spread over what was seen.
         files: How many files were seen; at least one when there is one.
-        misfits: Some paths that do not conform, with reasons.
+        nonconforming: Some paths that do not conform, with reasons.
     """
 
     partition_columns: tuple[Column, ...]
     sample: list[tuple[Location, int]] = field(default_factory=list)
     files: int = 0
-    misfits: list[str] = field(default_factory=list)
+    nonconforming: list[str] = field(default_factory=list)
 
 
 class LocationScan:
@@ -73,8 +73,8 @@ class LocationScan:
 
         def descend(directory: str) -> bool:
             verdict = layout.judge(directory)
-            if verdict.place is Place.MISFIT:
-                _remember(found.misfits, f"{directory!r}: {verdict.reason}")
+            if verdict.place is Place.NONCONFORMING:
+                _remember(found.nonconforming, f"{directory!r}: {verdict.reason}")
             # What does not conform is looked into as well: whether it holds files decides on the error.
             return verdict.place is not Place.HIDDEN
 
@@ -89,8 +89,8 @@ class LocationScan:
                 if layout.judge(event.directory).place is Place.PARTITION:
                     fitting += 1
                     self._sample(found, fitting, root, event)
-                elif not found.misfits:
-                    _remember(found.misfits, f"{_path(event)!r}: the file lies above the partition directories")
+                elif not found.nonconforming:
+                    _remember(found.nonconforming, f"{_path(event)!r}: the file lies above the partition directories")
                 if fitting and (not sample or found.files >= MAX_SCANNED_FILES):
                     break
         finally:
@@ -212,6 +212,6 @@ def _no_partitions(definition: TableDefinition, found: LocationContents) -> Tabl
     return TableLayoutError(
         f"Table {definition.identifier} cannot be registered: no file below {definition.location} lies in a "
         f"directory {keys}. "
-        f"Found: {'; '.join(found.misfits)}. Check the location and the partition columns and their types.",
+        f"Found: {'; '.join(found.nonconforming)}. Check the location and the partition columns and their types.",
         {"table": str(definition.identifier), "location": definition.location},
     )

@@ -123,9 +123,9 @@ def _union(files: Iterable[tuple[Location, tuple[Field, ...]]]) -> tuple[Field, 
 
 
 def _refuse_twins(location: Location, fields: tuple[Field, ...]) -> None:
-    spellings: dict[str, str] = {}
+    first_by_name: dict[str, str] = {}
     for f in fields:
-        twin = spellings.setdefault(f.name.lower(), f.name)
+        twin = first_by_name.setdefault(f.name.lower(), f.name)
         if twin is not f.name:
             raise SchemaConflictError(
                 f"{location} has the columns {twin!r} and {f.name!r}, which differ in case only or not at all. Give "

@@ -50,7 +50,7 @@ class WriteMaintenance:
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
-            TableNotFoundError: There is none of that name, and no unfinished write to one.
+            TableNotFoundError: There is none of that name, and no write to one in flight.
             InvalidInputError: ``older_than`` is no duration.
         """
         age = seconds_of(older_than, "older_than")
@@ -77,7 +77,7 @@ class WriteMaintenance:
         return self._context.transactions.vacuum(there, age, dry_run=dry_run)
 
     def status(self, table: str | None = None) -> list[StatusEntry]:
-        """Return what is under way: unfinished writes, partitions that wait, and changes for the metastore.
+        """Return what is in flight: writes, partitions that wait, and changes for the metastore.
 
         Args:
             table: Its name; None for all tables.

@@ -1,4 +1,4 @@
-"""Lists what is in flight: unfinished transactions, waiting partitions, messages pending for the metastore."""
+"""Lists what is in flight: transactions, waiting partitions, messages pending for the metastore."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,7 +49,7 @@ def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
     """Yield everything that is under way, of one table or (``table`` is None) of all."""
     table_id = None if table is None else table.table_id
     now = now_ms()
-    for transaction in index.list_transactions(table_id, states=UNFINISHED):
+    for transaction in index.list_transactions(table_id, states=IN_FLIGHT):
         yield _of_transaction(transaction, now)
     yield from _waiting(index, table)
     yield from _deliveries(index, table)

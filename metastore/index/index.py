@@ -317,7 +317,7 @@ class Index:
         )
 
     def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
-        """Whether the transaction is unfinished; its lease then lasts until ``until_ms``."""
+        """Whether the transaction is in flight; its lease then lasts until ``until_ms``."""
         return transactions.extend_lease(self._database, transaction_id, until_ms)
 
     def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:

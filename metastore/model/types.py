@@ -115,6 +115,13 @@ def parse_fields(text: str) -> tuple[Field, ...]:
 
 
 class _Parser:
+    """Reads the grammar of type strings and column lists that Spark and Hive share, and refuses everything else.
+
+    sqlglot's parser does not: it accepts ``char(0)``, ``decimal(39,0)``, ``map<int>``, ``array<int`` without its end,
+    ``int; drop table x``, a name that comes twice and a column without a type, and it reads ``struct<$a:int>`` as a
+    struct without fields. It refuses Hive's ``name: type`` in a column list, and deep nesting is a ``RecursionError``.
+    """
+
     def __init__(self, text: str) -> None:
         self._text = text
         self._tokens = [m.group(1) or m.group(2) or m.group(3) or m.group(4) for m in _TOKEN.finditer(text)]

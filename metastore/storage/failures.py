@@ -84,9 +84,9 @@ def is_missing_bucket(error: LocationNotFoundError) -> bool:
     return "bucket" in error.parameters
 
 
-def is_throttled(error: OSError) -> bool:
+def is_throttled(error: Exception) -> bool:
     """Return whether the store said that it is too busy, so that the same call may succeed a little later."""
-    return _is_busy(_arrow_answer(error))
+    return isinstance(error, OSError) and _is_busy(_arrow_answer(error))
 
 
 def boto_code(error: BaseException | None) -> str:

@@ -27,7 +27,7 @@ DEFAULT_THREADS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class StagedPlace:
+class StagedLocation:
     """Where a staged file is and where it goes; exactly one of ``source`` and ``upload`` is given.
 
     Attributes:
@@ -47,7 +47,7 @@ class StagedPlace:
             raise ValueError(f"{self.target} needs either a staged file or an upload")
 
 
-def check_staged(storage: Storage, places: Sequence[StagedPlace]) -> None:
+def check_staged(storage: Storage, places: Sequence[StagedLocation]) -> None:
     """Return if every staged file that is to be renamed is there with its size; uploads are not looked at.
 
     Raises:
@@ -72,7 +72,7 @@ def check_staged(storage: Storage, places: Sequence[StagedPlace]) -> None:
     )
 
 
-def promote(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFAULT_THREADS) -> None:
+def promote(storage: Storage, places: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Give every staged file its final name, in parallel; one that has it is done.
 
     After the first error no further file is begun; those that have their names keep them.
@@ -85,7 +85,7 @@ def promote(storage: Storage, places: Sequence[StagedPlace], *, threads: int = D
     in_parallel(partial(_promote_one, storage), places, threads)
 
 
-def undo(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFAULT_THREADS) -> None:
+def undo(storage: Storage, places: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Remove every staged file and what was promoted of them; what is gone is fine.
 
     All sources go first: an owner that is only slow can then promote nothing more, and what it promoted before is a
@@ -102,7 +102,7 @@ def undo(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFA
     )
 
 
-def _promote_one(storage: Storage, place: StagedPlace) -> None:
+def _promote_one(storage: Storage, place: StagedLocation) -> None:
     fault_point("promote.file")
     if place.upload is not None:
         storage.complete_upload(place.target, place.upload, place.size)
@@ -110,7 +110,7 @@ def _promote_one(storage: Storage, place: StagedPlace) -> None:
         storage.move_file(place.source, place.target, place.size)
 
 
-def restore(storage: Storage, places: Sequence[StagedPlace], *, threads: int = DEFAULT_THREADS) -> None:
+def restore(storage: Storage, places: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Bring files that ``promote`` has moved, or was to move, back to their sources; it may be called again.
 
     Raises:
@@ -119,7 +119,7 @@ def restore(storage: Storage, places: Sequence[StagedPlace], *, threads: int = D
     in_parallel(partial(_restore_one, storage), places, threads)
 
 
-def _restore_one(storage: Storage, place: StagedPlace) -> None:
+def _restore_one(storage: Storage, place: StagedLocation) -> None:
     if place.source is None:
         return
     try:
@@ -131,8 +131,8 @@ def _restore_one(storage: Storage, place: StagedPlace) -> None:
         storage.delete_files([place.target])
 
 
-def _abort_uploads(storage: Storage, places: Sequence[StagedPlace], threads: int) -> None:
-    def abort(place: StagedPlace) -> CatalogExtError | None:
+def _abort_uploads(storage: Storage, places: Sequence[StagedLocation], threads: int) -> None:
+    def abort(place: StagedLocation) -> CatalogExtError | None:
         try:
             if place.upload is not None:
                 storage.abort_upload(place.target, place.upload.upload_id)

@@ -1,13 +1,16 @@
-"""Waiting times between attempts at a busy store."""
+"""Attempts at a busy store, and the waits between them."""
 
 from __future__ import annotations
 
 import random
+import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +31,23 @@ class Backoff:
         """Yield the wait before each further attempt, in seconds."""
         for attempt in range(self.retries):
             yield random.uniform(0.5, 1.0) * min(self.longest_s, self.first_s * 2**attempt)
+
+    def attempt(
+        self, call: Callable[[], T], is_busy: Callable[[Exception], bool], *, stop: threading.Event | None = None
+    ) -> T:
+        """Return what ``call`` returns; a busy store is asked again, and the last error is raised as it is.
+
+        Args:
+            call: Asks the store.
+            is_busy: Says of what ``call`` raised whether the same call may succeed a little later.
+            stop: Ends the waiting between two attempts when it is set.
+        """
+        delays_s = self.delays_s()
+        while True:
+            try:
+                return call()
+            except Exception as error:
+                delay_s = next(delays_s, None) if is_busy(error) else None
+                if delay_s is None or (stop is not None and stop.is_set()):
+                    raise
+            (stop or threading.Event()).wait(delay_s)

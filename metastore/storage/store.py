@@ -411,15 +411,14 @@ class Storage:
             StorageError: The store refuses or does not answer.
         """
         filesystem = self.filesystem(location)
-        delays_s = self.backoff.delays_s()
-        while True:
-            try:
-                return call(filesystem)
-            except OSError as error:
-                delay_s = next(delays_s, None) if location.scheme == "s3a" and is_throttled(error) else None
-                if delay_s is None or (stop is not None and stop.is_set()):
-                    raise self.translate(error, location, action) from error
-            (stop or threading.Event()).wait(delay_s)
+
+        def is_busy(error: Exception) -> bool:
+            return location.scheme == "s3a" and is_throttled(error)
+
+        try:
+            return self.backoff.attempt(lambda: call(filesystem), is_busy, stop=stop)
+        except OSError as error:
+            raise self.translate(error, location, action) from error
 
     def translate(self, error: OSError, location: Location, action: str) -> CatalogExtError:
         """Return this project's error for what the store raised at ``location``."""

@@ -6,7 +6,6 @@ no listing shows anything. boto3 does it, because pyarrow offers no call for an 
 
 from __future__ import annotations
 
-import time
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
@@ -194,15 +193,10 @@ class Uploads:
         """Return what ``call`` returns; a busy store is asked again."""
         from botocore.exceptions import BotoCoreError, ClientError
 
-        delays_s = self._backoff.delays_s()
-        while True:
-            try:
-                return call()
-            except (BotoCoreError, ClientError) as error:
-                delay_s = next(delays_s, None) if is_boto_throttled(error) else None
-                if delay_s is None:
-                    raise self._translate(error, location, action) from error
-            time.sleep(delay_s)
+        try:
+            return self._backoff.attempt(call, is_boto_throttled)
+        except (BotoCoreError, ClientError) as error:
+            raise self._translate(error, location, action) from error
 
     def _translate(self, error: Exception, location: Location, action: str) -> CatalogExtError:
         return translate_boto(error, location, action, endpoint=self._endpoint)

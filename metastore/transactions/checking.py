@@ -96,8 +96,8 @@ class Checker:
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
         """
-        places = StagingLocations(transaction.transaction_id, transaction.plan)
-        names = self._staged_partitions(transaction, places)
+        staging = StagingLocations(transaction.transaction_id, transaction.plan)
+        names = self._staged_partitions(transaction, staging)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
         visible = (names - {*decision.waiting}) | {*decision.due}
         locations = transaction.plan.locations
@@ -112,7 +112,7 @@ class Checker:
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[str, ...]] = {}
         if isinstance(asked, Append):
-            found = self._found(transaction, places, visible)
+            found = self._found(transaction, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = {*names, *(() if static_partition is None else (static_partition,))}
             unknown = self._unknown(transaction, plan, asked, replaced)
@@ -122,12 +122,12 @@ class Checker:
         )
         return replace(plan, change=checked)
 
-    def _staged_partitions(self, transaction: Transaction, places: StagingLocations) -> set[str]:
+    def _staged_partitions(self, transaction: Transaction, locations: StagingLocations) -> set[str]:
         """The partitions of the staged files, each of which is there with its size."""
         names: set[str] = set()
         for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
             names.update(file.partition for file in batch)
-            check_staged(self._storage, [places.place(file) for file in batch])
+            check_staged(self._storage, [locations.locate(file) for file in batch])
         return names
 
     def _keys(self, transaction: Transaction) -> list[str]:
@@ -164,7 +164,7 @@ class Checker:
             )
 
     def _found(
-        self, transaction: Transaction, places: StagingLocations, names: Collection[str]
+        self, transaction: Transaction, locations: StagingLocations, names: Collection[str]
     ) -> Mapping[str, tuple[DataFile, ...]]:
         """Visible files in the directories of partitions that an append to an external table creates."""
         table_id = transaction.table_id or 0
@@ -174,7 +174,7 @@ class Checker:
         new = {*names} - self._index.partition_exists(table, sorted(names))
         if not new:
             return {}
-        found = self._new_files.found(table_id, {name: places.directory(name) for name in new}, existing=False)
+        found = self._new_files.found(table_id, {name: locations.directory(name) for name in new}, existing=False)
         return {name: files for name, files in found.items() if files}
 
     def _unknown(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
 from catalog_ext.metastore.transactions.steps import WriteUndoneError
 
@@ -76,8 +76,8 @@ class Recovery:
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
         now = now_ms()
         if older_than_s is None:
-            return self._index.list_transactions(table_id, states=UNFINISHED, expired_before_ms=now)
-        found = self._index.list_transactions(table_id, states=UNFINISHED)
+            return self._index.list_transactions(table_id, states=IN_FLIGHT, expired_before_ms=now)
+        found = self._index.list_transactions(table_id, states=IN_FLIGHT)
         return [t for t in found if t.expires_at_ms - t.plan.lease_ms <= now - older_than_s * 1000]
 
     def _preview(self, transaction: Transaction) -> RecoveredTransaction:
@@ -149,6 +149,6 @@ def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
     try:
         return index.load_table(identifier)
     except TableNotFoundError:
-        if any(t.table == str(identifier) for t in index.list_transactions(states=UNFINISHED)):
+        if any(t.table == str(identifier) for t in index.list_transactions(states=IN_FLIGHT)):
             return str(identifier)
         raise

@@ -52,7 +52,7 @@ class RecoveryReport:
 
     @property
     def failed(self) -> tuple[RecoveredTransaction, ...]:
-        """Those that are still unfinished."""
+        """Those that are still in flight."""
         return tuple(t for t in self.transactions if t.action is RecoveryAction.FAILED)
 
 

@@ -10,7 +10,7 @@ from catalog_ext.metastore.commit.plan import Promotion
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.promotion import StagedPlace
+from catalog_ext.metastore.storage.promotion import StagedLocation
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -94,19 +94,19 @@ class StagingLocations:
         own = (Location.parse(location) for location in self._own.values())
         return [self.location, *(place for place in own if not self.location.contains(place))]
 
-    def place(self, file: StagedFile) -> StagedPlace:
+    def locate(self, file: StagedFile) -> StagedLocation:
         """Return where the file is, and where it goes."""
         target = below(self.directory(file.partition), file.name)
         if file.source is not None:
-            return StagedPlace(target, file.size, source=Location.parse(file.source))
+            return StagedLocation(target, file.size, source=Location.parse(file.source))
         if file.upload is not None:
-            return StagedPlace(target, file.size, upload=file.upload)
+            return StagedLocation(target, file.size, upload=file.upload)
         if file.partition in self._own:
             source = below(Location.parse(self._own[file.partition]), f"{self._staging}/{file.name}")
         else:
             path = f"{file.partition}/{file.name}" if file.partition else file.name
             source = below(self.location, f"{self._staging}/{path}")
-        return StagedPlace(target, file.size, source=source)
+        return StagedLocation(target, file.size, source=source)
 
     def check(self, file: StagedFile) -> None:
         """Return if the file's name and upload fit the transaction.

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
-    from catalog_ext.metastore.storage.promotion import StagedPlace
+    from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
@@ -114,14 +114,14 @@ class Steps:
         """Gives the files their final names; their modification times, by partition and name."""
         fault_point("promote.before")
         plan = transaction.plan
-        places = StagingLocations(transaction.transaction_id, plan)
+        locations = StagingLocations(transaction.transaction_id, plan)
         if plan.definition is not None:
-            self._storage.create_directory(places.location)
+            self._storage.create_directory(locations.location)
         static = None if plan.write is None else plan.write.static_partition
         if static is not None:
-            self._storage.create_directory(places.directory(static))
+            self._storage.create_directory(locations.directory(static))
         modified: dict[tuple[str, str], int] = {}
-        for batch in batched(self._own_files(transaction, places), _AT_ONCE):
+        for batch in batched(self._own_files(transaction, locations), _AT_ONCE):
             promote(self._storage, [place for _, place in batch], threads=self._threads)
             modified.update(self._modification_times(batch))
         if plan.write is not None and plan.write.due:
@@ -130,14 +130,14 @@ class Steps:
         return modified
 
     def _own_files(
-        self, transaction: Transaction, places: StagingLocations
-    ) -> Iterator[tuple[StagedFile, StagedPlace]]:
+        self, transaction: Transaction, locations: StagingLocations
+    ) -> Iterator[tuple[StagedFile, StagedLocation]]:
         """The files that become visible with the transaction itself."""
         write = transaction.plan.write
         waiting = frozenset(() if write is None else write.waiting)
         for file in self._index.staged_files(transaction.transaction_id):
             if file.partition not in waiting:
-                yield file, places.place(file)
+                yield file, locations.locate(file)
 
     def _promote_due(self, transaction: Transaction, due: frozenset[str]) -> dict[tuple[str, str], int]:
         """Promotes what earlier transactions have left waiting for partitions that are due with this one."""
@@ -153,36 +153,36 @@ class Steps:
 
     def _waiting(
         self, table_id: int, app_id: str | None = None
-    ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedPlace]]]]:
-        """The waiting files of a table with their places, by partition and a document at a time."""
+    ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedLocation]]]]:
+        """The waiting files of a table with their locations, by partition and a document at a time."""
         origins: dict[str, StagingLocations] = {}
         for waiting in self._index.waiting_files(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in origins:
                 origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
-            yield waiting.partition, [(file, origins[origin].place(file)) for file in waiting.files]
+            yield waiting.partition, [(file, origins[origin].locate(file)) for file in waiting.files]
 
-    def waiting_places(self, table: Table) -> list[StagedPlace]:
+    def waiting_locations(self, table: Table) -> list[StagedLocation]:
         """Return where everything is that waits for its partition to be due."""
         return [place for _, batch in self._waiting(table.table_id) for _, place in batch]
 
-    def discard(self, table: Table, places: Sequence[StagedPlace]) -> None:
+    def discard(self, table: Table, locations: Sequence[StagedLocation]) -> None:
         """Removes what was waiting in a table that is gone.
 
         Raises:
             CatalogExtError: Something could not be removed.
         """
-        if places:
-            undo(self._storage, places, threads=self._threads)
-            staged = [place.source.parent for place in places if place.source is not None]
+        if locations:
+            undo(self._storage, locations, threads=self._threads)
+            staged = [place.source.parent for place in locations if place.source is not None]
             self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
             logger.warning(
                 "Table %s was dropped while %d files waited for their partitions to be due; they are removed.",
                 table.identifier,
-                len(places),
+                len(locations),
             )
 
-    def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedPlace]]) -> dict[tuple[str, str], int]:
+    def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedLocation]]) -> dict[tuple[str, str], int]:
         """As the store shows them, so that a repair finds the files unchanged."""
         # S3 would take a request a file, while engines that list directories see what the index does not have yet.
         # Names that carry a transaction's id are never given again, so that repair does without the times there.
@@ -249,42 +249,42 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("undo.before")
-        places = StagingLocations(transaction.transaction_id, transaction.plan)
+        locations = StagingLocations(transaction.transaction_id, transaction.plan)
         if transaction.plan.is_command:
-            return self._undo_command(transaction, places)
-        self._cleanup.remove_staging(transaction, places, frozenset())
+            return self._undo_command(transaction, locations)
+        self._cleanup.remove_staging(transaction, locations, frozenset())
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
         for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
-            placed = [places.place(file) for file in batch]
+            placed = [locations.locate(file) for file in batch]
             undo(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
             removed += len(placed)
         write = transaction.plan.write
         if write is not None and write.static_partition is not None:
-            directories.add(places.directory(write.static_partition))
-        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
+            directories.add(locations.directory(write.static_partition))
+        self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
-            self._storage.remove_empty_directories([places.location], places.location.parent)
+            self._storage.remove_empty_directories([locations.location], locations.location.parent)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return removed
 
-    def _undo_command(self, transaction: Transaction, places: StagingLocations) -> int:
+    def _undo_command(self, transaction: Transaction, locations: StagingLocations) -> int:
         """Moves files back where they came from; before ``reserve`` nothing but empty directories was made."""
         plan = transaction.plan
         moved = 0
-        directories = made_directories(plan, places)
+        directories = made_directories(plan, locations)
         fault_point("undo.sources")
         if plan.moves:
             for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
-                placed = [places.place(file) for file in batch]
+                placed = [locations.locate(file) for file in batch]
                 restore(self._storage, placed, threads=self._threads)
                 directories.update(place.target.parent for place in placed)
                 moved += len(placed)
-        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
+        self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return moved
@@ -302,7 +302,7 @@ class Steps:
             CatalogExtError: Something could not be removed; the same call may be made again.
         """
         fault_point("clean.before")
-        places = StagingLocations(transaction.transaction_id, transaction.plan)
+        locations = StagingLocations(transaction.transaction_id, transaction.plan)
         removed = 0
         directories: set[Location] = set()
         for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
@@ -313,36 +313,36 @@ class Steps:
             directories.update(Location.parse(uri) for uri in batch if uri.endswith("/"))
             removed += len(files)
         fault_point("clean.removed")
-        self._cleanup.remove_directories(transaction.table_id, directories, places.location)
+        self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         if transaction.plan.is_command:
             self._remove_source_directories(transaction.plan, directories)
         else:
-            self._cleanup.remove_staging(transaction, places, self._still_waiting(transaction, places))
+            self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
         fault_point("clean.staging")
-        self._run_policies(transaction, places)
+        self._run_policies(transaction, locations)
         self._index.finish_transaction(transaction.transaction_id)
         fault_point("clean.after")
         return removed
 
-    def _still_waiting(self, transaction: Transaction, places: StagingLocations) -> frozenset[Location]:
+    def _still_waiting(self, transaction: Transaction, locations: StagingLocations) -> frozenset[Location]:
         """Where the files of the transaction are that wait for their partition: staged files, or keys of uploads."""
         if transaction.plan.write is None or not transaction.plan.write.waiting:
             return frozenset()
         mine = (
-            places.place(file)
+            locations.locate(file)
             for waiting in self._index.waiting_files(transaction.table_id or 0, transaction.app_id)
             if waiting.transaction_id == transaction.transaction_id
             for file in waiting.files
         )
         return frozenset(place.source or place.target for place in mine)
 
-    def _run_policies(self, transaction: Transaction, places: StagingLocations) -> None:
+    def _run_policies(self, transaction: Transaction, locations: StagingLocations) -> None:
         plan = transaction.plan
         if plan.write is not None and plan.write.published:
             keys = [column.name for column in self._definition(transaction).partition_columns]
             run_policies(
                 PartitionCommit.of(plan.partition_commit, keys),
-                [(name, str(places.directory(name))) for name in plan.write.published],
+                [(name, str(locations.directory(name))) for name in plan.write.published],
                 self._storage.write_file,
             )
 

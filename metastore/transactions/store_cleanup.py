@@ -33,15 +33,15 @@ class StoreCleanup:
         self._index = index
         self._storage = storage
 
-    def remove_staging(self, transaction: Transaction, places: StagingLocations, kept: frozenset[Location]) -> None:
+    def remove_staging(self, transaction: Transaction, locations: StagingLocations, kept: frozenset[Location]) -> None:
         """Remove staged files and uploads, also those of tasks that nobody has heard of."""
         if transaction.plan.promotion is Promotion.UPLOAD:
-            for prefix in places.upload_prefixes():
+            for prefix in locations.upload_prefixes():
                 for upload in self._storage.list_uploads(prefix):
                     if transaction.transaction_id in upload.location.name and upload.location not in kept:
                         self._storage.abort_upload(upload.location, upload.upload_id)
             return
-        for directory in places.staging_directories():
+        for directory in locations.staging_directories():
             if any(directory.contains(file) for file in kept):
                 self._delete_others(directory, kept)
             else:
@@ -96,16 +96,18 @@ class StoreCleanup:
         return moved | self._index.partition_exists(table, [name for name in names if name not in own])
 
 
-def made_directories(plan: WritePlan, places: StagingLocations) -> set[Location]:
+def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Location]:
     """Return the directories inside the table's that a partition command may have made before its ``reserve``."""
     match plan.change:
         case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
             made = {
-                places.directory(partition.name) if partition.location is None else Location.parse(partition.location)
+                locations.directory(partition.name)
+                if partition.location is None
+                else Location.parse(partition.location)
                 for partition in partitions
             }
         case RelocatePartition(location=str(location)) | CheckedRelocate(location=str(location)):
             made = {Location.parse(location)}
         case _:
             made = set()
-    return {place for place in made if places.location.contains(place)}
+    return {place for place in made if locations.location.contains(place)}

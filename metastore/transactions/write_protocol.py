@@ -177,9 +177,9 @@ class Transactions:
 
     def _stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
         fault_point("stage.before")
-        places = StagingLocations(transaction.transaction_id, transaction.plan)
+        locations = StagingLocations(transaction.transaction_id, transaction.plan)
         for file in files:
-            places.check(file)
+            locations.check(file)
         if files:
             self._index.record_files(transaction.transaction_id, files)
         fault_point("stage.after")
@@ -423,9 +423,9 @@ class Transactions:
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.
         """
-        places = self._steps.waiting_places(table)
+        locations = self._steps.waiting_locations(table)
         yield
-        self._steps.discard(table, places)
+        self._steps.discard(table, locations)
 
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False

@@ -113,13 +113,13 @@ def append_file(
     """One append of a copy of the seed to each of the partitions; the tasks' part of it is a hard link."""
     table = catalog.load_table(TABLE)
     begun = transactions.begin(BeginWrite(Append(), "INSERT", owner, table))
-    places = StagingLocations(begun.transaction_id, begun.plan)
+    locations = StagingLocations(begun.transaction_id, begun.plan)
     files = [
         StagedFile(partition, f"part-0-{begun.transaction_id}.parquet", seed.stat().st_size, rows=1)
         for partition in partitions
     ]
     for file in files:
-        source = places.place(file).source
+        source = locations.locate(file).source
         if source is None:
             raise AssertionError("files of a local disk are renamed")
         Path(source.path).parent.mkdir(parents=True)

@@ -100,11 +100,11 @@ def test_files(lake: Lake) -> None:
     assert lake.rows(f"SELECT count(*) FROM {T}.files") == [(6,)]
 
 
-def test_history_transactions_and_repairs(lake: Lake, tmp_path: Path) -> None:
+def test_history_transactions_and_repairs(lake: Lake) -> None:
     table = external(lake, "repaired", {"k": "int"})
     lake.sql(f"INSERT INTO {table} (id, v, k) VALUES (1, 'a', 1)")
-    (tmp_path / "repaired" / "k=2").mkdir()
-    (tmp_path / "repaired" / "stray").write_text("x")
+    (lake.folder / "repaired" / "k=2").mkdir()
+    (lake.folder / "repaired" / "stray").write_text("x")
     before = lake.sql(f"SELECT * FROM {table}.repairs").count()
     lake.sql(f"MSCK REPAIR TABLE {table}")
     lake.sql("CALL lake.system.repair_partitions(table => 'w.repaired', mode => 'sync', dry_run => true)")

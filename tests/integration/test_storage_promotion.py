@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import StagedPlace, check_staged, promote, undo
+from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote, undo
 from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.store import Storage
 from tests.promotion_cases import CONTENT, RenameStore, UploadStore, promote_behind_an_undoing, s3_options
@@ -70,7 +70,7 @@ def store(
     return UploadStore(Storage(s3_options(server)), table, server)
 
 
-def names(places: list[StagedPlace], table: Location) -> list[str]:
+def names(places: list[StagedLocation], table: Location) -> list[str]:
     return sorted(place.target.relative_to(table) for place in places)
 
 
@@ -183,7 +183,7 @@ def test_parts_with_checksums(moto_server: S3Server, bucket_on: Callable[[S3Serv
         answer = client.upload_part(**place, UploadId=upload_id, PartNumber=1, Body=CONTENT, ChecksumAlgorithm="CRC32")
         assert answer["ChecksumCRC32"]
         part = UploadedPart(1, answer["ETag"], {"ChecksumCRC32": answer["ChecksumCRC32"]})
-        promote(uploads.storage, [StagedPlace(target, len(CONTENT), upload=Upload(upload_id, (part,)))])
+        promote(uploads.storage, [StagedLocation(target, len(CONTENT), upload=Upload(upload_id, (part,)))])
         assert client.get_object(**place)["Body"].read() == CONTENT
 
 
@@ -208,7 +208,7 @@ def test_pending_uploads_are_found_below_a_prefix_alone(uploads: UploadStore) ->
 
 @pytest.mark.parametrize("uploads", ["seaweed"], indirect=True)
 def test_an_upload_that_never_was(uploads: UploadStore) -> None:
-    place = StagedPlace(uploads.table.join("a.parquet"), 3, upload=Upload("0" * 32, (UploadedPart(1, '"etag"'),)))
+    place = StagedLocation(uploads.table.join("a.parquet"), 3, upload=Upload("0" * 32, (UploadedPart(1, '"etag"'),)))
     with pytest.raises(StagedFileMissingError, match=r"a\.parquet.*not there.*Write again") as caught:
         promote(uploads.storage, [place])
     assert not caught.value.retryable

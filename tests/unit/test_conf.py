@@ -123,11 +123,6 @@ def test_keys_are_found_without_regard_to_case() -> None:
     assert write_keys.WRITE_MAX_FILE_SIZE.read({"WRITE.MAX-FILE-SIZE": "1 g"}) == 2**30
 
 
-def test_a_setting_without_default_may_be_left_out() -> None:
-    assert write_keys.TXN_APP_ID.read_optional({}) is None
-    assert write_keys.TXN_VERSION.read_optional({"txn-version": "3"}) == 3
-
-
 def test_keys_and_variables_are_unique() -> None:
     names = [name for s in SETTINGS for name in s.names]
     assert len(set(names)) == len(names)

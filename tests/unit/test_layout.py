@@ -86,10 +86,10 @@ def test_a_name_with_an_equals_sign_is_not_hidden() -> None:
         ),
     ],
 )
-def test_misfits_and_their_reasons(directory: str, reason: str) -> None:
+def test_directories_that_do_not_conform_and_why(directory: str, reason: str) -> None:
     verdict = layout().judge(directory)
     assert verdict.reason == reason
-    assert (verdict.place is Place.MISFIT) is bool(reason)
+    assert (verdict.place is Place.NONCONFORMING) is bool(reason)
 
 
 def test_one_partition_column_is_one() -> None:
@@ -110,7 +110,7 @@ def test_one_partition_column_is_one() -> None:
 def test_values_cast_by_sparks_rules_or_are_not_registered(kind: str, good: list[str], bad: list[str]) -> None:
     judged = layout(k=kind)
     assert {judged.judge(f"k={value}").place for value in good} == {Place.PARTITION}
-    assert {judged.judge(f"k={value}").place for value in bad} == {Place.MISFIT}
+    assert {judged.judge(f"k={value}").place for value in bad} == {Place.NONCONFORMING}
 
 
 def test_a_table_without_partition_columns() -> None:
@@ -146,14 +146,14 @@ def test_what_a_predicate_excludes_is_not_looked_at(where: str, pruned: list[str
     assert {judged.judge(d).place for d in kept} <= {Place.ABOVE, Place.PARTITION}
 
 
-def test_a_misfit_is_one_though_the_predicate_might_exclude_it() -> None:
-    assert layout("region = 'eu'").judge("ds=tomorrow").place is Place.MISFIT
+def test_a_directory_does_not_conform_though_the_predicate_might_exclude_it() -> None:
+    assert layout("region = 'eu'").judge("ds=tomorrow").place is Place.NONCONFORMING
 
 
 @given(st.lists(st.text(alphabet="ab=/_.%20\n\x00é", max_size=12), max_size=4))
 def test_any_path_has_a_verdict(components: list[str]) -> None:
     verdict = layout().judge("/".join(components))
-    assert (verdict.place is Place.MISFIT) is bool(verdict.reason)
+    assert (verdict.place is Place.NONCONFORMING) is bool(verdict.reason)
 
 
 # What the metastore can hold

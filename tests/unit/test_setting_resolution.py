@@ -97,6 +97,12 @@ def test_a_text_that_is_refused_is_named_with_its_place(
         resolve(use, given(**places))
 
 
+def test_a_setting_without_default_may_be_left_out() -> None:
+    left_out, batch = (resolve(Use.WRITE, given(options=o)) for o in ({}, {"txn-app-id": "a", "txn-version": "3"}))
+    assert (left_out["txn-app-id"], left_out["txn-version"]) == (None, None)
+    assert (batch["txn-app-id"], batch["txn-version"]) == ("a", 3)
+
+
 def test_every_name_is_found_in_every_case() -> None:
     for use in Use:
         assert all(name == name.lower() for name in names(use))

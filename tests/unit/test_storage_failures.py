@@ -16,6 +16,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate
 from catalog_ext.metastore.storage.hdfs.client import os_errors
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.retry import Backoff
 
 TRIPS = Location.parse("s3a://bucket/trips")
 LOCAL = Location.parse("/warehouse/trips")
@@ -85,6 +86,35 @@ def test_a_missing_bucket_is_told_from_a_missing_key() -> None:
 )  # fmt: skip
 def test_what_is_tried_again(code: str, throttled: bool) -> None:
     assert is_throttled(s3_error(code)) is throttled
+
+
+@pytest.mark.parametrize(
+    ("codes", "asked"),
+    [(["SLOW_DOWN"] * 9, 3), (["SLOW_DOWN", "ACCESS_DENIED"], 2), (["ACCESS_DENIED"], 1)],
+)
+def test_a_busy_store_is_asked_again(codes: list[str], asked: int) -> None:
+    errors = [s3_error(code) for code in codes]
+    left = iter(errors)
+
+    def call() -> None:
+        raise next(left)
+
+    with pytest.raises(OSError, match="AWS Error") as raised:
+        Backoff(retries=2, first_s=0.001).attempt(call, is_throttled)
+    assert raised.value is errors[asked - 1]
+    assert len(list(left)) == len(codes) - asked
+
+
+def test_a_store_that_was_busy_answers() -> None:
+    left = iter([s3_error("SLOW_DOWN"), s3_error("SLOW_DOWN")])
+
+    def call() -> str:
+        error = next(left, None)
+        if error is not None:
+            raise error
+        return "listed"
+
+    assert Backoff(retries=2, first_s=0.001).attempt(call, is_throttled) == "listed"
 
 
 def test_only_an_unavailable_store_may_be_asked_again() -> None:

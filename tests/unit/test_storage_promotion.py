@@ -20,7 +20,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.storage.promotion import StagedPlace, check_staged, promote
+from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote
 from catalog_ext.metastore.storage.store import Storage
 
 
@@ -131,7 +131,7 @@ def test_empty_directories_go_up_to_the_table(table: Location) -> None:
 
 def test_the_check_counts_and_names_the_first(table: Location) -> None:
     places = [
-        StagedPlace(table.join(name), 4, source=write(table.join(f"_s/{name}"), content))
+        StagedLocation(table.join(name), 4, source=write(table.join(f"_s/{name}"), content))
         for name, content in (("a", b"rows"), ("b", b"longer"), ("c", b"rows"))
     ]
     check_staged(Storage(), places[:1])
@@ -144,11 +144,11 @@ def test_the_check_counts_and_names_the_first(table: Location) -> None:
 
 def test_a_place_has_one_source(table: Location) -> None:
     with pytest.raises(ValueError, match="either"):
-        StagedPlace(table.join("a"), 4)
+        StagedLocation(table.join("a"), 4)
 
 
 def test_promotion_stops_at_an_error(table: Location) -> None:
-    places = [StagedPlace(table.join(str(n)), 4, source=table.join(f"_s/{n}")) for n in range(50)]
+    places = [StagedLocation(table.join(str(n)), 4, source=table.join(f"_s/{n}")) for n in range(50)]
     for place in places[1:]:
         assert place.source is not None
         write(place.source)

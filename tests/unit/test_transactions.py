@@ -211,11 +211,11 @@ def test_files_of_other_writers_are_neither_taken_in_nor_removed(empty: Stand, r
     empty.create(definition(root, external=True))
     other = empty.begin()
     (promoted,) = empty.put(other, {"k=1": "9\n"})
-    places = StagingLocations(other.transaction_id, other.plan)
-    source = places.place(promoted).source
+    locations = StagingLocations(other.transaction_id, other.plan)
+    source = locations.locate(promoted).source
     assert source is not None
     empty.engine.stage(other.transaction_id, [promoted])
-    empty.storage.rename_file(source, places.place(promoted).target, promoted.size)
+    empty.storage.rename_file(source, locations.locate(promoted).target, promoted.size)
     empty.write({"k=1": "1\n"})
     assert empty.rows() == {"k=1": "1\n"}
     empty.write({"k=1": "2\n"}, DYNAMIC)
@@ -371,7 +371,7 @@ def test_a_file_that_does_not_fit_is_refused_and_undoes_the_write(
 def test_a_staged_file_that_vanished_undoes_the_write(stand: Stand) -> None:
     begun = stand.begin()
     staged = stand.put(begun, {"k=1": "1\n", "k=2": "2\n"})
-    place = StagingLocations(begun.transaction_id, begun.plan).place(staged[1]).source
+    place = StagingLocations(begun.transaction_id, begun.plan).locate(staged[1]).source
     assert place is not None
     Path(place.path).unlink()
     with pytest.raises(StagedFileMissingError, match="1 of 2 staged files"):

@@ -72,7 +72,7 @@ public class EmbeddedMetastore {
             TServerSocket thrift = new TServerSocket(new InetSocketAddress(InetAddress.getLoopbackAddress(), port));
             TThreadPoolServer server = metastore(thrift);
             acceptLeases(leases, id, directory);
-            announce(directory, id, thrift.getServerSocket().getLocalPort(), leases.getLocalPort());
+            writeState(directory, id, thrift.getServerSocket().getLocalPort(), leases.getLocalPort());
             server.serve();
         } catch (Throwable problem) {
             problem.printStackTrace();
@@ -116,7 +116,7 @@ public class EmbeddedMetastore {
         return server;
     }
 
-    static void announce(Path directory, String id, int thriftPort, int leasePort) throws IOException {
+    static void writeState(Path directory, String id, int thriftPort, int leasePort) throws IOException {
         String state = "{\"id\": \"" + id + "\", \"pid\": " + ManagementFactory.getRuntimeMXBean().getPid() + ", \"thrift_port\": "
             + thriftPort + ", \"lease_port\": " + leasePort + "}\n";
         Path draft = directory.resolve(STATE_FILE + ".new");

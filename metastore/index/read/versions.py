@@ -231,13 +231,13 @@ def history_rows(database: Database, table: Table) -> pa.RecordBatchReader:
 def _history_row(
     version: int, operation: str, committed_ms: int, transaction_id: str | None, summary: str
 ) -> dict[str, Any]:
-    told = json.loads(summary)
+    counts = json.loads(summary)
     return {
         "version": version,
         "operation": operation,
         "committed_ms": committed_ms,
         "transaction": transaction_id,
-        **{name: told.get(name) for name in _COUNTS},
+        **{name: counts.get(name) for name in _COUNTS},
         "summary": summary,
     }
 

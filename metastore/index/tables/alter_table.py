@@ -14,7 +14,7 @@ from catalog_ext.metastore.index.database.schema import namespaces, partitions, 
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
 from catalog_ext.metastore.index.write.outbox import enqueue
-from catalog_ext.metastore.index.write.transactions import UNFINISHED
+from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
 from catalog_ext.metastore.model.json import definition_to_row
 
@@ -113,10 +113,10 @@ def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
 
 def _pin_partitions(connection: sa.Connection, table: Table) -> None:
     """Gives every partition below the table's location that place as its own, as the metastore's partitions have it."""
-    unfinished = sa.select(transactions.c.transaction_id).where(
-        transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in UNFINISHED])
+    in_flight = sa.select(transactions.c.transaction_id).where(
+        transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT])
     )
-    if connection.execute(unfinished.limit(1)).scalar() is not None:
+    if connection.execute(in_flight.limit(1)).scalar() is not None:
         raise ConflictError(
             f"The location of table {table.identifier} cannot change while somebody is writing to it. Try again "
             "later; CALL system.status shows who it is, and CALL system.recover finishes what dead writers left.",

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import PartitionAlreadyExistsError, PartitionNotFoundError
+from catalog_ext.metastore.errors import PartitionNotFoundError
 from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -27,68 +27,27 @@ from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.views import Dependency, PartitionDependency
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping, Sequence
-
-    from catalog_ext.metastore.index.database.database import Database
+    from collections.abc import Mapping, Sequence
 
 _AT_ONCE = 500
 _COLUMNS = ("partition_id", "number", "relation", "partitions")
 
 
-def add_partitions(
-    database: Database, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, if_not_exists: bool, deliver: bool
-) -> Commit:
-    """Adds partitions to a view, all or none, with what each depends on.
-
-    Raises:
-        PartitionAlreadyExistsError: One is there, and ``if_not_exists`` was not said.
-        ViewNotFoundError: The view is gone.
-    """
-
-    def work(connection: sa.Connection) -> Commit:
-        change = _Change(connection, table_id)
-        there = sorted(change.applier.alive(list(wanted)))
-        if there and not if_not_exists:
-            raise PartitionAlreadyExistsError(
-                f"The partition {there[0][:200]!r} of the view {change.name} exists already. Nothing was added; say IF "
-                "NOT EXISTS to add the others.",
-                {"view": change.name, "partition": there[0][:200]},
-            )
-        new = {name: dependencies for name, dependencies in wanted.items() if name not in there}
-        return change.make(new, [], "ADD PARTITION", deliver=deliver)
-
-    return database.write(work)
-
-
-def drop_partitions(database: Database, table_id: int, names: Collection[str], *, deliver: bool) -> Commit:
-    """Drops partitions of a view; those that are gone already are no error.
-
-    Raises:
-        ViewNotFoundError: The view is gone.
-    """
-
-    def work(connection: sa.Connection) -> Commit:
-        change = _Change(connection, table_id)
-        return change.make({}, list(change.applier.alive(list(names)).values()), "DROP PARTITION", deliver=deliver)
-
-    return database.write(work)
-
-
 def set_partitions(
     connection: sa.Connection, table_id: int, wanted: Mapping[str, Sequence[Dependency]], *, deliver: bool
 ) -> Commit:
-    """Gives a view exactly these partitions, each with exactly these dependencies, within a transaction."""
-    change = _Change(connection, table_id)
+    """Give a view exactly these partitions, each with exactly these dependencies, within a transaction."""
+    commit = ViewCommit(connection, table_id)
     statement = sa.select(partitions).where(partitions.c.table_id == table_id, partitions.c.end_version == ALIVE)
     living = {row["name"]: dict(row) for row in connection.execute(statement).mappings()}
     gone = [row for name, row in living.items() if name not in wanted]
     kept = {name: row["partition_id"] for name, row in living.items() if name in wanted}
     _renew(connection, table_id, kept, wanted)
     new = {name: dependencies for name, dependencies in wanted.items() if name not in living}
-    return change.make(new, gone, "REFRESH PARTITIONS", deliver=deliver)
+    return commit.make(new, gone, "REFRESH PARTITIONS", deliver=deliver)
 
 
-class _Change:
+class ViewCommit:
     """A commit to a view, whose row is locked."""
 
     def __init__(self, connection: sa.Connection, table_id: int) -> None:
@@ -105,6 +64,7 @@ class _Change:
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Mapping[str, Any]], operation: str, *,
         deliver: bool,
     ) -> Commit:  # fmt: skip
+        """Add and drop the partitions, and return what has changed."""
         if not new and not gone:
             return Commit(version=self._version)
         applier = self.applier
@@ -138,7 +98,7 @@ def _renew(
     connection: sa.Connection, table_id: int, kept: Mapping[str, int],
     wanted: Mapping[str, Sequence[Dependency]],
 ) -> None:  # fmt: skip
-    """Writes the dependencies of partitions that stay where they are no longer what they were."""
+    """Write the dependencies of partitions that stay where they are no longer what they were."""
     had: dict[int, list[Dependency]] = {}
     for row in connection.execute(_dependencies(table_id)):
         had.setdefault(row.partition_id, []).append(Dependency(row.relation, tuple(json.loads(row.partitions))))
@@ -157,16 +117,14 @@ def _dependencies(table_id: int) -> sa.Select[Any]:
     )
 
 
-def list_dependencies(database: Database, table_id: int) -> list[PartitionDependency]:
-    """What each partition of a view depends on, in the order in which the partitions were added."""
+def list_dependencies(connection: sa.Connection, table_id: int) -> list[PartitionDependency]:
+    """Return what each partition of a view depends on, in the order in which the partitions were added."""
     p = partitions.c
-    with database.reading() as connection:
-        living = sa.select(p.partition_id, p.name).where(p.table_id == table_id, p.end_version == ALIVE)
-        names = {row.partition_id: row.name for row in connection.execute(living)}
-        rows = connection.execute(_dependencies(table_id)).all()
+    living = sa.select(p.partition_id, p.name).where(p.table_id == table_id, p.end_version == ALIVE)
+    names = {row.partition_id: row.name for row in connection.execute(living)}
     return [
         PartitionDependency(names[row.partition_id], Dependency(row.relation, tuple(json.loads(row.partitions))))
-        for row in rows
+        for row in connection.execute(_dependencies(table_id)).all()
         if row.partition_id in names
     ]
 
@@ -180,7 +138,7 @@ def published_partitions(connection: sa.Connection, table_id: int) -> PartitionC
 
 
 def no_partition(view: str, what: str) -> PartitionNotFoundError:
-    """The error that a specification matches no partition of a view."""
+    """Return the error that a specification matches no partition of a view."""
     return PartitionNotFoundError(
         f"The view {view} has no partition {what[:200]}. Nothing was dropped; SHOW PARTITIONS {view} lists them, and "
         "IF EXISTS overlooks this.",

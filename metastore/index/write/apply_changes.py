@@ -181,12 +181,12 @@ class Applier:
         adds: Sequence[AddPartition],
         known: Mapping[str, Any],
     ) -> None:
-        leaving = {c.name for c in drops}
-        for name in (*leaving, *(c.name for c in replaced)):
+        dropped = {c.name for c in drops}
+        for name in (*dropped, *(c.name for c in replaced)):
             if name not in known:
                 raise self._conflict(name, "it is no longer there")
         for added in adds:
-            if added.name in known and added.name not in leaving:
+            if added.name in known and added.name not in dropped:
                 raise self._conflict(added.name, "it is there already")
 
     def _conflict(self, name: str, what: str) -> ConflictError:
@@ -443,10 +443,10 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
         InvalidInputError: Two of them concern one partition in a way that has no order.
     """
     kept = [c for c in changes if not isinstance(c, ReplaceFiles) or c.added or c.removed or c.location]
-    leaving: set[str] = set()
-    arriving: set[str] = set()
+    changed: set[str] = set()
+    added: set[str] = set()
     for change in kept:
-        seen = arriving if isinstance(change, AddPartition) else leaving
+        seen = added if isinstance(change, AddPartition) else changed
         paths = () if isinstance(change, DropPartition) else _paths(change)
         if change.name in seen or len(paths) != len(set(paths)):
             shown = change.name[:200]

@@ -165,7 +165,7 @@ def matching(
 
 
 def mark_in_metastore(
-    connection: sa.Connection, table: Table, adds: Sequence[AddPartition], leaving: Iterable[Mapping[str, Any]]
+    connection: sa.Connection, table: Table, adds: Sequence[AddPartition], dropped: Iterable[Mapping[str, Any]]
 ) -> list[AddPartition]:
     """Return the new partitions, kept from the metastore where another one has the same values there.
 
@@ -173,9 +173,9 @@ def mark_in_metastore(
         connection: In a transaction.
         table: The table.
         adds: Partitions that come.
-        leaving: The rows of those that go with the same commit.
+        dropped: The rows of those that the same commit drops.
     """
-    gone = {row["name"] for row in leaving}
+    gone = {row["name"] for row in dropped}
     names = [add.name for add in adds if add.name]
     held = {
         partition_values(row["name"])

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 FILES_PER_DOCUMENT = 500
 """Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
 
-UNFINISHED = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _ENDED = frozenset((State.COMMITTED, State.ABORTED))
 _ERROR_LENGTH = 4000
 
@@ -201,10 +201,10 @@ def list_all(
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int) -> bool:
-    """Return whether the transaction is unfinished; its lease then lasts until ``until_ms``."""
+    """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
     statement = (
         sa.update(transactions)
-        .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_([str(s) for s in UNFINISHED]))
+        .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT]))
         .values(expires_at_ms=until_ms)
     )
     return database.write(lambda connection: connection.execute(statement).rowcount == 1)

@@ -132,7 +132,11 @@ class Hdfs:
 
 
 class HdfsHandler(pafs.FileSystemHandler):  # type: ignore[misc]  # pyarrow has no types
-    """What pyarrow asks of a file system, answered by `Hdfs`."""
+    """What pyarrow asks of a file system, answered by `Hdfs`.
+
+    pyarrow's ``FSSpecHandler`` over ``hdfs_native.fsspec`` takes paths for URLs, so that it looks for ``ds=a#b`` at
+    ``ds=a``, and gives no modification times. It leaves the name node's errors as ``RuntimeError``, without ``errno``.
+    """
 
     def __init__(self, hdfs: Hdfs) -> None:
         self.hdfs = hdfs
