@@ -38,7 +38,7 @@ class FakeWrites:
         """The answer to ``writes/begin``; the request has to have every field of the contract and no other."""
         assert set(request) == {
             "version", "kind", "operation", "owner", "predicate", "keep_emptied", "app_id", "app_version", "options",
-            "definition",
+            "session", "definition",
         }  # fmt: skip
         transaction_id = f"{len(self.transactions) + 1:032x}"
         self.transactions[transaction_id] = FakeTransaction(

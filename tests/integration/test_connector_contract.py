@@ -393,6 +393,7 @@ class TestWrites:
         begin = service.last("writes/begin")
         assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, 1, "append")
         assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)
+        assert not {"uri", "token", "token-file", "request-timeout"} & set(begin["session"])
         transaction = next(reversed(service.writes.transactions))
         staged = {f["partition"]: f for f in service.last("writes/stage")["files"]}
         assert set(staged) == {"ds=2025-01-01", "ds=2025-01-02"}
