@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
     from tests.integration.spark_driver import Driver
 
-pytest_plugins = ["tests.servers.fixtures", "tests.jvms"]
+pytest_plugins = ["tests.servers.fixtures", "tests.conformance.recording", "tests.jvms"]
 
 
 @pytest.fixture(scope="session")

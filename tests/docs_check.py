@@ -1,4 +1,4 @@
-"""What `make lint` checks in the documentation: links, Python, generated pages, settings, the connector's files."""
+"""What `make lint` checks in the documentation: links, files, Python, generated pages, settings, the Scala sources."""
 
 from __future__ import annotations
 
@@ -25,6 +25,10 @@ _FENCE = re.compile(
 _LINK = re.compile(r"!?\[[^\]]*\]\((?P<target>[^)\s]+)(?:\s+\"[^\"]*\")?\)")
 _HEADING = re.compile(r"^#+\s+(?P<title>.+?)\s*#*$", re.MULTILINE)
 _ROOM = re.compile(r"^### `(?P<room>[\w.]+)`|^\| `(?P<file>\w+)` \|", re.MULTILINE)
+_FILE = re.compile(
+    r"`((?:[\w.-]+/)*[\w-]+\.(?:py|scala|java|md|svg)|(?:catalog_ext|metastore|migrations|tests|docs|examples)(?:/[\w.-]+)+/?)`"
+)
+_FOLDERS = ("catalog_ext", "metastore", "migrations", "tests", "docs", "examples")
 _CONNECTOR = PROJECT / "catalog_ext" / "connector"
 _SCALA = "scala/org/apache/spark/sql/catalogext"
 _GENERATED = ("docs.tools.reference", "docs.tools.error_reference", "tests.conformance.report")
@@ -54,6 +58,22 @@ def broken_links(page: Path) -> Iterator[str]:
             yield f"{page}: the link {target} leads nowhere"
         elif anchor and file.suffix == ".md" and anchor not in anchors(file.read_text(encoding="utf-8")):
             yield f"{page}: {target}: the page has no such heading"
+
+
+def stale_files(project: Path) -> Iterator[str]:
+    """A sentence for each file or folder of ours that a page or a source names in backticks, and that is not there.
+
+    A name may leave out the folders in front: `` `commit/rules.py` `` is there if a file's path ends so.
+    """
+    found = [f for folder in _FOLDERS for f in (project / folder).rglob("*") if "__pycache__" not in f.parts]
+    paths = {f"/{f.relative_to(project).as_posix()}" for f in [*found, *project.glob("*")]}
+    there = {path[at:] for path in paths for at in range(len(path)) if path[at] == "/"}
+    sources = [f for f in found if f.suffix in {".py", ".scala", ".md"} and not f.is_relative_to(project / "tests")]
+    for file in [*(page for page in project.glob("*.md") if page.name != "CHANGELOG.md"), *sources]:
+        for number, line in enumerate(file.read_text(encoding="utf-8").splitlines(), 1):
+            for name in _FILE.findall(line):
+                if f"/{name.rstrip('/')}" not in there:
+                    yield f"{file}:{number}: there is no {name}"
 
 
 def broken_examples(page: Path) -> Iterator[str]:
@@ -106,6 +126,7 @@ def main() -> int:
         *stale_pages(),
         *misplaced_sources(_CONNECTOR / "README.md", _CONNECTOR / "src"),
         *missing_keys(PROJECT, settings),
+        *stale_files(PROJECT),
     ]
     for page in pages(PROJECT):
         problems += [*broken_links(page), *broken_examples(page)]

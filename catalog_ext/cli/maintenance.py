@@ -37,11 +37,11 @@ def drop_partitions(
     limit: int | None,
     as_json: bool,
 ) -> None:
-    r"""Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
+    """Drop the partitions of TABLE that a condition is true for, with the data of a managed table.
 
     \b
     catalog-ext drop-partitions sales.trips --where "ds < '2024-01-01'" --dry-run
-    """
+    """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.drop(table, where_of(where, spec), purge=purge, dry_run=dry_run)
     _show(table, entries, limit, dry_run=dry_run, as_json=as_json)
@@ -59,11 +59,11 @@ def drop_partitions(
 def expire_partitions(
     invocation: Invocation, table: str, retention: str | None, dry_run: bool, limit: int | None, as_json: bool
 ) -> None:
-    r"""Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
+    """Drop the partitions of TABLE whose time, by their values, is longer ago than the retention.
 
     \b
     catalog-ext expire-partitions sales.trips --retention 90d --dry-run
-    """
+    """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog() as catalog:
         entries = catalog.partition_maintenance.expire(table, retention=retention, dry_run=dry_run)
     _show(table, entries, limit, dry_run=dry_run, as_json=as_json)

@@ -212,7 +212,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
 
 
 def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], catalog: str) -> dict[str, str]:
-    """The settings by key that hold for a whole process: Spark's conf for the catalog, then the environment.
+    """Return the settings by key that hold for a whole process: Spark's conf for the catalog, then the environment.
 
     Args:
         environment: The process's environment.

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
-    """A copy of the map, if it is one of text to text.
+    """Return a copy of the map, if it is one of text to text.
 
     Raises:
         InvalidConfigurationError: A key or value is not text.
@@ -31,7 +31,7 @@ def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
 
 
 def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
-    """The properties, with those that catalog-ext reads checked.
+    """Return the properties, with those that catalog-ext reads checked.
 
     Raises:
         InvalidConfigurationError: A value is not text, or none that its key may have.

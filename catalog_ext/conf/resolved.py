@@ -61,7 +61,7 @@ class Settings:
         warehouse: str | None = None, storage: Mapping[str, Any] | None = None, configured_metastore: str | None = None,
         spark: Mapping[str, str] | None = None,
     ) -> Settings:  # fmt: skip
-        """The settings of these arguments; an argument wins over the environment, which wins over the default.
+        """Return the settings of these arguments; an argument wins over the environment, which wins over the default.
 
         Args:
             name: The catalog's name in SQL.
@@ -86,7 +86,7 @@ class Settings:
         return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf)
 
     def open_storage(self, options: Mapping[str, Any] | None = None) -> Storage:
-        """The stores, with the settings for them.
+        """Return the stores, with the settings for them.
 
         Args:
             options: How S3 is reached; the catalog's own ``storage`` if left out.

@@ -71,7 +71,7 @@ class Setting(Generic[T]):
         return ENVIRONMENT_PREFIX + self.key.upper().replace(".", "_").replace("-", "_")
 
     def read(self, *sources: Mapping[str, str]) -> T:
-        """The value from the first of the sources that has the key, else the default.
+        """Return the value from the first of the sources that has the key, else the default.
 
         Args:
             sources: Settings by key, the nearest first.
@@ -85,12 +85,12 @@ class Setting(Generic[T]):
         return self.value_of(text)
 
     def text(self, *sources: Mapping[str, str]) -> str | None:
-        """The text from the first source that has the key or its alias in any case, else the default, unchecked."""
+        """Return the unchecked text from the first source with the key or its alias in any case, else the default."""
         found = (property_value(source, name) for source in sources for name in self.names)
         return next((text for text in found if text is not None), self.default)
 
     def value_of(self, text: str) -> T:
-        """The value that a text stands for.
+        """Return the value that a text stands for.
 
         Raises:
             InvalidConfigurationError: It is none that the key may have.
@@ -111,14 +111,14 @@ def text_value(text: str) -> str:
 
 
 def count(text: str) -> int:
-    """A whole number from 1 to a million."""
+    """Return a whole number from 1 to a million."""
     if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
         raise ValueError("give a whole number from 1 to 1000000")
     return int(text)
 
 
 def count_or_all(text: str) -> int | None:
-    """A whole number from 1 to a million, or None for ``all``."""
+    """Return a whole number from 1 to a million, or None for ``all``."""
     if text.lower() == "all":
         return None
     if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
@@ -138,14 +138,14 @@ def above_zero(text: str) -> int:
 
 
 def long_integer(text: str) -> int:
-    """A whole number from 0 that 64 bits hold."""
+    """Return a whole number from 0 that 64 bits hold."""
     if not text.isdecimal() or not text.isascii() or len(text) > 19 or int(text) >= 2**63:
         raise ValueError("give a whole number from 0 to 9223372036854775807")
     return int(text)
 
 
 def duration(text: str) -> float:
-    """A duration in seconds, zero among them."""
+    """Return a duration in seconds, zero among them."""
     value = duration_s(text)
     if value is None:
         raise ValueError("give a duration such as 0s, 500ms, 30s, 2m or 7d")
@@ -153,7 +153,7 @@ def duration(text: str) -> float:
 
 
 def seconds_of(value: str | float | None, name: str) -> float | None:
-    """The seconds that an argument means: a number, text such as ``10m``, or None.
+    """Return the seconds that an argument means: a number, text such as ``10m``, or None.
 
     Raises:
         InvalidInputError: It is no duration.
@@ -170,7 +170,7 @@ def seconds_of(value: str | float | None, name: str) -> float | None:
 
 
 def seconds(text: str) -> float:
-    """A duration above zero, in seconds."""
+    """Return a duration above zero, in seconds."""
     value = duration_s(text)
     if not value:
         raise ValueError("give a duration above zero such as 500ms, 30s or 2m")
@@ -187,7 +187,7 @@ def size(text: str) -> int:
 
 
 def hidden_name(text: str) -> str:
-    """The name of a directory that engines which list directories skip."""
+    """Return the name of a directory that engines which list directories skip."""
     if not text.startswith(("_", ".")) or "/" in text or "=" in text or text in (".", "..") or len(text) > 100:
         raise ValueError("give a name of at most 100 characters that begins with '_' or '.', without '/' and '='")
     return text
@@ -218,7 +218,7 @@ def unchecked(text: str) -> str:
 
 
 def word(*words: str) -> Callable[[str], str]:
-    """A parser that takes one of these words, in any case."""
+    """Return a parser that takes one of these words, in any case."""
 
     def parse(text: str) -> str:
         if text.lower() not in words:

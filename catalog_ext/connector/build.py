@@ -39,7 +39,7 @@ _ENTRY_TIME = (1980, 1, 1, 0, 0, 0)
 
 
 def connector_jar() -> Path:
-    """The jar for the installed PySpark, compiled now unless the cache has it.
+    """Return the jar for the installed PySpark, compiled now unless the cache has it.
 
     Two processes that ask at once compile once. The cache folder is ``$CATALOG_EXT_CACHE``, otherwise the user's.
 
@@ -75,7 +75,7 @@ def connector_jar() -> Path:
 
 
 def spark_version() -> str:
-    """The version of the installed PySpark's jars, such as ``4.3.0``.
+    """Return the version of the installed PySpark's jars, such as ``4.3.0``.
 
     Raises:
         EnvironmentSetupError: there is no PySpark, or its minor version is not supported.
@@ -92,7 +92,7 @@ def spark_version() -> str:
 
 
 def source_files(spark: str) -> list[Path]:
-    """The Scala sources for ``spark``: the common ones and, where there are any, those of its minor version."""
+    """Return the Scala sources for ``spark``: the common ones and, where there are any, those of its minor version."""
     folders = [SOURCES / "main" / "scala", SOURCES / f"spark-{_minor(spark)}" / "scala"]
     return sorted(file for folder in folders for file in folder.rglob("*.scala"))
 

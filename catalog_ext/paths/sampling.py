@@ -44,7 +44,7 @@ class Sampler:
         self._looks = 0
 
     def draw(self, wanted: int | None) -> list[FoundFile]:
-        """At most ``wanted`` files in the order of their paths, at least one; None for all.
+        """Return at most ``wanted`` files in the order of their paths, at least one; None for all.
 
         Raises:
             PathNotFoundError: There is none, or the pattern names paths of which none is there.

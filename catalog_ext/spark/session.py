@@ -54,7 +54,7 @@ def configure(
     builder: SparkSession.Builder, *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
     metastore: MetastoreArgument = UNSET, storage: Mapping[str, Any] | None = None,
 ) -> SparkSession.Builder:  # fmt: skip
-    """The builder with a catalog set up: the connector's jar, the SQL extensions, and a service in this process.
+    """Return the builder with a catalog set up: the connector's jar, the SQL extensions, and a service in this process.
 
     The service runs on the loopback interface until the process ends. What the builder sets for S3A
     (``spark.hadoop.fs.s3a.*``), before or after this call, is used by the Python side too.
@@ -143,7 +143,7 @@ def repair_partitions(
 
 
 def active_catalog(table: str) -> Catalog:
-    """The catalog of this process that a table's name begins with, or the only one there is.
+    """Return the catalog of this process that a table's name begins with, or the only one there is.
 
     Raises:
         InvalidConfigurationError: There is none.
@@ -211,7 +211,7 @@ def _refuse_remote(remote: str) -> None:
 
 
 def _active_session_has(catalog: str) -> bool:
-    """Whether the running session has this catalog already, as when a notebook's cell is run again."""
+    """Return whether the running session has this catalog already, as when a notebook's cell is run again."""
     from pyspark import SparkContext
 
     context = SparkContext._active_spark_context

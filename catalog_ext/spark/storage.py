@@ -29,7 +29,7 @@ _EXCLUDED = (
 
 
 def hadoop_version() -> str:
-    """The version of Hadoop that PySpark ships, read from its jars.
+    """Return the version of Hadoop that PySpark ships, read from its jars.
 
     Raises:
         EnvironmentSetupError: PySpark is not installed.
@@ -45,7 +45,7 @@ def s3a_packages() -> dict[str, str]:
 
 
 def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, str]:
-    """What a session's builder needs for S3: S3A's jars where S3 is spoken of, and the settings that ``storage`` gives.
+    """Return what a session's builder needs for S3: S3A's jars where S3 is used, and the settings of ``storage``.
 
     Args:
         settings: The catalog's settings.
@@ -67,7 +67,7 @@ def spark_storage(settings: Settings) -> Callable[[], Storage]:
 
 
 def active_hadoop_settings() -> dict[str, str]:
-    """The ``fs.s3a`` settings of the running Spark session, defaults included, and the ``dfs`` settings given to it.
+    """Return the ``fs.s3a`` settings of the running Spark session with defaults, and the ``dfs`` settings given to it.
 
     None when no session runs. What Hadoop's files say of HDFS is read by both sides.
     """

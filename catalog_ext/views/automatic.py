@@ -265,7 +265,7 @@ def _is_complete(rule: Rule, group: _Group) -> bool:
 def _joined(
     left_columns: Sequence[int], left: _Found, right_columns: Sequence[int], right: _Found
 ) -> tuple[tuple[int, ...], _Found]:
-    """Both sides' combinations that agree on the columns that both have."""
+    """Return both sides' combinations that agree on the columns that both have."""
     shared = [c for c in left_columns if c in right_columns]
     columns = tuple(sorted({*left_columns, *right_columns}))
     by_shared: dict[Combination, list[Combination]] = defaultdict(list)

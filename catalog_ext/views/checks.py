@@ -40,7 +40,7 @@ class ViewRequest:
 
 
 def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:
-    """The columns and the partition columns, which are the last ones in their order.
+    """Return the columns and the partition columns, which are the last ones in their order.
 
     Raises:
         ViewError: They are not.

@@ -57,7 +57,7 @@ class ColumnStatistics:
         if columns is not None:
             self._put_columns(table, columns)
         elif not files and deliver:
-            messages = index.tell_statistics(table, bound)
+            messages = index.enqueue_statistics(table, bound)
         report = self._context.sync.publish() if messages else None
         return WriteOutcome(
             "",

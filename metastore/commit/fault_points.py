@@ -87,7 +87,7 @@ _armed: dict[str, _Fault] = _of_environment(os.environ.get(ENVIRONMENT))
 
 
 def fault_point(point: str) -> None:
-    """Where ``point`` is armed, does what it is armed with; otherwise returns at once."""
+    """Do what ``point`` is armed with; return at once where it is not armed."""
     if _armed and (fault := _armed.get(point)) is not None:
         fault.strike(point)
 

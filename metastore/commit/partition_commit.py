@@ -180,7 +180,7 @@ class PartitionCommit:
         final: bool,
         now_ms: int,
     ) -> Decision:
-        """Which partitions become visible with this commit.
+        """Return which partitions become visible with this commit.
 
         Args:
             staged: Names of the partitions that this write has files for.

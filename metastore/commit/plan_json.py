@@ -151,6 +151,8 @@ def plan_from_dict(value: Json, *, checked: bool) -> WritePlan:
         value: The JSON object.
         checked: Whether the transaction may have passed ``check``; a command shows by itself whether it has.
     """
+    # An index keeps plans from before a field was there, too.
+    value = {**_OF_OTHER_KINDS, **value}
     asked = _asked(value)
     return WritePlan(
         change=_checked(value, asked) if checked else asked,

@@ -40,5 +40,5 @@ class CatalogExtError(Exception):
         self.parameters: dict[str, str] = dict(parameters or {})
 
     def about(self, what: str, parameters: Mapping[str, str]) -> Self:
-        """The same error that says in front what it is about, with more parameters."""
+        """Return the same error that says in front what it is about, with more parameters."""
         return type(self)(f"{what}: {self.message}", {**parameters, **self.parameters})

@@ -59,7 +59,7 @@ class Index:
 
     @classmethod
     def open(cls, url: str, *, migrate: bool | None = None) -> Index:
-        """The index at a URL.
+        """Return the index at a URL.
 
         Args:
             url: A SQLAlchemy URL, or the path of a SQLite file.
@@ -87,7 +87,7 @@ class Index:
 
     @classmethod
     def connect(cls, url: str) -> Index:
-        """The index at a URL, whatever the state of its schema: for ``migrate`` and ``current_revision``."""
+        """Return the index at a URL, whatever the state of its schema: for ``migrate`` and ``current_revision``."""
         database = Database(parse_url(url))
         if database.dialect == "sqlite":
             use_write_ahead_log(database)
@@ -114,7 +114,7 @@ class Index:
         return self._database.query_count
 
     def migrate(self, revision: str = "head") -> tuple[str | None, str | None]:
-        """The revision that the database was at, and the one it is at now.
+        """Return the revision that the database was at, and the one it is at now.
 
         Raises:
             IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
@@ -122,27 +122,30 @@ class Index:
         return migration.migrate(self._database, revision)
 
     def current_revision(self) -> str | None:
-        """The revision that the database is at; None for one that holds no index."""
+        """Return the revision that the database is at; None for one that holds no index."""
         return migration.current_revision(self._database)
 
     def head_revision(self) -> str:
-        """The revision that this release wants."""
+        """Return the revision that this release wants."""
         return migration.head_revision()
 
     def list_namespaces(self) -> list[str]:
-        """The names, sorted."""
+        """Return the names, sorted."""
         return namespaces.list_namespaces(self._database)
 
     def load_namespace(self, name: str) -> Namespace:
-        """The namespace of this name, or ``NamespaceNotFoundError``."""
+        """Return the namespace of this name, or ``NamespaceNotFoundError``."""
         return namespaces.load_namespace(self._database, name)
 
     def create_namespace(self, namespace: Namespace, *, deliver: bool) -> Namespace:
-        """The namespace, now in the index, or ``NamespaceAlreadyExistsError``; ``deliver`` tells the metastore."""
+        """Return the namespace, now in the index, or ``NamespaceAlreadyExistsError``.
+
+        ``deliver`` enqueues it for the metastore.
+        """
         return namespaces.create_namespace(self._database, namespace, deliver=deliver)
 
     def alter_namespace(self, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool) -> Namespace:
-        """The namespace with properties set and removed, or ``NamespaceNotFoundError``."""
+        """Return the namespace with properties set and removed, or ``NamespaceNotFoundError``."""
         return namespaces.alter_namespace(self._database, name, set_, remove, deliver=deliver)
 
     def drop_namespace(self, name: str, *, deliver: bool) -> None:
@@ -150,19 +153,19 @@ class Index:
         namespaces.drop_namespace(self._database, name, deliver=deliver)
 
     def list_tables(self, namespace: str) -> list[str]:
-        """The names of the namespace's tables, sorted, or ``NamespaceNotFoundError``."""
+        """Return the names of the namespace's tables, sorted, or ``NamespaceNotFoundError``."""
         return table_rows.list_tables(self._database, namespace)
 
     def load_table(self, identifier: TableIdentifier) -> Table:
-        """The table at its newest version, by one query, or ``TableNotFoundError``."""
+        """Return the table at its newest version, by one query, or ``TableNotFoundError``."""
         return table_rows.load_table(self._database, identifier)
 
     def load_table_by_id(self, table_id: int) -> Table:
-        """The table at its newest version, by one query, or ``TableNotFoundError``."""
+        """Return the table at its newest version, by one query, or ``TableNotFoundError``."""
         return table_rows.load_table_by_id(self._database, table_id)
 
     def create_table(self, definition: TableDefinition, *, deliver: bool) -> Table:
-        """The table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
+        """Return the table, now in the index at version 0; ``TableAlreadyExistsError``, ``NamespaceNotFoundError``."""
         return table_rows.create_table(self._database, definition, deliver=deliver)
 
     def alter_table(
@@ -173,47 +176,53 @@ class Index:
         removed: Sequence[str] = (),
         deliver: bool,
     ) -> Table:
-        """The table with what ``change`` makes of its definition, or ``TableNotFoundError``; no file is touched."""
+        """Return the table with what ``change`` makes of its definition, or ``TableNotFoundError``.
+
+        No file is touched.
+        """
         return alter_table.alter_table(self._database, identifier, change, removed=removed, deliver=deliver)
 
     def rename_table(self, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
-        """The table under its new name; ``TableAlreadyExistsError`` and ``NamespaceNotFoundError`` of that one."""
+        """Return the table under its new name.
+
+        ``TableAlreadyExistsError`` and ``NamespaceNotFoundError`` of that one.
+        """
         return alter_table.rename_table(self._database, identifier, to, deliver=deliver)
 
     def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
-        """The table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""
+        """Return the table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""
         return table_rows.drop_table(self._database, identifier, deliver=deliver, purge=purge)
 
     def overlapping_tables(self, location: str) -> list[TableIdentifier]:
-        """The tables whose location is this one, lies in it or around it, sorted."""
+        """Return the tables whose location is this one, lies in it or around it, sorted."""
         return table_rows.overlapping_tables(self._database, location)
 
     def history(self, identifier: TableIdentifier) -> list[TableVersion]:
-        """The table's commits, newest first, or ``TableNotFoundError``."""
+        """Return the table's commits, newest first, or ``TableNotFoundError``."""
         return table_rows.history(self._database, identifier)
 
     def plan_files(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-        """The files that a bound predicate leaves, at the table's version, by one query (``reader.PLAN_SCHEMA``)."""
+        """Return the files that a bound predicate leaves at the table's version (``reader.PLAN_SCHEMA``): one query."""
         return reader.plan_files(self._database, table, predicate)
 
     def list_partitions(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-        """The partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""
+        """Return the partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""
         return reader.list_partitions(self._database, table, predicate)
 
     def partition_exists(self, table: Table, names: Sequence[str]) -> set[str]:
-        """Those of the names that are partitions of the table at its version."""
+        """Return those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)
 
     def partition_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-        """The metadata table ``partitions`` at the table's version: what readers see, and what waits to be due."""
+        """Return the metadata table ``partitions`` at the table's version: what readers see and what waits."""
         return partition_states.partition_rows(self._database, table, predicate, self.located_partitions(table))
 
     def file_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
-        """The metadata table ``files`` at the table's version (``file_rows.FILE_ROWS_SCHEMA``)."""
+        """Return the metadata table ``files`` at the table's version (``file_rows.FILE_ROWS_SCHEMA``)."""
         return file_rows.file_rows(self._database, table, predicate)
 
     def repair_rows(self, table: Table) -> pa.RecordBatchReader:
-        """The metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""
+        """Return the metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""
         return repairs.repair_rows(self._database, table)
 
     def add_repair(self, record: repairs.RepairRecord) -> None:
@@ -225,7 +234,7 @@ class Index:
         return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
 
     def located_partitions(self, table: Table) -> dict[str, str]:
-        """The locations of those partitions of the table that are not at its default place for them, by name."""
+        """Return the locations of those partitions of the table that are not at its default place for them, by name."""
         return reader.located_partitions(self._database, table)
 
     def commit(
@@ -237,14 +246,14 @@ class Index:
         summary: Mapping[str, object] | None = None,
         deliver: bool,
     ) -> Commit:
-        """What one transaction did, which makes the changes visible together; nothing to do makes no version.
+        """Return what one transaction did, which makes the changes visible together; nothing to do makes no version.
 
         Args:
             table_id: The table's number.
             changes: In any order; a partition may be dropped and added, not otherwise be named twice.
             operation: What makes the commit, for the history.
             summary: Kept in the history as JSON.
-            deliver: Whether the metastore is to be told.
+            deliver: Whether to enqueue the changes for the metastore.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -284,12 +293,12 @@ class Index:
         """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
         return file_statistics.put(self._database, table, found, deliver=deliver)
 
-    def tell_statistics(self, table: Table, predicate: Predicate | None) -> int:
+    def enqueue_statistics(self, table: Table, predicate: Predicate | None) -> int:
         """Queues for the metastore what is known of the partitions that a bound predicate leaves; the messages."""
-        return file_statistics.tell(self._database, table, predicate)
+        return file_statistics.enqueue(self._database, table, predicate)
 
     def retype_keys(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
-        """The table with other types of partition columns, at a version that is the oldest then.
+        """Return the table with other types of partition columns, at a version that is the oldest then.
 
         ``InvalidValueError`` when values do not fit; ``ConflictError`` when somebody is writing.
         """
@@ -300,7 +309,7 @@ class Index:
         transactions.begin(self._database, transaction)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
-        """The transaction of this id, or ``TransactionNotFoundError``."""
+        """Return the transaction of this id, or ``TransactionNotFoundError``."""
         return transactions.load(self._database, transaction_id)
 
     def list_transactions(
@@ -317,7 +326,7 @@ class Index:
         )
 
     def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
-        """Whether the transaction is in flight; its lease then lasts until ``until_ms``."""
+        """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
         return transactions.extend_lease(self._database, transaction_id, until_ms)
 
     def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
@@ -325,21 +334,21 @@ class Index:
         transactions.record_files(self._database, transaction_id, files)
 
     def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
-        """The files that the transaction staged and has not committed, as they were recorded, in bounded memory."""
+        """Return the files that the transaction staged and has not committed, in bounded memory."""
         return transactions.staged_files(self._database, transaction_id)
 
     def staged_count(self, transaction_id: str) -> int:
-        """How many files ``staged_files`` has."""
+        """Return how many files ``staged_files`` has."""
         return transactions.staged_count(self._database, transaction_id)
 
     def move_transaction(
         self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None
     ) -> bool:
-        """Whether the transaction was in one of the states and now is in the other, which releases what it is over."""
+        """Return whether the transaction was in one of the states and is now in the other."""
         return transactions.move(self._database, transaction_id, from_, to, error=error)
 
     def find_application(self, table_id: int, app_id: str) -> ApplicationVersion | None:
-        """The newest committed batch of an application in the table."""
+        """Return the newest committed batch of an application in the table."""
         return transactions.find_application(self._database, table_id, app_id)
 
     def reserve(self, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
@@ -361,14 +370,14 @@ class Index:
         self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
         deliver_source: bool = False,
     ) -> Transaction:  # fmt: skip
-        """The transaction, committed now or before, with its outcome; its changes become visible together.
+        """Return the transaction, committed now or before, with its outcome; its changes become visible together.
 
         Args:
             transaction_id: A reserved transaction whose files have their final names.
-            deliver: Whether the metastore is to be told.
+            deliver: Whether to enqueue the changes for the metastore.
             modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
                 shows them; the time of the commit stands in for those that are not there.
-            deliver_source: Whether it is to be told of the table that an exchange takes partitions from.
+            deliver_source: Whether to enqueue those of the table that an exchange takes partitions from.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
@@ -390,29 +399,29 @@ class Index:
         return transactions.removals(self._database, transaction_id)
 
     def finish_transaction(self, transaction_id: str) -> bool:
-        """Whether the transaction was committed and now is finished: what it had to delete is forgotten."""
+        """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
         return transactions.move(self._database, transaction_id, (State.COMMITTED,), State.FINISHED, error=None)
 
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
-        """The table's transactions with files that the version does not show: theirs, or some that still wait."""
+        """Return the table's transactions with files that the version does not show, or that still wait."""
         return transactions.uncommitted_ids(self._database, table_id, version)
 
     def waiting_files(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
-        """The staged files that wait for their partition to be due, of one application or of all."""
+        """Return the staged files that wait for their partition to be due, of one application or of all."""
         return transactions.waiting(self._database, table_id, app_id)
 
     def relocations(self, table_id: int) -> set[int]:
-        """The versions of the table that relocating overwrites have made, as far as vacuum has not forgotten them."""
+        """Return the versions of the table that relocating overwrites have made and vacuum has not forgotten."""
         return transactions.relocations(self._database, table_id)
 
     def tables_with_waiting_files(self) -> list[int]:
-        """The numbers of the tables that ``waiting_files`` has something for."""
+        """Return the numbers of the tables that ``waiting_files`` has something for."""
         return transactions.waiting_tables(self._database)
 
     def changes(
         self, table_id: int, after: int, upto: int, removals: versions.Removals = versions.Removals.IGNORE
     ) -> pa.RecordBatchReader:
-        """The files that the versions above ``after`` up to ``upto`` added, in order (``versions.CHANGES_SCHEMA``).
+        """Return the files that the versions above ``after`` up to ``upto`` added (``versions.CHANGES_SCHEMA``).
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -422,19 +431,19 @@ class Index:
         return versions.changes(self._database, table_id, after, upto, removals)
 
     def history_rows(self, table: Table) -> pa.RecordBatchReader:
-        """The metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""
+        """Return the metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""
         return versions.history_rows(self._database, table)
 
     def transaction_rows(self, table: Table) -> pa.RecordBatchReader:
-        """The metadata table ``transactions``, newest first (``versions.TRANSACTIONS_SCHEMA``)."""
+        """Return the metadata table ``transactions``, newest first (``versions.TRANSACTIONS_SCHEMA``)."""
         return versions.transaction_rows(self._database, table)
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """The newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
+        """Return the newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
         return versions.version_at(self._database, table_id, at_ms)
 
     def ended_files(self, table: Table, before_version: int) -> pa.RecordBatchReader:
-        """The files that writes replaced and no version from ``before_version`` on needs (``versions.ENDED_SCHEMA``).
+        """Return the replaced files that no version from ``before_version`` on needs (``versions.ENDED_SCHEMA``).
 
         What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
         """
@@ -448,11 +457,11 @@ class Index:
         return versions.expire(self._database, table_id, before_version)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
-        """The next messages for the metastore with an ``outbox_id`` above ``after``, in their order, due or not."""
+        """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
         return outbox.pending_deliveries(self._database, limit, after)
 
     def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
-        """Whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
+        """Return whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
         return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)
 
     def delivery_done(self, outbox_id: int) -> None:

@@ -121,7 +121,7 @@ _OF_KEYS = (ChangeComment, ChangeDefault)
 
 
 def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> TableDefinition:
-    """The definition after the changes, one after another.
+    """Return the definition after the changes, one after another.
 
     Raises:
         NotFoundError: A column is not there.
@@ -164,7 +164,7 @@ def _check_type(definition: TableDefinition, column: str, old: DataType, new: Da
 
 
 def with_properties(definition: TableDefinition, set_: Mapping[str, str], remove: Sequence[str]) -> TableDefinition:
-    """The definition with properties set and removed; ``comment`` among them is its own."""
+    """Return the definition with properties set and removed; ``comment`` among them is its own."""
     comment = set_.get(_COMMENT, None if _COMMENT in remove else definition.comment)
     properties = {k: v for k, v in {**definition.properties, **set_}.items() if k not in remove and k != _COMMENT}
     return replace(definition, properties=properties, comment=comment)
@@ -222,7 +222,7 @@ class _Alteration:
             raise self._invalid("a table of the format text has one column")
 
     def _on_level(self, items: Sequence[Item], at: int | None) -> list[Item]:
-        """The items of the change's level, where the last name of the path is the item ``at``."""
+        """Return the items of the change's level, where the last name of the path is the item ``at``."""
         change = self.change
         if isinstance(change, AddColumn):
             return self._add(list(items), change)

@@ -22,13 +22,13 @@ OnLevel: TypeAlias = "Callable[[Sequence[Item], int | None], list[Item]]"
 
 
 def find(items: Sequence[Item], name: str) -> int | None:
-    """The number of the item of this name, without regard to case."""
+    """Return the number of the item of this name, without regard to case."""
     lower = name.lower()
     return next((i for i, item in enumerate(items) if item.name.lower() == lower), None)
 
 
 def at_path(items: Sequence[Item], path: Sequence[str], work: OnLevel, table: str) -> list[Item]:
-    """The items, with ``work`` done on the level where the path ends.
+    """Return the items, with ``work`` done on the level where the path ends.
 
     Raises:
         ColumnNotFoundError: A name of the path is not there; of the last one ``work`` is told.

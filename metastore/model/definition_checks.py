@@ -16,7 +16,7 @@ MAX_KEYS = 64
 
 
 def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
-    """The columns, if their names are valid and all different.
+    """Return the columns, if their names are valid and all different.
 
     Raises:
         InvalidInputError: A name is not valid, or comes twice.
@@ -34,7 +34,7 @@ def check_columns(columns: Iterable[Column]) -> tuple[Column, ...]:
 
 
 def check_format(text: str, table: str) -> str:
-    """The format in lower case.
+    """Return the format in lower case.
 
     Raises:
         UnsupportedFormatError: It is none that catalog-ext reads.
@@ -71,7 +71,7 @@ def check_storable(definition: TableDefinition) -> None:
 
 
 def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column, ...]:
-    """The partition columns of a map from name to type.
+    """Return the partition columns of a map from name to type.
 
     Raises:
         InvalidInputError: A name or a type is not valid, a type cannot be a key's, or a name comes twice.
@@ -83,7 +83,7 @@ def partition_columns_of(columns: Mapping[str, str], table: str) -> tuple[Column
 
 
 def check_keys(columns: Sequence[Column], table: str) -> tuple[Column, ...]:
-    """The columns, if a table can be partitioned by them.
+    """Return the columns, if a table can be partitioned by them.
 
     Raises:
         InvalidInputError: A type cannot be a key's, a name comes twice or there are too many.

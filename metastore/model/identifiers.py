@@ -14,7 +14,7 @@ _VALID = re.compile(r"[\w][\w\- ]*", re.UNICODE)
 
 
 def validate_identifier(name: str, what: str) -> str:
-    """The name in lower case, as the Hive Metastore keeps it.
+    """Return the name in lower case, as the Hive Metastore keeps it.
 
     Args:
         name: One part of an identifier, without quotes.
@@ -35,7 +35,7 @@ def validate_identifier(name: str, what: str) -> str:
 
 
 def validate_column_name(name: str) -> str:
-    """The column name as it is.
+    """Return the column name as it is.
 
     Raises:
         InvalidIdentifierError: It is empty, longer than the metastore's 767 characters, or has a control character, a
@@ -63,7 +63,7 @@ class TableIdentifier:
 
     @classmethod
     def of(cls, namespace: str, name: str) -> TableIdentifier:
-        """The identifier of validated parts, in lower case.
+        """Return the identifier of validated parts, in lower case.
 
         Raises:
             InvalidIdentifierError: A part is not a valid name.
@@ -72,7 +72,9 @@ class TableIdentifier:
 
     @classmethod
     def parse(cls, text: str, catalog: str | None = None) -> TableIdentifier:
-        """The identifier that ``namespace.table`` or ``catalog.namespace.table`` names; parts may stand in backticks.
+        """Return the identifier that ``namespace.table`` or ``catalog.namespace.table`` names.
+
+        Parts may stand in backticks.
 
         Args:
             text: The dotted name.

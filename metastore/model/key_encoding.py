@@ -26,7 +26,7 @@ MAX_KEY_BYTES = 255
 
 
 def encode_integer(number: int) -> str:
-    """A text that sorts as the integer does: sign, two digits of length, digits (complemented when negative).
+    """Return a text that sorts as the integer does: sign, two digits of length, digits (complemented when negative).
 
     >>> encode_integer(7) < encode_integer(12), encode_integer(-12) < encode_integer(-7)
     (True, True)
@@ -68,7 +68,7 @@ def _encode_decimal(value: Decimal | int, scale: int) -> str:
 
 
 def encode_scalar(value: Scalar, data_type: DataType) -> str:
-    """The whole encoding of a value, of any length; never ``''``.
+    """Return the whole encoding of a value, of any length; never ``''``.
 
     Raises:
         InvalidValueError: A text has a lone surrogate, which no database keeps.
@@ -91,12 +91,12 @@ def encode_scalar(value: Scalar, data_type: DataType) -> str:
 
 
 def encode_key(value: Value, data_type: DataType) -> str:
-    """The encoding as the index keeps it: at most ``MAX_KEY_BYTES`` bytes of UTF-8, ``''`` for NULL."""
+    """Return the encoding as the index keeps it: at most ``MAX_KEY_BYTES`` bytes of UTF-8, ``''`` for NULL."""
     return NULL_KEY if value is None else truncate_key(encode_scalar(value, data_type))
 
 
 def truncate_key(encoded: str) -> str:
-    """The longest prefix of whole characters that has at most ``MAX_KEY_BYTES`` bytes in UTF-8."""
+    """Return the longest prefix of whole characters that has at most ``MAX_KEY_BYTES`` bytes in UTF-8."""
     if len(encoded) * 4 <= MAX_KEY_BYTES:
         return encoded
     raw = encoded.encode("utf-8")
@@ -104,12 +104,12 @@ def truncate_key(encoded: str) -> str:
 
 
 def is_truncated(encoded: str) -> bool:
-    """Whether ``truncate_key`` shortens the text."""
+    """Return whether ``truncate_key`` shortens the text."""
     return len(encoded.encode("utf-8")) > MAX_KEY_BYTES
 
 
 def next_prefix(prefix: str) -> str | None:
-    """The least text above every text that starts with the prefix, in UTF-8 order; None when there is none."""
+    """Return the least text above every text that starts with the prefix, in UTF-8 order; None when there is none."""
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1])
         if code < 0x10FFFF:

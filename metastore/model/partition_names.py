@@ -26,28 +26,31 @@ _NEEDS_ESCAPE = re.compile("[" + re.escape("".join(sorted(_ESCAPED))) + "]")
 
 
 def escape_path_name(text: str) -> str:
-    """The text with every character of Hive's escape set as ``%XX``."""
+    """Return the text with every character of Hive's escape set as ``%XX``."""
     return _NEEDS_ESCAPE.sub(lambda m: f"%{ord(m.group()):02X}", text)
 
 
 def unescape_path_name(text: str) -> str:
-    """The text with each ``%XX`` as the character it stands for; a malformed escape stays as it is, ``+`` is a plus."""
+    """Return the text with each ``%XX`` as the character it stands for.
+
+    A malformed escape stays as it is, ``+`` is a plus.
+    """
     return _ESCAPE_SEQUENCE.sub(lambda m: chr(int(m.group(1), 16)), text) if "%" in text else text
 
 
 def is_hidden(component: str) -> bool:
-    """Whether Hive engines overlook a directory or file of this name (``_`` or ``.`` in front, and no ``=``)."""
+    """Return whether Hive engines overlook a directory or file of this name (``_`` or ``.`` in front, and no ``=``)."""
     return component.startswith(("_", ".")) and "=" not in component
 
 
 def split_component(component: str) -> tuple[str, str] | None:
-    """The unescaped key and the still escaped value of ``key=value``; None for any other text."""
+    """Return the unescaped key and the still escaped value of ``key=value``; None for any other text."""
     key, equals, value = component.partition("=")
     return (unescape_path_name(key), value) if equals and key else None
 
 
 def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
-    """The keys and unescaped values of a partition name, in its order; the default partition is None.
+    """Return the keys and unescaped values of a partition name, in its order; the default partition is None.
 
     Raises:
         InvalidPartitionNameError: A component is not ``key=value``.
@@ -66,7 +69,7 @@ def parse_partition_name(name: str) -> tuple[tuple[str, str | None], ...]:
 
 
 def partition_values(name: str) -> tuple[str | None, ...]:
-    """The unescaped values of a partition name; the default partition is None, and ``''`` has none.
+    """Return the unescaped values of a partition name; the default partition is None, and ``''`` has none.
 
     Raises:
         InvalidPartitionNameError: A component is not ``key=value``.
@@ -75,7 +78,7 @@ def partition_values(name: str) -> tuple[str | None, ...]:
 
 
 def metastore_obstacle(name: str) -> str:
-    """Why the metastore cannot hold a partition of this name, or ``''`` if it can: a value is empty or too long."""
+    """Return why the metastore cannot hold a partition of this name (a value is empty or too long), or ``''``."""
     for value in partition_values(name):
         if value == "":
             return "not representable in the metastore: the value is empty"
@@ -85,7 +88,7 @@ def metastore_obstacle(name: str) -> str:
 
 
 def format_partition_name(keys: Sequence[str], values: Sequence[str | None]) -> str:
-    """The partition name that Hive writes for these keys and values; None and ``''`` are the default partition.
+    """Return the partition name that Hive writes for these keys and values; None and ``''`` are the default partition.
 
     Raises:
         InvalidPartitionNameError: A value equals the default partition's name or has 1024 or more characters, or the

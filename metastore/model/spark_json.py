@@ -16,7 +16,7 @@ _FROM_JSON = {json_name: name for name, json_name in _TO_JSON.items()} | {"null"
 
 
 def field_to_json(field: Field) -> dict[str, Any]:
-    """The JSON object of a field; CHAR and VARCHAR are kept in its metadata, as Spark does."""
+    """Return the JSON object of a field; CHAR and VARCHAR are kept in its metadata, as Spark does."""
     metadata = {} if field.comment is None else {"comment": field.comment}
     if _has_char(field.type):
         metadata[_CHAR_VARCHAR] = str(field.type)
@@ -24,7 +24,7 @@ def field_to_json(field: Field) -> dict[str, Any]:
 
 
 def field_from_json(item: Mapping[str, Any]) -> Field:
-    """The field of a JSON object.
+    """Return the field of a JSON object.
 
     Raises:
         InvalidTypeError: Its type is none that tables can have.

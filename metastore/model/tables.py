@@ -97,7 +97,9 @@ class TableDefinition:
     @property
     def partition_mode(self) -> PartitionMode:
         """Whether the partition columns are virtual (the default) or declared."""
-        return PartitionMode(property_value(self.properties, PARTITION_MODE_PROPERTY) or PartitionMode.VIRTUAL)
+        text = (property_value(self.properties, PARTITION_MODE_PROPERTY) or "").strip().lower()
+        # An earlier release has checked the very key alone, and taken any text under one that differs in case.
+        return PartitionMode.DECLARED if text == PartitionMode.DECLARED else PartitionMode.VIRTUAL
 
     @property
     def keys(self) -> tuple[Key, ...]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def typed_values(name: str, keys: Sequence[Key]) -> tuple[Value, ...]:
-    """The values of a registered partition, in the order of the partition columns."""
+    """Return the values of a registered partition, in the order of the partition columns."""
     return tuple(
         None if text is None else cast_text(text, key.type)
         for text, key in zip(partition_values(name), keys, strict=True)
@@ -25,7 +25,7 @@ def typed_values(name: str, keys: Sequence[Key]) -> tuple[Value, ...]:
 
 
 def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, ...]:
-    """The values of a partition that is to be registered.
+    """Return the values of a partition that is to be registered.
 
     Raises:
         InvalidPartitionNameError: Its keys are not the table's partition columns in their order.
@@ -50,7 +50,7 @@ def checked_values(name: str, keys: Sequence[Key], table: str) -> tuple[Value, .
 
 
 def sort_key(values: Sequence[Value], keys: Sequence[Key]) -> tuple[str, ...]:
-    """What partitions are ordered by: whole encodings, NULL first."""
+    """Return what partitions are ordered by: whole encodings, NULL first."""
     return tuple("" if v is None else encode_scalar(v, key.type) for v, key in zip(values, keys, strict=True))
 
 

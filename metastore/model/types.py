@@ -74,7 +74,7 @@ STRING = DataType("string")
 
 
 def quote_name(name: str) -> str:
-    """The name as DDL has it: in backticks unless it is a plain word."""
+    """Return the name as DDL has it: in backticks unless it is a plain word."""
     return name if re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII) else "`" + name.replace("`", "``") + "`"
 
 
@@ -89,7 +89,7 @@ def _field_text(f: Field) -> str:
 
 @lru_cache(maxsize=4096)
 def parse_type(text: str) -> DataType:
-    """The type that a Spark or Hive type string names.
+    """Return the type that a Spark or Hive type string names.
 
     Raises:
         InvalidTypeError: The text is not a type that Spark's tables can have.
@@ -101,7 +101,7 @@ def parse_type(text: str) -> DataType:
 
 
 def parse_fields(text: str) -> tuple[Field, ...]:
-    """The columns of a DDL list such as ``id BIGINT NOT NULL, fare DECIMAL(10,2) COMMENT 'in USD'``.
+    """Return the columns of a DDL list such as ``id BIGINT NOT NULL, fare DECIMAL(10,2) COMMENT 'in USD'``.
 
     Raises:
         InvalidTypeError: The text is not such a list, or a name comes twice.

@@ -51,7 +51,7 @@ _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 
 
 def cast_text(text: str, data_type: DataType) -> Value:
-    """The typed value of an unescaped partition value; ``''`` is NULL for every type but the string types.
+    """Return the typed value of an unescaped partition value; ``''`` is NULL for every type but the string types.
 
     Args:
         text: The value as the directory's name has it, unescaped.
@@ -185,7 +185,7 @@ _CASTS: dict[str, Callable[[str, DataType], Value]] = {
 
 
 def value_text(value: Scalar, data_type: DataType | None = None) -> str:
-    """The canonical text of a value, as Spark casts it to STRING.
+    """Return the canonical text of a value, as Spark casts it to STRING.
 
     Args:
         value: The value.
@@ -232,7 +232,7 @@ def _shortest_single(value: float) -> str:
 
 
 def _single(value: float) -> float:
-    """The nearest number that 32 bits can hold."""
+    """Return the nearest number that 32 bits can hold."""
     try:
         result: float = struct.unpack("<f", struct.pack("<f", value))[0]
     except OverflowError:

@@ -72,7 +72,7 @@ class View:
 
 
 def is_automatic(definition: TableDefinition) -> bool:
-    """Whether the view's partitions follow those of the tables that it reads."""
+    """Return whether the view's partitions follow those of the tables that it reads."""
     return (property_value(definition.properties, AUTOMATIC_PROPERTY) or "false").strip().lower() == "true"
 
 

@@ -13,7 +13,7 @@ _AS_TEXT = ("csv", "json", "text")
 
 
 def widening_problem(file_format: str, old: DataType, new: DataType) -> str | None:
-    """Why files that hold ``old`` cannot be read as ``new``; None when they can."""
+    """Return why files that hold ``old`` cannot be read as ``new``; None when they can."""
     if old == new or _widens(old, new):
         return None
     if new.name == "string" and not (old.children or old.fields):

@@ -80,11 +80,11 @@ class Evaluator:
         self._members: dict[int, frozenset[Any]] = {}
 
     def matches(self, values: Sequence[Value | Unknown]) -> bool:
-        """Whether the predicate is true (not false, not NULL) for these values, whatever the ``UNKNOWN`` ones are."""
+        """Return whether the predicate is true for these values, whatever the ``UNKNOWN`` ones are."""
         return self._evaluate(self._predicate, values) == Outcome.TRUE
 
     def may_match(self, values: Sequence[Value | Unknown]) -> bool:
-        """Whether the predicate can still be true, whatever the values that are ``UNKNOWN`` turn out to be."""
+        """Return whether the predicate can still be true, whatever the values that are ``UNKNOWN`` turn out to be."""
         return bool(self._evaluate(self._predicate, values) & Outcome.TRUE)
 
     def _evaluate(self, predicate: Predicate, values: Sequence[Value | Unknown]) -> Outcome:
@@ -165,14 +165,14 @@ _COMPARE: dict[Operator, Callable[[Any, Any], bool]] = {
 
 
 def order_key(value: Scalar) -> Any:  # noqa: ANN401 -- comparable with its like, which no type says
-    """What values of one type are compared by: NaN equals itself and is above every number, as in Spark."""
+    """Return what values of one type are compared by: NaN equals itself and is above every number, as in Spark."""
     if isinstance(value, float):
         return (1, 0.0) if math.isnan(value) else (0, value)
     return value
 
 
 def matches_string(kind: Match, value: str, pattern: str) -> bool:
-    """Whether the string matches, as Spark's ``startswith``, ``endswith``, ``contains`` and ``LIKE`` do."""
+    """Return whether the string matches, as Spark's ``startswith``, ``endswith``, ``contains`` and ``LIKE`` do."""
     match kind:
         case Match.STARTS_WITH:
             return value.startswith(pattern)
@@ -186,7 +186,7 @@ def matches_string(kind: Match, value: str, pattern: str) -> bool:
 
 @lru_cache(maxsize=256)
 def like_regex(pattern: str) -> re.Pattern[str]:
-    """The regular expression of a LIKE pattern whose escape character is a backslash."""
+    """Return the regular expression of a LIKE pattern whose escape character is a backslash."""
     parts: list[str] = []
     escaped = False
     for character in pattern:

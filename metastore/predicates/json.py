@@ -30,7 +30,7 @@ _MAX_DEPTH = 200
 
 
 def predicate_from_json(node: object, depth: int = 0) -> Predicate:
-    """The unbound predicate of a JSON object.
+    """Return the unbound predicate of a JSON object.
 
     Raises:
         InvalidPredicateError: The object does not have the contract's form.
@@ -73,7 +73,7 @@ def _literal(value: object, node: Mapping[Any, Any]) -> str | None:
 
 
 def predicate_to_json(predicate: Predicate, keys: Sequence[Key]) -> dict[str, Any]:
-    """The JSON object of a predicate that is bound to these partition columns."""
+    """Return the JSON object of a predicate that is bound to these partition columns."""
     types = {key.name: key.type for key in keys}
 
     def text(column: str, value: Value) -> str | None:

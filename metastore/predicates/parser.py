@@ -53,7 +53,7 @@ _MATCHES: dict[type[exp.Expression], Match] = {
 
 
 def parse_predicate(text: str) -> Predicate:
-    """The unbound predicate that a SQL condition over partition columns states; numbers in it are ``Decimal``.
+    """Return the unbound predicate that a SQL condition over partition columns states; numbers in it are ``Decimal``.
 
     Accepted are comparisons of a column with a literal (either way round), ``[NOT] IN``, ``BETWEEN``, ``LIKE``,
     ``IS [NOT] NULL``, ``startswith``, ``endswith``, ``contains``, ``AND``, ``OR``, ``NOT``, TRUE and FALSE.
@@ -79,7 +79,7 @@ def parse_predicate(text: str) -> Predicate:
 
 
 def spec_predicate(spec: Mapping[str, str | None]) -> Predicate:
-    """The predicate of a (maybe partial) partition spec: equality on every key it names; None means NULL."""
+    """Return the predicate of a (maybe partial) partition spec: equality on every key it names; None means NULL."""
     return all_of(*(IsNull(k) if v is None else Comparison(Operator.EQ, k, v) for k, v in spec.items()))
 
 

@@ -116,13 +116,13 @@ FALSE = Constant(value=False)
 
 
 def all_of(*args: Predicate | None) -> Predicate:
-    """The conjunction of those given; ``TRUE`` for none."""
+    """Return the conjunction of those given; ``TRUE`` for none."""
     given = tuple(a for a in args if a is not None)
     return given[0] if len(given) == 1 else And(given) if given else TRUE
 
 
 def columns_of(predicate: Predicate) -> Iterator[str]:
-    """The columns that the predicate names, repeated as often as it names them."""
+    """Yield the columns that the predicate names, repeated as often as it names them."""
     match predicate:
         case And(args) | Or(args):
             for arg in args:
@@ -136,7 +136,7 @@ def columns_of(predicate: Predicate) -> Iterator[str]:
 
 
 def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
-    """The same predicate with columns in the table's spelling and values of the columns' types.
+    """Return the same predicate with columns in the table's spelling and values of the columns' types.
 
     Args:
         predicate: A tree whose values are texts, ``Decimal`` (a number in SQL text) or None.

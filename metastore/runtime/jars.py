@@ -32,7 +32,7 @@ class Coordinate:
 
     @classmethod
     def parse(cls, text: str) -> Coordinate:
-        """The coordinate written as ``group:name:version``.
+        """Return the coordinate written as ``group:name:version``.
 
         Raises:
             EnvironmentSetupError: the text has another shape.
@@ -56,7 +56,7 @@ CACHE_VARIABLE = "CATALOG_EXT_CACHE"
 
 
 def cache_folder() -> Path:
-    """This project's folder in the user's cache, or the one that ``CATALOG_EXT_CACHE`` names; it may not exist yet."""
+    """Return the folder in the user's cache, or the one that ``CATALOG_EXT_CACHE`` names; it may not exist yet."""
     chosen = os.environ.get(CACHE_VARIABLE)
     return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catalog-ext"))
 

@@ -28,7 +28,7 @@ _VERSION_TIMEOUT_SECONDS = 60
 
 @cache
 def find_java() -> Path:
-    """The ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
+    """Return the ``java`` program of JAVA_HOME, otherwise of PATH; it is version 17 or newer.
 
     Raises:
         EnvironmentSetupError: there is none, it does not run, or it is too old.
@@ -44,7 +44,7 @@ def find_java() -> Path:
 
 
 def jar_folder() -> Path:
-    """The folder of the installed PySpark's jars, found without importing PySpark.
+    """Return the folder of the installed PySpark's jars, found without importing PySpark.
 
     Raises:
         EnvironmentSetupError: PySpark is not installed, or has no jars.
@@ -67,7 +67,7 @@ def jar_folder() -> Path:
 
 
 def jar_version(name: str) -> str:
-    """The version of PySpark's jar ``name``, for example ``3.5.0`` for ``hadoop-client-api``.
+    """Return the version of PySpark's jar ``name``, for example ``3.5.0`` for ``hadoop-client-api``.
 
     Raises:
         EnvironmentSetupError: PySpark has no such jar.

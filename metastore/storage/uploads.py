@@ -84,7 +84,7 @@ class Uploads:
             self._settle(location, size, refused)
 
     def begin(self, location: Location) -> str:
-        """The id of a new upload to that key, which no listing shows."""
+        """Return the id of a new upload to that key, which no listing shows."""
         answer = self._attempt(
             location,
             "write",

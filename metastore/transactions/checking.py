@@ -123,7 +123,7 @@ class Checker:
         return replace(plan, change=checked)
 
     def _staged_partitions(self, transaction: Transaction, locations: StagingLocations) -> set[str]:
-        """The partitions of the staged files, each of which is there with its size."""
+        """Return the partitions of the staged files, each of which is there with its size."""
         names: set[str] = set()
         for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
             names.update(file.partition for file in batch)
@@ -152,7 +152,7 @@ class Checker:
         return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
 
     def _refuse_to_split(self, transaction: Transaction, plan: WritePlan, names: set[str]) -> None:
-        """A partition that is added to stays where it is, and what is relocated does not lie there."""
+        """Refuse to split a partition: one that is added to stays where it is, and what is relocated lies elsewhere."""
         table = self._index.load_table_by_id(transaction.table_id or 0)
         added_to = self._index.partition_exists(table, sorted(names - _covered(plan, table, names)))
         if added_to:
@@ -201,7 +201,7 @@ class Checker:
         return {name: tuple(e.location.name for e in entries) for name, entries in found.items() if entries}
 
     def _replaced(self, transaction: Transaction) -> Table | None:
-        """The table of the name that a creation takes, if there is one."""
+        """Return the table of the name that a creation takes, if there is one."""
         try:
             return self._index.load_table(TableIdentifier.parse(transaction.table))
         except TableNotFoundError:
@@ -239,6 +239,6 @@ class Checker:
 
 
 def _covered(plan: WritePlan, table: Table, names: set[str]) -> set[str]:
-    """Those of the partitions' names that the overwrite's condition is true for."""
+    """Return those of the partitions' names that the overwrite's condition is true for."""
     is_covered = covers(bound_predicate(plan, table), table)
     return names if is_covered is None else {name for name in names if is_covered(name)}

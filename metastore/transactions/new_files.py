@@ -95,7 +95,7 @@ class NewFiles:
         return {name: entries for name, entries in unknown.items() if entries}
 
     def _pending_removals(self, table_id: int) -> set[str]:
-        """The files that committed overwrites have yet to delete."""
+        """Return the files that committed overwrites have yet to delete."""
         committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
         return {str(Location.parse(uri)) for t in committed for uri in self._index.removals(t.transaction_id)}
 

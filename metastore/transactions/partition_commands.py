@@ -114,7 +114,10 @@ class CommandChecker:
     def _unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Collection[str]
     ) -> dict[str, list[Entry]]:
-        """The files that neither the index knows nor a write brings; checksums beside data files are not among them."""
+        """Return the files that neither the index knows nor a write brings.
+
+        Checksums beside data files are not among them.
+        """
         without = {name: [e for e in entries if not _is_checksum(e.location.name)] for name, entries in found.items()}
         return self._new_files.unknown(table, without, known)
 
@@ -183,7 +186,7 @@ class CommandChecker:
                 )
 
     def _moves(self, table: Table, partitions: Iterable[tuple[Partition, str]]) -> Iterable[StagedFile]:
-        """The files of partitions of a table, with the names of the partitions that they are moved to.
+        """Yield the files of partitions of a table, with the names of the partitions that they are moved to.
 
         What else lies in their directories, such as success files, goes with them: otherwise the next repair would
         find the old partitions again.
@@ -231,7 +234,10 @@ def _require_same_store(table: Table, source: Table) -> None:
 
 
 def _free(taken: set[tuple[str, str]], target: str, path: str, number: int) -> str:
-    """The file's name in the partition that it is moved to, made another one where the name is taken; notes it."""
+    """Return the file's name in the partition that it is moved to, made another one where the name is taken.
+
+    Notes it.
+    """
     # What is hidden stays so.
     free = path if (target, path) not in taken else f"{path[:1] if is_hidden(path) else ''}{number}-{path}"
     taken.add((target, free))

@@ -84,7 +84,7 @@ class StagingLocations:
         return found
 
     def staging_directories(self) -> list[Location]:
-        """Every directory in which staged files may lie; none where uploads are completed."""
+        """Return every directory in which staged files may lie; none where uploads are completed."""
         if self._plan.promotion is Promotion.UPLOAD:
             return []
         return [self.location.join(self._staging), *(Location.parse(o).join(self._staging) for o in self._own.values())]

@@ -64,7 +64,7 @@ class Steps:
         index: The index.
         storage: The stores.
         cleanup: Removes staging directories and empty ones.
-        deliver: Says whether the metastore is to be told of a table.
+        deliver: Says whether changes of a table are enqueued for the metastore.
         threads: Files that are promoted at the same time.
     """
 
@@ -132,7 +132,7 @@ class Steps:
     def _own_files(
         self, transaction: Transaction, locations: StagingLocations
     ) -> Iterator[tuple[StagedFile, StagedLocation]]:
-        """The files that become visible with the transaction itself."""
+        """Yield the files that become visible with the transaction itself."""
         write = transaction.plan.write
         waiting = frozenset(() if write is None else write.waiting)
         for file in self._index.staged_files(transaction.transaction_id):
@@ -154,7 +154,7 @@ class Steps:
     def _waiting(
         self, table_id: int, app_id: str | None = None
     ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedLocation]]]]:
-        """The waiting files of a table with their locations, by partition and a document at a time."""
+        """Yield the waiting files of a table with their locations, by partition and a document at a time."""
         origins: dict[str, StagingLocations] = {}
         for waiting in self._index.waiting_files(table_id, app_id):
             origin = waiting.transaction_id
@@ -183,7 +183,7 @@ class Steps:
             )
 
     def _modification_times(self, batch: Sequence[tuple[StagedFile, StagedLocation]]) -> dict[tuple[str, str], int]:
-        """As the store shows them, so that a repair finds the files unchanged."""
+        """Return the times as the store shows them, so that a repair finds the files unchanged."""
         # S3 would take a request a file, while engines that list directories see what the index does not have yet.
         # Names that carry a transaction's id are never given again, so that repair does without the times there.
         by_upload = bool(batch) and batch[0][1].upload is not None
@@ -325,7 +325,7 @@ class Steps:
         return removed
 
     def _still_waiting(self, transaction: Transaction, locations: StagingLocations) -> frozenset[Location]:
-        """Where the files of the transaction are that wait for their partition: staged files, or keys of uploads."""
+        """Return where the transaction's files that wait for their partition are: staged files, or keys of uploads."""
         if transaction.plan.write is None or not transaction.plan.write.waiting:
             return frozenset()
         mine = (

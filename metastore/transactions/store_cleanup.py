@@ -83,7 +83,7 @@ class StoreCleanup:
         self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
 
     def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
-        """Those of the directories, relative to the table's, that a partition of the table has."""
+        """Return those of the directories, relative to the table's, that a partition of the table has."""
         if table_id is None:
             return set()
         try:

@@ -81,7 +81,7 @@ class Transactions:
         storage: The stores.
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
-        deliver: Says whether the metastore is to be told of a table.
+        deliver: Says whether changes of a table are enqueued for the metastore.
         follow: Tells it what is due, and returns what came of it; None where there is no metastore.
         pause: Waits so many seconds.
     """
@@ -269,7 +269,7 @@ class Transactions:
         raise AssertionError("the attempts end by raising")
 
     def _loaded(self, transaction_id: str) -> Transaction:
-        """The transaction, which may be reserved or committed already: an index that is away is waited for.
+        """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
 
         Raises:
             CommitStateUnknownError: It stays away.
@@ -284,7 +284,7 @@ class Transactions:
         raise AssertionError("the attempts end by raising")
 
     def _forward(self, transaction: Transaction) -> Transaction:
-        """The transaction, committed; the owner's way through ``Steps.forward``."""
+        """Return the transaction, committed; the owner's way through ``Steps.forward``."""
         for attempt in self._attempts.of(transaction.transaction_id, transaction.table):
             try:
                 if attempt:

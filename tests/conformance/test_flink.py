@@ -105,7 +105,7 @@ class TestPartitionSql:
         lake.sql("INSERT OVERWRITE TABLE lake.s.page_view PARTITION (date='2019-8-30') SELECT 'n', 7, 'usa'")
         assert lake.rows("SELECT user FROM lake.s.page_view ORDER BY user") == [("a",), ("c",), ("n",)]
 
-    @pytest.mark.requirement("Flink.External")
+    @pytest.mark.requirement("Flink.External", statement="ALTER TABLE lake.s.page_view ADD PARTITION")
     @pytest.mark.requirement(
         "Flink.CatalogProperties",
         statement="ALTER TABLE lake.s.page_view PARTITION",

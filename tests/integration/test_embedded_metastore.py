@@ -176,6 +176,9 @@ def test_the_last_of_several_users_ends_it(directory: Path, kill_later: list[int
 
 def test_a_stale_state_is_recognised_and_nothing_is_lost(directory: Path, tmp_path: Path) -> None:
     owner = Owner(directory)
+    host, _, port = owner.said.removeprefix("thrift://").partition(":")
+    with HMSClient(host=host, port=int(port)) as client:
+        client.create_database(Database("still_there", "", "s3a://bucket/warehouse/still_there.db", {}))
     pid = server_pid(directory)
     os.kill(pid, signal.SIGKILL)
     assert ends(pid)
@@ -185,7 +188,7 @@ def test_a_stale_state_is_recognised_and_nothing_is_lost(directory: Path, tmp_pa
         fresh = read_state(directory)
         assert fresh is not None
         assert fresh.id != stale.id
-        assert "kept" in databases(server.uri())
+        assert "still_there" in databases(server.uri())
     owner.leave()
 
 

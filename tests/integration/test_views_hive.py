@@ -93,7 +93,8 @@ def test_partitions_of_views_have_no_storage_descriptor(
     assert catalog.deliver().pending == 0
 
 
-def test_hive_reads_the_view(catalog: Catalog, hive_cli: HiveCli) -> None:
+def test_hive_reads_the_view(catalog: Catalog, hive_cli: HiveCli, request: pytest.FixtureRequest) -> None:
+    request.addfinalizer(lambda: [catalog.views.drop(f"{NAMESPACE}.{name}") for name in ("daily", "simple")])
     make(catalog, "simple", "SELECT id, name, ds FROM t WHERE id > 1")
     catalog.views.create(
         ViewRequest(

@@ -181,6 +181,14 @@ def test_insert_overwrite_replaces_what_receives_rows(lake: Lake) -> None:
     assert lake.spark.conf.get(OVERWRITE_MODE) == "STATIC", "nobody touched the session"
 
 
+def test_an_empty_static_overwrite_names_its_partition_as_rows_would(lake: Lake) -> None:
+    table = create(lake, "named", "id INT, d DOUBLE, c CHAR(4), s STRING", "d, c, s")
+    lake.sql(f"INSERT OVERWRITE {table} PARTITION (d = '-0.0', c = 'ab ', s = 'a/b') SELECT 1 WHERE false")
+    assert lake.partitions("s.named") == ["d=0.0/c=ab/s=a%2Fb"]
+    lake.sql(f"INSERT INTO {table} SELECT 1, CAST('-0.0' AS DOUBLE), 'ab', 'a/b'")
+    assert lake.partitions("s.named") == ["d=0.0/c=ab/s=a%2Fb"]
+
+
 def test_a_user_who_asks_for_static_gets_it(lake: Lake) -> None:
     table = create(lake, "static", "id INT, ds STRING, h INT", "ds, h")
     everything = f"SELECT id FROM {table} ORDER BY id"

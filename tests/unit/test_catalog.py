@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -211,3 +212,20 @@ def test_a_table_that_hive_cannot_hold_stays_in_the_index_alone(tmp_path: Path) 
         (tmp_path / "t" / "f.parquet").write_bytes(b"PAR1")
         assert len(catalog.repair_partitions("sales.t").added) == 1
         assert catalog.index.pending_deliveries() == []
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "mode"),
+    [
+        ("partition-columns", "declared", "declared"),
+        ("Partition-Columns", " Declared ", "declared"),
+        ("Partition-Columns", "x", "virtual"),
+        ("PARTITION-COLUMNS", "", "virtual"),
+    ],
+)
+def test_a_table_can_be_loaded_whatever_an_earlier_release_took_for_its_partition_mode(
+    key: str, text: str, mode: str
+) -> None:
+    """Releases that found properties by their very keys alone have kept any text under a key that differs in case."""
+    made = replace(definition("t"), properties={key: text})
+    assert str(made.partition_mode) == mode

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tests.docs_check import PROJECT, anchors, broken_examples, broken_links, misplaced_sources, pages
+from tests.docs_check import PROJECT, anchors, broken_examples, broken_links, misplaced_sources, pages, stale_files
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -50,3 +50,19 @@ def test_the_connectors_page_and_its_sources_agree_in_both_directions(tmp_path: 
     missing, absent = misplaced_sources(page, tmp_path / "src")
     assert missing.endswith("the source file scan/Unlisted.scala is missing in the table")
     assert absent.endswith("there is no source file write/Reader.scala")
+
+
+def test_files_that_are_named_are_there(tmp_path: Path) -> None:
+    (tmp_path / "metastore" / "commit").mkdir(parents=True)
+    (tmp_path / "metastore" / "commit" / "rules.py").write_text('"""See `commit/gone.py`."""\n', encoding="utf-8")
+    (tmp_path / "README.md").write_text(
+        "`rules.py` `commit/rules.py` `metastore/commit` `metastore/commit/` `tables/load` `x.parquet` rules.md\n"
+        "`moved.py`, and `metastore/moved`\n",
+        encoding="utf-8",
+    )
+    (tmp_path / "CHANGELOG.md").write_text("`old.py`\n", encoding="utf-8")
+    assert list(stale_files(tmp_path)) == [
+        f"{tmp_path}/README.md:2: there is no moved.py",
+        f"{tmp_path}/README.md:2: there is no metastore/moved",
+        f"{tmp_path}/metastore/commit/rules.py:1: there is no commit/gone.py",
+    ]

@@ -112,13 +112,13 @@ def test_without_files_or_columns_the_metastore_is_told_what_is_known(
 ) -> None:
     table = catalog.load_table("s.t")
     monkeypatch.setattr(file_statistics, "_PUBLISHED_AT_ONCE", 1)
-    assert catalog.index.tell_statistics(table, None) == 2
-    assert catalog.index.tell_statistics(table, catalog.predicate(table, "region = 'eu'")) == 1
+    assert catalog.index.enqueue_statistics(table, None) == 2
+    assert catalog.index.enqueue_statistics(table, catalog.predicate(table, "region = 'eu'")) == 1
     told = [[p["name"] for p in d.payload["alter"]] for d in catalog.index.pending_deliveries()]
     assert told == [[EU], [US], [EU]]
     register(catalog, tmp_path / "flat", {}, table="s.flat")
     write(tmp_path / "flat", "a.csv")
     catalog.repair_partitions("s.flat")
-    assert catalog.index.tell_statistics(catalog.load_table("s.flat"), None) == 1
+    assert catalog.index.enqueue_statistics(catalog.load_table("s.flat"), None) == 1
     (last,) = catalog.index.pending_deliveries()[3:]
     assert (last.operation, last.payload["parameters"]["numFiles"]) == ("alter_table_statistics", "1")

@@ -95,7 +95,7 @@ class EmbeddedMetastore:
         return started is not None and started.done()
 
     def start(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
-        """The URI of the server, which answers by then; ``timeout`` is in seconds.
+        """Return the URI of the server, which answers by then; ``timeout`` is in seconds.
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing.
@@ -105,7 +105,7 @@ class EmbeddedMetastore:
         return self.uri(timeout)
 
     def start_in_background(self) -> None:
-        """The server is being started when this returns; ``uri`` waits for it and reports a failure."""
+        """Begin to start the server; ``uri`` waits for it and reports a failure."""
         with self._guard:
             if self._started is not None:
                 return
@@ -116,7 +116,7 @@ class EmbeddedMetastore:
         atexit.register(self.stop)
 
     def uri(self, timeout: float = START_TIMEOUT_SECONDS) -> str:
-        """The URI of the server, once it answers; starts it when nobody did.
+        """Return the URI of the server, once it answers; starts it when nobody did.
 
         Raises:
             EnvironmentSetupError: Java or PySpark is missing.
@@ -132,7 +132,7 @@ class EmbeddedMetastore:
             raise self._unavailable(f"was not ready within {timeout:g} s") from error
 
     def stop(self) -> None:
-        """The server is gone when this returns, unless another process still uses it."""
+        """Stop the server, unless another process still uses it."""
         with self._guard:
             started, self._started = self._started, None
             self._stopping = True

@@ -44,7 +44,7 @@ class Lease:
         _held.add(self)
 
     def release(self) -> bool:
-        """Whether this was the last lease, so that the server is ending now."""
+        """Return whether this was the last lease, so that the server is ending now."""
         try:
             self._connection.sendall(b"x")
             answer = _read_line(self._connection)
@@ -60,7 +60,7 @@ class Lease:
 
 
 def read_state(directory: Path) -> ServerState | None:
-    """The state file of ``directory``, or None when there is none that can be read as one."""
+    """Return the state file of ``directory``, or None when there is none that can be read as one."""
     try:
         fields = json.loads((directory / STATE_FILE).read_text(encoding="utf-8"))
         return ServerState(
@@ -74,7 +74,7 @@ def read_state(directory: Path) -> ServerState | None:
 
 
 def take_lease(directory: Path) -> Lease | None:
-    """A lease on the server that runs in ``directory``; None when none runs or the state file is stale."""
+    """Return a lease on the server that runs in ``directory``; None when none runs or the state file is stale."""
     state = read_state(directory)
     if state is None:
         return None

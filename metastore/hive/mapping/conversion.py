@@ -54,7 +54,7 @@ _KEPT_BY_METASTORE = frozenset({
 
 
 def unrepresentable_reason(definition: TableDefinition) -> str | None:
-    """Why the metastore cannot hold the table so that Hive engines read it rightly; None when it can.
+    """Return why the metastore cannot hold the table so that Hive engines read it rightly; None when it can.
 
     Such a table works on the index alone; its registration asks here and does not deliver it.
     """
@@ -82,7 +82,7 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
 
 
 def to_hive(definition: TableDefinition) -> HiveTable:
-    """The table as the metastore gets it: Hive's columns and storage classes, and Spark's schema among the parameters.
+    """Return the table as the metastore gets it: Hive's columns and storage classes, Spark's schema as parameters.
 
     A data column of a key's name is left out: Hive shows the path's value there.
 
@@ -120,7 +120,7 @@ def to_hive(definition: TableDefinition) -> HiveTable:
 
 
 def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
-    """The metastore's table with the columns and the location of an altered definition; what it says else stays.
+    """Return the metastore's table with the columns and the location of an altered definition; what it says else stays.
 
     A table that Hive engines made stays one of theirs: Spark's schema is not written beside its columns.
 
@@ -146,7 +146,7 @@ def rebuilt(found: HiveTable, definition: TableDefinition) -> HiveTable:
 
 
 def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
-    """The metastore's table with the partition columns' types of an altered definition.
+    """Return the metastore's table with the partition columns' types of an altered definition.
 
     Raises:
         MetastoreRefusedError: The metastore cannot hold the altered table.
@@ -157,13 +157,13 @@ def retyped(found: HiveTable, definition: TableDefinition) -> HiveTable:
 
 
 def hive_column(column: Column, type_text: str) -> Column:
-    """The column as the metastore gets it."""
+    """Return the column as the metastore gets it."""
     comment = None if column.comment is None else column.comment[:_MAX_COLUMN_COMMENT]
     return Column(column.name.lower(), type_text, comment=comment)
 
 
 def from_hive(table: HiveTable) -> TableDefinition:
-    """The table that the metastore holds; its location and parameters are as they are there.
+    """Return the table that the metastore holds; its location and parameters are as they are there.
 
     Names and types come from Spark's schema among the parameters where there is one, otherwise from Hive's columns.
 
@@ -195,7 +195,7 @@ def from_hive(table: HiveTable) -> TableDefinition:
 
 
 def user_parameters(parameters: Mapping[str, str]) -> dict[str, str]:
-    """The parameters that are settings of the user's, neither the metastore's own nor Spark's schema."""
+    """Return the parameters that are settings of the user's, neither the metastore's own nor Spark's schema."""
     return {k: v for k, v in parameters.items() if k not in _KEPT_BY_METASTORE and not is_schema_parameter(k)}
 
 
@@ -242,17 +242,17 @@ def _not_imported(table: HiveTable, why: str) -> UnsupportedFormatError:
 
 
 def to_hive_database(namespace: Namespace) -> HiveDatabase:
-    """The namespace as the metastore gets it."""
+    """Return the namespace as the metastore gets it."""
     return HiveDatabase(namespace.name, namespace.location, namespace.comment, dict(namespace.properties))
 
 
 def from_hive_database(database: HiveDatabase) -> Namespace:
-    """The namespace that the metastore holds."""
+    """Return the namespace that the metastore holds."""
     return Namespace(database.name, database.location, database.comment, dict(database.parameters))
 
 
 def to_hive_partition(table: HiveTable, name: str, location: str | None = None) -> HivePartition:
-    """The partition as the metastore gets it.
+    """Return the partition as the metastore gets it.
 
     Args:
         table: The metastore's table.
@@ -266,7 +266,7 @@ def to_hive_partition(table: HiveTable, name: str, location: str | None = None) 
 
 
 def hive_partition_name(table: HiveTable, name: str) -> str:
-    """The metastore's own name of the partition whose directory string is given: keys in lower case, values re-escaped.
+    """Return the metastore's own name of a partition by its directory string: keys in lower case, values re-escaped.
 
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
@@ -275,7 +275,7 @@ def hive_partition_name(table: HiveTable, name: str) -> str:
 
 
 def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
-    """The values of a partition as the metastore keeps them.
+    """Return the values of a partition as the metastore keeps them.
 
     Raises:
         InvalidPartitionNameError: As ``to_hive_partition``.
@@ -298,7 +298,7 @@ def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
 
 
 def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str, str | None]:
-    """The directory string of the metastore's partition, and its location where it is not at the place of that name."""
+    """Return the directory string of the metastore's partition, and its location unless that is its default place."""
     values = tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
     below = relative_name(table.location, partition.location)
     if below is not None and _is_name_of(table, below, partition.values):

@@ -67,7 +67,7 @@ class FormatFinding:
 
 
 def storage_of(data_format: str, options: Mapping[str, str], location: str) -> Storage:
-    """The storage classes and settings by which Hive engines and Spark's Hive catalog read the format.
+    """Return the storage classes and settings by which Hive engines and Spark's Hive catalog read the format.
 
     Args:
         data_format: One of ``catalog_ext.metastore.model.tables.FORMATS``.
@@ -93,7 +93,7 @@ def storage_of(data_format: str, options: Mapping[str, str], location: str) -> S
 
 
 def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | None:
-    """Why Hive engines would read other rows than Spark with these options; None when they would not."""
+    """Return why Hive engines would read other rows than Spark with these options; None when they would not."""
     lower = {name.lower(): value for name, value in options.items()}
     for name, value in _UNREADABLE_OPTIONS.items():
         if lower.get(name, "").lower() == value:
@@ -104,7 +104,10 @@ def unreadable_option(data_format: str, options: Mapping[str, str]) -> str | Non
 
 
 def unreadable_type(data_format: str, data_type: DataType) -> str | None:
-    """Why Hive engines could not read a column of the type as Spark writes it in the format; None when they can."""
+    """Return why Hive engines could not read a column of the type as Spark writes it in the format.
+
+    None when they can.
+    """
     inner = (*data_type.children, *(field.type for field in data_type.fields))
     found = _UNREADABLE_TYPES.get((data_format, data_type.name))
     return found or next(filter(None, (unreadable_type(data_format, child) for child in inner)), None)
@@ -117,12 +120,12 @@ def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, 
 
 
 def reader_options(serde_parameters: Mapping[str, str]) -> dict[str, str]:
-    """The reader's options among the settings of a table that Spark (or this project) made."""
+    """Return the reader's options among the settings of a table that Spark (or this project) made."""
     return {name: value for name, value in serde_parameters.items() if name not in _OWN_SERDE_PARAMETERS}
 
 
 def hive_format(table: HiveTable) -> FormatFinding:
-    """The format of a table that a Hive engine made, and the options with which Spark reads the same rows.
+    """Return the format of a table that a Hive engine made, and the options with which Spark reads the same rows.
 
     Raises:
         UnsupportedFormatError: Its storage classes are of no format that is supported.

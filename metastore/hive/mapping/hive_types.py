@@ -18,7 +18,9 @@ _FIELD_NAME = re.compile(r"[\w.$]+")
 
 
 def hive_type(data_type: DataType) -> str | None:
-    """The type string of a data column, which Hive engines read as the same values; None when Hive has no such type.
+    """Return the type string of a data column, which Hive engines read as the same values.
+
+    None when Hive has no such type.
 
     TIMESTAMP_NTZ is Hive's own TIMESTAMP, which has no zone. TIME, VARIANT and VOID do not exist there.
     """
@@ -46,12 +48,12 @@ def _struct(data_type: DataType) -> str | None:
 
 
 def hive_key_type(data_type: DataType) -> str:
-    """The type string of a partition column; a TIME is a STRING there, whose order is the same."""
+    """Return the type string of a partition column; a TIME is a STRING there, whose order is the same."""
     return hive_type(data_type) or "string"
 
 
 def spark_type(text: str, column: str, table: str) -> str:
-    """The canonical type of a metastore's type string.
+    """Return the canonical type of a metastore's type string.
 
     Raises:
         UnsupportedFormatError: Spark has no such type (UNIONTYPE, INTERVAL, …).

@@ -9,17 +9,17 @@ _S3 = frozenset({"s3", "s3a", "s3n"})
 
 
 def child_location(location: str, name: str) -> str:
-    """The location of a directory below another."""
+    """Return the location of a directory below another."""
     return f"{location.rstrip('/')}/{name}"
 
 
 def same_location(left: str, right: str) -> bool:
-    """Whether two locations are spellings of one: ``file:/x`` and ``file:///x/``, ``s3://b/k`` and ``s3a://b/k``."""
+    """Return whether two locations are the same: ``file:/x`` and ``file:///x/``, ``s3://b/k`` and ``s3a://b/k``."""
     return _canonical(left) == _canonical(right)
 
 
 def relative_name(parent: str, location: str) -> str | None:
-    """The path of ``location`` below ``parent``; None when it does not lie there."""
+    """Return the path of ``location`` below ``parent``; None when it does not lie there."""
     base, full = _canonical(parent), _canonical(location)
     return full[len(base) + 1 :] if full.startswith(f"{base}/") else None
 

@@ -95,5 +95,5 @@ class HivePartition:
 
 
 def metastore_name(keys: Iterable[str], values: Sequence[str]) -> str:
-    """The metastore's own name of a partition: keys as it has them (lower case), values in Hive's escaping."""
+    """Return the metastore's own name of a partition: keys as it has them (lower case), values in Hive's escaping."""
     return "/".join(f"{escape_path_name(k)}={escape_path_name(v)}" for k, v in zip(keys, values, strict=True))

@@ -27,7 +27,7 @@ _MAX_PARAMETER = 4000
 
 
 def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[Column]) -> dict[str, str]:
-    """The parameters that make a table one of Spark's, with its columns and partition columns."""
+    """Return the parameters that make a table one of Spark's, with its columns and partition columns."""
     fields = [field_to_json(Field(c.name, c.data_type, comment=c.comment)) for c in (*columns, *keys)]
     parameters = {PROVIDER: provider} | _split(json.dumps({"type": "struct", "fields": fields}, separators=(",", ":")))
     if keys:
@@ -37,12 +37,12 @@ def schema_parameters(provider: str, columns: Sequence[Column], keys: Sequence[C
 
 
 def is_schema_parameter(name: str) -> bool:
-    """Whether the parameter is one that Spark keeps for itself."""
+    """Return whether the parameter is one that Spark keeps for itself."""
     return name.startswith(("spark.sql.sources.", "spark.sql.create.")) or name == PARTITION_PROVIDER
 
 
 def read_schema(parameters: Mapping[str, str], table: str) -> tuple[tuple[Column, ...], tuple[Column, ...]] | None:
-    """The columns and partition columns that Spark keeps in the parameters; None when it keeps none.
+    """Return the columns and partition columns that Spark keeps in the parameters; None when it keeps none.
 
     Raises:
         UnsupportedFormatError: The schema is damaged or has a type that is not supported here.

@@ -20,7 +20,7 @@ _OF_SPARK = "spark.sql.statistics."
 
 
 def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
-    """The parameters after the files have changed: ``new`` says what is known of them now.
+    """Return the parameters after the files have changed: ``new`` says what is known of them now.
 
     Whatever else somebody had computed for the old files goes: a count of rows that ``new`` does not have, Spark's own,
     and Hive's mark that they are exact. Without it Hive plans with them and counts for itself: an engine may have added
@@ -39,5 +39,5 @@ def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[st
 
 
 def without_sparks_statistics(found: Mapping[str, str]) -> dict[str, str]:
-    """The parameters without what Spark's ``ANALYZE TABLE`` wrote there: Spark drops it when rows change."""
+    """Return the parameters without what Spark's ``ANALYZE TABLE`` wrote there: Spark drops it when rows change."""
     return {k: v for k, v in found.items() if not k.startswith(_OF_SPARK)}

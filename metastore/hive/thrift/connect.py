@@ -18,7 +18,7 @@ def connect(
     connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
     call_timeout: float = CALL_TIMEOUT_SECONDS,
 ) -> CountingMetastore:
-    """A client of the metastores at the URIs; nothing is sent before its first call.
+    """Return a client of the metastores at the URIs; nothing is sent before its first call.
 
     Args:
         uris: ``thrift://a:9083,thrift://b:9083``: equal servers over one database, in order of preference.

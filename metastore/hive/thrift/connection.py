@@ -43,7 +43,7 @@ class ConnectionPool:
         self._idle: list[tuple[HMSClient, TSocket]] = []
 
     def call(self, function: Callable[[HMSClient], Result], what: str, *, table: str = "") -> Result:
-        """What ``function`` answers for a connected client.
+        """Return what ``function`` answers for a connected client.
 
         Errors that the metastore declares for its calls come to ``function`` first; those
         that it lets through come out as ``MetastoreRefusedError``.
@@ -125,13 +125,13 @@ class ConnectionPool:
 
 
 def server_message(error: TException) -> str:
-    """What the server says, without the full stop at its end."""
+    """Return what the server says, without the full stop at its end."""
     text = str(getattr(error, "message", None) or error).strip().rstrip(".")
     return text if len(text) <= 500 else f"{text[:500]}…"
 
 
 def is_unknown_method(error: TApplicationException) -> bool:
-    """Whether the server is of a release without the method called."""
+    """Return whether the server is of a release without the method called."""
     return bool(error.type == TApplicationException.UNKNOWN_METHOD)
 
 

@@ -25,7 +25,7 @@ class CallForwarder(ABC):
 
     @abstractmethod
     def _call(self, method: str, function: Callable[[HiveMetastore], Result], *, repeatable: bool = True) -> Result:
-        """What ``function`` answers for the metastore chosen.
+        """Return what ``function`` answers for the metastore chosen.
 
         Args:
             method: The name of the method that it calls.

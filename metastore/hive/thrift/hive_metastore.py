@@ -26,11 +26,11 @@ class HiveMetastore(Protocol):
     """
 
     def list_databases(self) -> list[str]:
-        """The names of all databases."""
+        """Return the names of all databases."""
         ...
 
     def get_database(self, name: str) -> HiveDatabase:
-        """The database.
+        """Return the database.
 
         Raises:
             NamespaceNotFoundError: There is none of that name.
@@ -63,11 +63,11 @@ class HiveMetastore(Protocol):
         ...
 
     def list_tables(self, database: str) -> list[str]:
-        """The names of the database's tables and views; none for a database that is not there."""
+        """Return the names of the database's tables and views; none for a database that is not there."""
         ...
 
     def get_table(self, database: str, name: str) -> HiveTable:
-        """The table.
+        """Return the table.
 
         Raises:
             TableNotFoundError: There is none of that name.
@@ -145,7 +145,7 @@ class HiveMetastore(Protocol):
         ...
 
     def partition_names(self, database: str, table: str) -> Iterator[str]:
-        """The metastore's names of all partitions (``k1=v1/k2=v2``, values in Hive's escaping).
+        """Return the metastore's names of all partitions (``k1=v1/k2=v2``, values in Hive's escaping).
 
         Raises:
             TableNotFoundError: The table is not there.
@@ -153,11 +153,11 @@ class HiveMetastore(Protocol):
         ...
 
     def partitions_by_names(self, database: str, table: str, names: Sequence[str]) -> list[HivePartition]:
-        """Those of the named partitions that are there, in any order."""
+        """Return those of the named partitions that are there, in any order."""
         ...
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
-        """All partitions, fetched ``batch`` at a time."""
+        """Return all partitions, fetched ``batch`` at a time."""
         ...
 
     def close(self) -> None:
@@ -166,7 +166,7 @@ class HiveMetastore(Protocol):
 
 
 def fetch_partitions(metastore: HiveMetastore, database: str, table: str, batch: int) -> Iterator[HivePartition]:
-    """All partitions of the table, through ``partition_names`` and ``partitions_by_names``."""
+    """Yield all partitions of the table, through ``partition_names`` and ``partitions_by_names``."""
     names = metastore.partition_names(database, table)
     for chunk in batched(names, batch):
         yield from metastore.partitions_by_names(database, table, chunk)

@@ -28,7 +28,7 @@ _MAX_SITE_BYTES = 16 << 20
 def configured_uris(
     settings: Mapping[str, str] | None = None, environment: Mapping[str, str] = os.environ
 ) -> str | None:
-    """The metastore URIs that are configured; None when none are.
+    """Return the metastore URIs that are configured; None when none are.
 
     Args:
         settings: Spark's or Hadoop's configuration; it comes before files.
@@ -49,7 +49,7 @@ def configured_uris(
 
 
 def read_site(path: Path) -> dict[str, str]:
-    """The settings in a Hadoop configuration file.
+    """Return the settings in a Hadoop configuration file.
 
     Raises:
         InvalidConfigurationError: It cannot be read, or is not such a file.

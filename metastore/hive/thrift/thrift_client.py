@@ -252,7 +252,10 @@ class ThriftMetastore:
         return fetch_partitions(self, database, table, batch)
 
     def _get_table(self, client: HMSClient, database: str, name: str) -> wire.Table:
-        """The table in thrift's words; release 4 has only the request form, releases before 2.3 only the plain one."""
+        """Return the table in thrift's words.
+
+        Release 4 has only the request form, releases before 2.3 only the plain one.
+        """
         try:
             if not self._without_requests:
                 try:
@@ -390,13 +393,13 @@ def _overlay_partition(target: wire.Partition, partition: HivePartition) -> wire
 
 
 def _without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
-    """The table's serde for its partitions: the path that Spark keeps there is the table's, and every row costs."""
+    """Return the table's serde for its partitions, without the path that Spark keeps there, which is the table's."""
     parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
     return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
 
 
 def _wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
-    """As Hive itself has them: there is no data, and so no storage descriptor."""
+    """Return what Hive itself has: there is no data, and so no storage descriptor."""
     return wire.Partition(
         values=list(partition.values),
         dbName=database,

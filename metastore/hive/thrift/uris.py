@@ -27,7 +27,7 @@ class Address:
 
 
 def parse_uris(text: str) -> tuple[Address, ...]:
-    """The addresses in a comma-separated list, in its order; ``thrift://`` and the port may be left out.
+    """Return the addresses in a comma-separated list, in its order; ``thrift://`` and the port may be left out.
 
     Raises:
         InvalidConfigurationError: The list is empty or an entry is not ``thrift://host:port``.
@@ -54,7 +54,10 @@ def _parse_uri(text: str) -> Address:
 
 
 def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: bool) -> MetastoreUnavailableError:
-    """The error for servers that do not answer; ``request_sent`` says whether one may have carried the call out."""
+    """Return the error for servers that do not answer.
+
+    ``request_sent`` says whether one may have carried the call out.
+    """
     uris = ", ".join(map(str, addresses))
     return MetastoreUnavailableError(
         f"The Hive Metastore at {uris} cannot be used: {problem}. Check that it runs and that hive.metastore.uris "
@@ -67,5 +70,5 @@ _SENT = "request_sent"
 
 
 def was_request_sent(error: MetastoreUnavailableError) -> bool:
-    """Whether a server may have carried out the call that failed so."""
+    """Return whether a server may have carried out the call that failed so."""
     return error.parameters.get(_SENT) != "no"

@@ -31,7 +31,7 @@ _UNREACHABLE_STATES = ("08", "57P", "28", "3D", "53")
 
 
 def is_available(url: URL) -> bool:
-    """Whether the database at the URL can be read this way."""
+    """Return whether the database at the URL can be read this way."""
     return url.get_backend_name() == "postgresql" and find_spec("adbc_driver_postgresql") is not None
 
 
@@ -61,7 +61,7 @@ class ArrowConnections:
                 return
 
     def read(self, statement: str) -> Iterator[pa.RecordBatch]:
-        """The batches of a query, as they arrive.
+        """Yield the batches of a query, as they arrive.
 
         Args:
             statement: SQL with its values written out: the driver copies only statements without parameters.
@@ -128,7 +128,7 @@ class ArrowConnections:
 
 
 def with_values(statement: sa.ClauseElement, dialect: sa.Dialect) -> str:
-    """The statement in PostgreSQL's words, with its values as literals that psycopg quotes."""
+    """Return the statement in PostgreSQL's words, with its values as literals that psycopg quotes."""
     literal = import_module("psycopg.sql").Literal
     compiled = statement.compile(dialect=dialect, compile_kwargs={"render_postcompile": True})
     return str(compiled) % {name: literal(value).as_string(None) for name, value in compiled.params.items()}

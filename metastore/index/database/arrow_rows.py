@@ -30,7 +30,7 @@ End = Callable[[], None]
 
 
 def stream(database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End) -> pa.RecordBatchReader:
-    """The rows of a query as a stream.
+    """Return the rows of a query as a stream.
 
     The first batch is read before this returns, so that a failing query fails here; a result of one batch keeps no
     connection.
@@ -96,7 +96,7 @@ def _fetcher(connection: sa.Connection, statement: Query) -> Callable[[int], Seq
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:
-    """A batch of the driver's rows; text may come as bytes, from binary columns."""
+    """Return a batch of the driver's rows; text may come as bytes, from binary columns."""
     columns = zip(*rows, strict=True) if rows else ((),) * len(schema)
     return pa.RecordBatch.from_arrays(
         [_array(column, field.type) for column, field in zip(columns, schema, strict=False)], schema=schema

@@ -28,7 +28,7 @@ class ExactText(sa.types.TypeDecorator[str]):
         self.key_bytes = key_bytes
 
     def load_dialect_impl(self, dialect: sa.Dialect) -> sa.types.TypeEngine[Any]:
-        """The database's own type."""
+        """Return the database's own type."""
         if dialect.name == "postgresql":
             return postgresql.TEXT(collation="C")
         if dialect.name in ("mysql", "mariadb"):

@@ -71,7 +71,7 @@ class Database:
 
     @contextmanager
     def reading(self) -> Iterator[sa.Connection]:
-        """A connection in a transaction that is only read in.
+        """Give a connection in a transaction that is only read in.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
@@ -82,12 +82,14 @@ class Database:
 
     @contextmanager
     def maintaining(self) -> Iterator[sa.Connection]:
-        """A connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
+        """Give a connection outside of any transaction, as PostgreSQL's VACUUM wants it."""
         with translated(self.shown), self.engine.connect() as connection:
             yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
     def write(self, work: Callable[[sa.Connection], _Result]) -> _Result:
-        """What ``work`` returns, its changes committed; it runs again when the database preferred another transaction.
+        """Return what ``work`` returns, its changes committed.
+
+        It runs again when the database preferred another transaction.
 
         Raises:
             ConflictError: It lost several times in a row.

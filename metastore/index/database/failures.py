@@ -25,13 +25,13 @@ _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax err
 
 
 def is_lost_race(error: BaseException) -> bool:
-    """Whether the database rolled the transaction back for another one, so that it may simply run again."""
+    """Return whether the database rolled the transaction back for another one, so that it may simply run again."""
     origin = _origin(error)
     return getattr(origin, "sqlstate", None) in _RETRY_STATES or _code(origin) in _RETRY_CODES
 
 
 def is_duplicate(error: BaseException) -> bool:
-    """Whether a unique constraint refused a row."""
+    """Return whether a unique constraint refused a row."""
     origin = _origin(error)
     return (
         getattr(origin, "sqlstate", None) == "23505"
@@ -61,7 +61,7 @@ def translated(database: str) -> Iterator[None]:
 
 
 def as_ours(error: Exception, database: str) -> CatalogExtError:
-    """The error of our tree that stands for the database's."""
+    """Return the error of our tree that stands for the database's."""
     origin = _origin(error)
     text = _first_line(origin)
     parameters = {"index": database}

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def key_row(values: Sequence[Value], keys: Sequence[Key]) -> list[str | None]:
-    """The contents of ``k1`` to ``k8``."""
+    """Return the contents of ``k1`` to ``k8``."""
     encoded: list[str | None] = [
         encode_key(value, key.type) for value, key in zip(values[:KEY_COLUMNS], keys, strict=False)
     ]
@@ -22,7 +22,7 @@ def key_row(values: Sequence[Value], keys: Sequence[Key]) -> list[str | None]:
 
 
 def has_long_key(values: Sequence[Value], keys: Sequence[Key]) -> bool:
-    """Whether the key columns cannot order this partition: a key is truncated, or has no column."""
+    """Return whether the key columns cannot order this partition: a key is truncated, or has no column."""
     return len(keys) > KEY_COLUMNS or any(
         isinstance(v, str) and is_truncated(encode_scalar(v, key.type)) for v, key in zip(values, keys, strict=True)
     )

@@ -33,13 +33,13 @@ def configuration() -> Config:
 
 
 def head_revision() -> str:
-    """The revision that this release wants."""
+    """Return the revision that this release wants."""
     return known_revisions()[-1]
 
 
 @cache
 def known_revisions() -> tuple[str, ...]:
-    """The revisions of this release, the oldest first; kept, since every index that is opened asks for them."""
+    """Return the revisions of this release, the oldest first; kept, since every index that is opened asks for them."""
     scripts = ScriptDirectory.from_config(configuration())
     order = tuple(script.revision for script in scripts.walk_revisions())[::-1]
     if not order:
@@ -48,7 +48,7 @@ def known_revisions() -> tuple[str, ...]:
 
 
 def current_revision(database: Database) -> str | None:
-    """The revision the database is at; None for one that holds no index."""
+    """Return the revision the database is at; None for one that holds no index."""
     with database.reading() as connection:
         return _revision(connection)
 
@@ -61,7 +61,7 @@ def _revision(connection: sa.Connection) -> str | None:
 
 
 def migrate(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
-    """The revision that the database was at, and the one that it is at now.
+    """Return the revision that the database was at, and the one that it is at now.
 
     Args:
         database: The database.

@@ -50,7 +50,7 @@ def _key(name: str) -> sa.Column[int]:
 
 
 def _id(name: str, *, primary_key: bool = False, nullable: bool = False) -> sa.Column[str]:
-    """A transaction's id, or a hash: 32 hexadecimal digits."""
+    """Return a transaction's id, or a hash: 32 hexadecimal digits."""
     return sa.Column(name, ExactText(32), primary_key=primary_key, nullable=nullable)
 
 

@@ -20,7 +20,7 @@ _DRIVERS = {
 
 
 def parse_url(text: str) -> URL:
-    """The URL that the text means: a SQLAlchemy URL, or the path of a SQLite file.
+    """Return the URL that the text means: a SQLAlchemy URL, or the path of a SQLite file.
 
     Raises:
         InvalidConfigurationError: It is no such URL, or names a database or driver that the index does not run on.
@@ -68,5 +68,5 @@ def _with_path(url: URL) -> URL:
 
 
 def shown_url(url: URL) -> str:
-    """The URL for people: the password is ``***``."""
+    """Return the URL for people: the password is ``***``."""
     return url.render_as_string(hide_password=True)

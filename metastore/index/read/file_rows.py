@@ -32,7 +32,7 @@ _ROWS = 4096
 
 
 def file_rows(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """The files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
+    """Yield the files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -59,7 +59,7 @@ def _rows(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
 
 
 def directories(batch: pa.RecordBatch, root: str) -> pa.Array:
-    """The absolute locations of the partitions whose names and own locations a batch has.
+    """Return the absolute locations of the partitions whose names and own locations a batch has.
 
     Args:
         batch: With the columns ``partition`` and ``location``.

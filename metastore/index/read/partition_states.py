@@ -38,7 +38,7 @@ WAITING = "waiting"
 def partition_rows(
     database: Database, table: Table, predicate: Predicate | None, located: Mapping[str, str]
 ) -> pa.RecordBatchReader:
-    """The partitions at the table's version, by their values, and then those that wait (``PARTITION_STATES_SCHEMA``).
+    """Yield the partitions at the table's version, by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
 
     Args:
         database: The index.

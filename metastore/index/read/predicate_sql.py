@@ -66,7 +66,7 @@ class Condition:
     ids: sa.Subquery | None = None
 
     def within(self, rows: sa.FromClause) -> _Clause:
-        """The whole condition as a clause on the rows."""
+        """Return the whole condition as a clause on the rows."""
         if self.ids is None:
             return self.clause
         return sa.and_(rows.c.partition_id.in_(sa.select(self.ids.c.partition_id)), self.clause)
@@ -82,7 +82,7 @@ _FALSE = Condition(sa.false())
 def predicate_sql(
     predicate: Predicate, keys: Sequence[Key], dialect: str, scope: Scope, rows: sa.FromClause
 ) -> Condition:
-    """The condition under which a partition's row satisfies the predicate.
+    """Return the condition under which a partition's row satisfies the predicate.
 
     Args:
         predicate: A tree bound to the table.
@@ -101,7 +101,7 @@ class _Visitor:
         self._scope = scope
 
     def holds(self, predicate: Predicate, rows: sa.FromClause) -> Condition:
-        """When the predicate is true."""
+        """Return when the predicate is true."""
         match predicate:
             case Constant(value):
                 return _TRUE if value else _FALSE
@@ -115,7 +115,7 @@ class _Visitor:
                 return self._leaf(predicate, column, rows, negated=False)
 
     def fails(self, predicate: Predicate, rows: sa.FromClause) -> Condition:
-        """When the predicate is false (and not NULL)."""
+        """Return when the predicate is false (and not NULL)."""
         match predicate:
             case Constant(value):
                 return _FALSE if value else _TRUE
@@ -229,7 +229,7 @@ def _is_decisive(encoded: str) -> bool:
 
 
 def _certain_prefix(encoded: str) -> str:
-    """What a stored key is sure to keep of the text that starts with it."""
+    """Return what a stored key is sure to keep of the text that starts with it."""
     return encoded.encode("utf-8")[: DECISIVE_KEY_BYTES - 1].decode("utf-8", "ignore")
 
 
@@ -290,7 +290,7 @@ def _match(kind: Match, column: sa.ColumnElement[str], pattern: str, key: Key, *
 
 
 def _literal_prefix(kind: Match, pattern: str) -> tuple[str, bool, bool]:
-    """The text that a match starts with, whether that is all that is asked, and whether nothing may follow it."""
+    """Return the text that a match starts with, whether that is all there is, and whether nothing may follow it."""
     if kind is Match.STARTS_WITH:
         return pattern, True, False
     if kind is not Match.LIKE:
@@ -307,7 +307,7 @@ def _literal_prefix(kind: Match, pattern: str) -> tuple[str, bool, bool]:
 
 
 def is_bounded(predicate: Predicate) -> bool:
-    """Whether an index on a key can find the rows, roughly: ranges of one key count, inequalities do not."""
+    """Return whether an index on a key can find the rows, roughly: ranges of one key count, inequalities do not."""
     match predicate:
         case Comparison(op, _, _):
             return op is not Operator.NE

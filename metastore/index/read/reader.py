@@ -73,7 +73,7 @@ _NAMES_AT_ONCE = 500
 
 
 def plan_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """The files of the partitions that satisfy the predicate, at the table's version, partition by partition.
+    """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -86,7 +86,7 @@ def plan_files(database: Database, table: Table, predicate: Predicate | None) ->
 
 
 def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """As ``plan_files``, with what planning does not need (``DETAILED_SCHEMA``)."""
+    """Return what ``plan_files`` does, with what planning does not need (``DETAILED_SCHEMA``)."""
     statement, exact = plan_statement(database.dialect, table, predicate, detailed=True)
     check = _Check(table, None if exact else predicate)
     return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish)
@@ -95,7 +95,7 @@ def detailed_files(database: Database, table: Table, predicate: Predicate | None
 def plan_statement(
     dialect: str, table: Table, predicate: Predicate | None, *, detailed: bool = False
 ) -> tuple[arrow_rows.Query, bool]:
-    """The one query of planning, and whether it answers the predicate exactly."""
+    """Return the one query of planning, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
     # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
@@ -129,7 +129,7 @@ def plan_statement(
 
 
 def list_partitions(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """The partitions that satisfy the predicate, at the table's version, by typed values (NULL first), then by name.
+    """Return the partitions that satisfy the predicate at the table's version, by values (NULL first), then by name.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -143,7 +143,7 @@ def list_partitions(database: Database, table: Table, predicate: Predicate | Non
 
 
 def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
-    """The query of a list of partitions, and whether it answers the predicate exactly."""
+    """Return the query of a list of partitions, and whether it answers the predicate exactly."""
     condition = _condition(dialect, table, predicate)
     names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
     p = partitions.c
@@ -168,7 +168,7 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
 
 
 def partition_exists(database: Database, table: Table, names: Sequence[str]) -> set[str]:
-    """Those of the names that are partitions of the table at its version."""
+    """Return those of the names that are partitions of the table at its version."""
     found: set[str] = set()
     with database.reading() as connection:
         for some in batched(names, _NAMES_AT_ONCE):
@@ -183,7 +183,7 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
 
 
 def located_partitions(database: Database, table: Table) -> dict[str, str]:
-    """The locations of the partitions that are not at ``<table location>/<name>``, at the table's version, by name."""
+    """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version."""
     with database.reading() as connection:
         return {row.name: row.location for row in connection.execute(located_statement(table))}
 
@@ -233,7 +233,7 @@ def _mark(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 
 
 def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
-    """The column as the driver gives it: text is decoded a batch at a time."""
+    """Return the column as the driver gives it: text is decoded a batch at a time."""
     return sa.type_coerce(column, sa.types.NullType())
 
 
@@ -242,7 +242,7 @@ def _text(value: str) -> sa.ColumnElement[Any]:
 
 
 def version_expired(table: str, version: int, oldest: int) -> VersionExpiredError:
-    """The error that says that a version is not whole any more."""
+    """Return the error that says that a version is not whole any more."""
     return VersionExpiredError(
         f"Version {version} of the table {table} was removed by vacuum, or by other types of partition columns; the "
         f"oldest that is kept is {oldest}. Read a newer version, or give vacuum a longer vacuum.retention.",
@@ -262,7 +262,7 @@ class _Check:
         self.has_long_keys = False
 
     def step(self, batch: pa.RecordBatch) -> pa.RecordBatch:
-        """The batch without the mark and what does not match."""
+        """Return the batch without the mark and what does not match."""
         if not self._found:
             marks = pc.equal(batch.column(0), _MARK)
             if pc.any(marks).as_py():

@@ -104,7 +104,7 @@ class Removals(StrEnum):
 def changes(
     database: Database, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE
 ) -> pa.RecordBatchReader:
-    """The files that the versions above ``after`` up to ``upto`` added, in order (``CHANGES_SCHEMA``).
+    """Return the files that the versions above ``after`` up to ``upto`` added, in order (``CHANGES_SCHEMA``).
 
     Raises:
         TableNotFoundError: The table is gone.
@@ -152,7 +152,10 @@ def _stream_changed(database: Database, table_id: int, version: int, operation: 
 
 
 def changes_statement(table_id: int, after: int, upto: int, first_file: int | None) -> sa.Select[Any]:
-    """The query of ``changes``; ``first_file`` is the lowest number that a file of them can have, where it is known."""
+    """Return the query of ``changes``.
+
+    ``first_file`` is the lowest number that a file of them can have, where it is known.
+    """
     p, f = partitions.c, files.c
     in_range = [p.begin_version > after, p.begin_version <= upto]
     if first_file is not None:
@@ -191,7 +194,7 @@ class _Positions:
 
 
 def _require_whole(database: Database, table_id: int, after: int, upto: int) -> int | None:
-    """The number of the first file that the versions can have added, where the history knows it."""
+    """Return the number of the first file that the versions can have added, where the history knows it."""
     v = table_versions.c
     first = sa.select(v.first_file_id).where(v.table_id == table_id, v.version == after + 1).scalar_subquery()
     with database.reading() as connection:
@@ -207,7 +210,7 @@ def _require_whole(database: Database, table_id: int, after: int, upto: int) -> 
 
 
 def history_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """The versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""
+    """Yield the versions of a table, newest first (``HISTORY_SCHEMA``), in bounded memory."""
     v = table_versions.c
     select = sa.select(v.version, v.operation, v.committed_at_ms, v.transaction_id, v.summary).where(
         v.table_id == table.table_id
@@ -243,7 +246,7 @@ def _history_row(
 
 
 def transaction_rows(database: Database, table: Table) -> pa.RecordBatchReader:
-    """The transactions of a table that the index still knows, newest first (``TRANSACTIONS_SCHEMA``)."""
+    """Yield the transactions of a table that the index still knows, newest first (``TRANSACTIONS_SCHEMA``)."""
     t, f = transactions.c, transaction_files.c
     staged = (
         sa.select(f.transaction_id, sa.func.sum(f.n_files).label("files"))
@@ -272,7 +275,10 @@ def transaction_rows(database: Database, table: Table) -> pa.RecordBatchReader:
 
 
 def version_at(database: Database, table_id: int, at_ms: int) -> int:
-    """The newest version committed at or before a time (milliseconds since the epoch, UTC); 0 when there is none."""
+    """Return the newest version committed at or before a time (milliseconds since the epoch, UTC).
+
+    0 when there is none.
+    """
     v = table_versions.c
     statement = (
         sa.select(v.version)
@@ -285,7 +291,7 @@ def version_at(database: Database, table_id: int, at_ms: int) -> int:
 
 
 def ended_files(database: Database, table: Table, before_version: int) -> pa.RecordBatchReader:
-    """The files that writes have replaced and that only versions below ``before_version`` need (``ENDED_SCHEMA``).
+    """Return the files that writes have replaced and only versions below ``before_version`` need (``ENDED_SCHEMA``).
 
     What repair or DDL took out of the index is not among them: it is not ours to delete. Nor is a file that a kept
     version knows under any partition.
@@ -360,7 +366,7 @@ class _Ended:
         return moved
 
     def _needed(self, page: Sequence[Mapping[str, Any]], moved: Mapping[str, set[int]]) -> set[str]:
-        """The files in the page's directories that kept versions know."""
+        """Return the files in the page's directories that kept versions know."""
         directories = {self._directory(row) for row in page}
         names = sorted({row["name"] for row in page})
         ids = {partition_id for directory in directories for partition_id in moved.get(directory, ())}
@@ -427,7 +433,7 @@ def expire(database: Database, table_id: int, before_version: int) -> int:
 
 
 def _expire_some(connection: sa.Connection, low: int, high: int, limit: int) -> tuple[int, int]:
-    """How many dead rows were removed from the next partitions, and the number of the partition to go on with."""
+    """Return how many dead rows of the next partitions were removed, and the number of the partition to go on with."""
     f, p = files.c, partitions.c
     next_id = sa.select(f.partition_id).where(f.partition_id >= low, f.partition_id < high).order_by(f.partition_id)
     end = connection.execute(next_id.limit(1).offset(_PAGE)).scalar()

@@ -34,7 +34,7 @@ def alter_table(
     removed: Sequence[str],
     deliver: bool,
 ) -> Table:
-    """The table with a changed definition. Its version stays, and so does what earlier loads of it read.
+    """Return the table with a changed definition. Its version stays, and so does what earlier loads of it read.
 
     Alterations of one table follow one another: ``change`` gets the definition that the one before has left. Where the
     location changes, the partitions stay where they are.
@@ -68,7 +68,7 @@ def alter_table(
 
 
 def rename_table(database: Database, identifier: TableIdentifier, to: TableIdentifier, *, deliver: bool) -> Table:
-    """The table under its new name, which may be in another namespace.
+    """Return the table under its new name, which may be in another namespace.
 
     Raises:
         TableNotFoundError: There is none of this name.
@@ -104,7 +104,7 @@ def rename_table(database: Database, identifier: TableIdentifier, to: TableIdent
 
 
 def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """The table, whose row nobody else changes until the end of the transaction."""
+    """Return the table, whose row nobody else changes until the end of the transaction."""
     table_id = load(connection, identifier).table_id
     # Takes the row's lock before reading what is to be changed.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))

@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def list_namespaces(database: Database) -> list[str]:
-    """The names, sorted."""
+    """Return the names, sorted."""
     with database.reading() as connection:
         return sorted(connection.execute(sa.select(namespaces.c.name)).scalars())
 
 
 def load_namespace(database: Database, name: str) -> Namespace:
-    """The namespace of this name.
+    """Return the namespace of this name.
 
     Raises:
         NamespaceNotFoundError: There is none.
@@ -39,7 +39,7 @@ def load_namespace(database: Database, name: str) -> Namespace:
 
 
 def create_namespace(database: Database, namespace: Namespace, *, deliver: bool) -> Namespace:
-    """The namespace, now in the index.
+    """Return the namespace, now in the index.
 
     Args:
         database: The index.
@@ -69,7 +69,7 @@ def create_namespace(database: Database, namespace: Namespace, *, deliver: bool)
 def alter_namespace(
     database: Database, name: str, set_: Mapping[str, str], remove: Sequence[str], *, deliver: bool
 ) -> Namespace:
-    """The namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
+    """Return the namespace with properties set and removed; ``comment`` and ``location`` among them are its own.
 
     Raises:
         NamespaceNotFoundError: There is none of this name.
@@ -137,7 +137,7 @@ def _load(connection: sa.Connection, name: str) -> Namespace:
 
 
 def namespace_not_found(name: str) -> NamespaceNotFoundError:
-    """The error that says so."""
+    """Return the error that says so."""
     return NamespaceNotFoundError(
         f"The namespace {name} does not exist. Create it with CREATE NAMESPACE {name}.", {"namespace": name}
     )

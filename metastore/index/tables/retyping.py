@@ -38,7 +38,9 @@ _SHOWN = 5
 
 
 def retype_keys(database: Database, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
-    """The table, at a new version, with other types of partition columns; older versions cannot be read any more.
+    """Return the table, at a new version, with other types of partition columns.
+
+    Older versions cannot be read any more.
 
     Args:
         database: The index.

@@ -64,7 +64,7 @@ _SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespace
 
 
 def list_tables(database: Database, namespace: str) -> list[str]:
-    """The names of the namespace's tables, sorted.
+    """Return the names of the namespace's tables, sorted.
 
     Raises:
         NamespaceNotFoundError: There is no such namespace.
@@ -73,7 +73,7 @@ def list_tables(database: Database, namespace: str) -> list[str]:
 
 
 def list_names(database: Database, namespace: str, *, of_views: bool) -> list[str]:
-    """The names of the namespace's tables, or of its views, sorted, by one query.
+    """Return the names of the namespace's tables, or of its views, sorted, by one query.
 
     Raises:
         NamespaceNotFoundError: There is no such namespace.
@@ -91,7 +91,7 @@ def list_names(database: Database, namespace: str, *, of_views: bool) -> list[st
 
 
 def load_table(database: Database, identifier: TableIdentifier) -> Table:
-    """The table of this name at its newest version, by one query.
+    """Return the table of this name at its newest version, by one query.
 
     Raises:
         TableNotFoundError: There is none.
@@ -109,7 +109,7 @@ def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
 
 
 def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any]:
-    """The row of the table or view of this name, with the namespace's name as ``namespace``.
+    """Return the row of the table or view of this name, with the namespace's name as ``namespace``.
 
     Raises:
         TableNotFoundError: There is neither.
@@ -128,7 +128,7 @@ def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[
 
 
 def load_table_by_id(database: Database, table_id: int) -> Table:
-    """The table of this number at its newest version.
+    """Return the table of this number at its newest version.
 
     Raises:
         TableNotFoundError: There is none, or no longer.
@@ -138,7 +138,7 @@ def load_table_by_id(database: Database, table_id: int) -> Table:
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
-    """The row of the table, with the namespace's name as ``namespace``."""
+    """Return the row of the table, with the namespace's name as ``namespace``."""
     row = connection.execute(_SELECT.where(tables.c.table_id == table_id)).mappings().one_or_none()
     if row is None:
         raise _not_found(f"with the id {table_id}")
@@ -150,7 +150,7 @@ def _not_found(which: str) -> TableNotFoundError:
 
 
 def create_table(database: Database, definition: TableDefinition, *, deliver: bool) -> Table:
-    """The table, now in the index, at version 0 and without partitions.
+    """Return the table, now in the index, at version 0 and without partitions.
 
     Raises:
         NamespaceNotFoundError: Its namespace does not exist.
@@ -205,7 +205,7 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
 
 
 def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
-    """The table as it was; its name is free again, and its rows are removed.
+    """Return the table as it was; its name is free again, and its rows are removed.
 
     The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock.
 
@@ -270,7 +270,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
 
 
 def overlapping_tables(database: Database, location: str) -> list[TableIdentifier]:
-    """The tables whose location is this one, lies in it or around it, sorted."""
+    """Return the tables whose location is this one, lies in it or around it, sorted."""
     location = location.rstrip("/")
     inside = f"{location}/"
     parts = location.split("/")
@@ -291,7 +291,7 @@ def overlapping_tables(database: Database, location: str) -> list[TableIdentifie
 
 
 def history(database: Database, identifier: TableIdentifier) -> list[TableVersion]:
-    """The table's commits, newest first; version 0 is its creation.
+    """Return the table's commits, newest first; version 0 is its creation.
 
     Raises:
         TableNotFoundError: There is none of this name.

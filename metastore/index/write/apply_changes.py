@@ -255,7 +255,7 @@ class Applier:
         self.partitions_changed += 1
 
     def _named(self, name: str) -> dict[str, Any]:
-        """What of a partition's row comes from its name."""
+        """Return what of a partition's row comes from its name."""
         keys = self.table.definition.keys
         values = checked_values(name, keys, str(self.table.identifier))
         self.long_keys = self.long_keys or has_long_key(values, keys)
@@ -391,7 +391,7 @@ class Applier:
         Args:
             operation: What made the version.
             summary: Kept in the history, beside the counts of partitions and files.
-            deliver: Whether the metastore is to be told.
+            deliver: Whether to enqueue the changes for the metastore.
             transaction_id: Of a write.
         """
         counts = {name: getattr(self, name) for name in COUNTS}

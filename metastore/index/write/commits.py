@@ -70,10 +70,10 @@ def commit(
     Args:
         database: Holds the index.
         transaction_id: A reserved transaction, whose files have their final names.
-        deliver: Whether the metastore is to be told.
+        deliver: Whether to enqueue the changes for the metastore.
         modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
             them; the time of the commit stands in for those that are not there.
-        deliver_source: Whether the metastore is to be told of the table that an exchange takes partitions from.
+        deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
@@ -183,7 +183,7 @@ class _Committing:
         return any(getattr(applier, name) for name in COUNTS)
 
     def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
-        """The files of a table that is replaced; those of an external one only where the new one takes its place."""
+        """Collect the files of a table that is replaced; those of an external one only where the new one lies there."""
         if old.definition.table_type is TableType.EXTERNAL and old.definition.location != new.location:
             return
         p, f = partitions.c, files.c

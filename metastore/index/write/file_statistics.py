@@ -69,7 +69,7 @@ def put(database: Database, table: Table, found: Sequence[KnownFile], *, deliver
     return database.write(lambda connection: _Putting(connection, table).run(found, deliver=deliver))
 
 
-def tell(database: Database, table: Table, predicate: Predicate | None) -> int:
+def enqueue(database: Database, table: Table, predicate: Predicate | None) -> int:
     """Queues for the metastore what is known of the partitions that a bound predicate leaves; how many messages.
 
     Raises:
@@ -86,7 +86,7 @@ def tell(database: Database, table: Table, predicate: Predicate | None) -> int:
 
 
 def _pages(connection: sa.Connection, table: Table) -> Iterator[list[Row]]:
-    """The rows of all living partitions, some at a time."""
+    """Yield the rows of all living partitions, some at a time."""
     p = partitions.c
     statement = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE)
     after = -1
@@ -131,7 +131,7 @@ class _Putting:
         return [dict(row) for row in self._connection.execute(statement).mappings()]
 
     def _match(self, by_id: Mapping[int, Sequence[KnownFile]]) -> list[tuple[Row, KnownFile]]:
-        """The rows of the files that are as they were when they were counted."""
+        """Return the rows of the files that are as they were when they were counted."""
         f = files.c
         wanted = {(p, file.path): file for p, found in by_id.items() for file in found}
         statement = sa.select(files).where(f.partition_id.in_(list(by_id)), f.end_version == ALIVE)
@@ -165,7 +165,7 @@ class _Putting:
             self._connection.execute(sa.insert(file_statistics), bounds)
 
     def _recount(self, living: Sequence[Row]) -> list[Row]:
-        """The rows of the partitions whose counts have changed, as they are now; the table's totals follow."""
+        """Return the rows of the partitions whose counts have changed, as they are now; the table's totals follow."""
         f = files.c
         ids = [row["partition_id"] for row in living]
         if not ids:

@@ -103,7 +103,7 @@ class PartitionCommand:
             self._applier.add(add)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
-        """The partitions of the table that have the values of one of the names now."""
+        """Return the partitions of the table that have the values of one of the names now."""
         return [partition_of(row) for row in self._living_rows(names)]
 
     def _living_rows(self, names: Sequence[str]) -> Iterator[Row]:
@@ -171,7 +171,7 @@ class PartitionCommand:
             self._applier.add(add)
 
     def _as_checked(self, table: Table, planned: Sequence[MovingPartition]) -> list[Row]:
-        """The rows of the partitions that ``check`` has found, in its order, if they are what is there now."""
+        """Return the rows of the partitions that ``check`` has found, in its order, if they are what is there now."""
         p = partitions.c
         found: dict[int, Row] = {}
         for chunk in batched([moving.partition_id for moving in planned], _AT_ONCE):
@@ -188,7 +188,7 @@ class PartitionCommand:
             self._removals.add(f"{table.directory(row['name'], row['location'])}/")
 
     def _new_names(self) -> dict[str, str]:
-        """The new names of moved files, by their old URIs."""
+        """Return the new names of moved files, by their old URIs."""
         return {value["source"]: value["name"] for value in rows.staged_within(self._connection, self._id)}
 
     def _set_modified(self, row: Row, target: str) -> None:
@@ -208,7 +208,7 @@ class PartitionCommand:
             self._connection.execute(statement, changed)
 
     def _moved_files(self, table: Table, row: Row, target: str) -> Iterator[DataFile]:
-        """The files of a partition as they are in the one that it becomes, with all that is known of them."""
+        """Yield the files of a partition as they are in the one that it becomes, with all that is known of them."""
         f, s = files.c, file_statistics.c
         statement = (
             sa.select(f.path, f.size, f.modified_ms, f.n_rows, s.statistics)

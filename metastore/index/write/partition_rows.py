@@ -129,7 +129,7 @@ def by_values_statement(
 
 
 def _any_of(columns: Sequence[sa.Column[Any]], encoded: Sequence[Sequence[str | None]]) -> sa.ColumnElement[bool]:
-    """Whether the columns are one of the rows: a list of last keys for each combination of the others."""
+    """Return whether the columns are one of the rows: a list of last keys for each combination of the others."""
     if not columns:
         return sa.true()
     last: dict[tuple[str | None, ...], set[str | None]] = {}

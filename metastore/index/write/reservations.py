@@ -98,7 +98,7 @@ class _Reservation:
         return None
 
     def _is_reserved(self) -> bool:
-        """Whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
+        """Return whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
         self._row = rows.load_row(self._connection, self._id, lock=True)
         if self._row["state"] in (State.ABORTING, State.ABORTED):
             raise rows.wrong_state(self._row, "be reserved")
@@ -148,7 +148,7 @@ class _Reservation:
         self._finish([(digest, str(identifier))], _NO_TABLE)
 
     def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
-        """The partitions that the transaction touches, sorted, with their values.
+        """Return the partitions that the transaction touches, sorted, with their values.
 
         Raises:
             InvalidPartitionNameError: One does not have the table's partition columns, or a name cannot be kept.
@@ -277,7 +277,7 @@ class _Reservation:
             self._raise_if_changed(table, matching(self._connection, table, predicate, changed), versions)
 
     def _repaired(self, table: Table, base: int) -> list[int]:
-        """The versions above the base that no write made."""
+        """Return the versions above the base that no write made."""
         v = table_versions.c
         others = sa.select(v.version).where(v.table_id == table.table_id, v.version > base, v.transaction_id.is_(None))
         return list(self._connection.execute(others).scalars())
@@ -365,6 +365,6 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creatio
 
 
 def _first(connection: sa.Connection, statement: sa.Select[Any]) -> str | None:
-    """The first value of the first row, or None."""
+    """Return the first value of the first row, or None."""
     found: str | None = connection.execute(statement.limit(1)).scalar()
     return found

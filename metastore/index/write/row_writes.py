@@ -140,7 +140,7 @@ class RowWrite:
         return [value for row in found for value in json.loads(row.payload)]
 
     def _living(self, added: Mapping[str, object]) -> list[Row]:
-        """The rows of the partitions that the write touches, by name."""
+        """Return the rows of the partitions that the write touches, by name."""
         if self._plan.definition is not None:
             return []
         named = sorted({*added, *(() if self._write.static_partition is None else (self._write.static_partition,))})
@@ -157,7 +157,7 @@ class RowWrite:
     def _classified(
         self, added: Mapping[str, list[DataFile]], living: Sequence[Row]
     ) -> tuple[list[AddPartition], list[Rewrite], list[Row]]:
-        """What is to be added, rewritten (or appended to) and dropped."""
+        """Return what is to be added, rewritten (or appended to) and dropped."""
         is_replaced = self._replacement()
         stays_registered = self._stay_registered(added)
         rewrites: list[Rewrite] = []
@@ -180,7 +180,7 @@ class RowWrite:
         return adds, rewrites, drops
 
     def _rewrites(self, row: Row, files_added: Sequence[DataFile], *, replaced: bool) -> list[Rewrite]:
-        """What becomes of a partition that stays: one rewrite, or none where nothing changes."""
+        """Return what becomes of a partition that stays: one rewrite, or none where nothing changes."""
         if not replaced:
             files_added = [*files_added, *self._found_for_living(row)]
             return [Rewrite(row, files_added)] if files_added else []
@@ -190,7 +190,7 @@ class RowWrite:
         return [Rewrite(row, files_added, clear=True, location=location)]
 
     def _new_partitions(self, added: Mapping[str, object], living: Collection[str], *, static_stays: bool) -> list[str]:
-        """The partitions that come: those of files, and the static one if none of its values stays."""
+        """Return the partitions that come: those of files, and the static one if none of its values stays."""
         new = [name for name in added if name not in living]
         static = self._write.static_partition
         if static is not None and static not in added and static not in living and not static_stays:
@@ -216,7 +216,7 @@ class RowWrite:
         return lambda name: claim_hash(typed_values(name, keys), keys) == digest
 
     def _location(self, name: str) -> str | None:
-        """Where the write's files of a partition are, when that is not below the table's own location."""
+        """Return where the write's files of a partition are, when that is not below the table's own location."""
         return own_location(self._table, name, self._plan.directory(name))
 
     def _found(self, name: str) -> list[DataFile]:
@@ -235,7 +235,7 @@ class RowWrite:
         return [file for file in found if file.path not in present]
 
     def _remove_replaced(self, ended: Sequence[Row]) -> None:
-        """The files that end where they are, and those that the index never knew; moved partitions keep theirs."""
+        """Remove files that end where they are, and ones that the index never knew; moved partitions keep theirs."""
         if self._plan.relocate:
             return
         by_id = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in ended}

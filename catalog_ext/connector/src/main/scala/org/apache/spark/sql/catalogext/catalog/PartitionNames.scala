@@ -9,7 +9,8 @@ import org.apache.spark.sql.types.{CharType, DataType, DoubleType, FloatType, St
 object PartitionNames {
   /** The text of a partition column's value, before it is escaped. */
   def text(value: Expression, zone: String): Expression =
-    Cast(normalized(value), StringType, Some(zone), EvalMode.LEGACY)
+    // ANSI's text of a small DECIMAL is plain, as Hive's is; LEGACY's would be 1E-18.
+    Cast(normalized(value), StringType, Some(zone), EvalMode.ANSI)
 
   /** `key=value` of a text that `text` made; null, and a text without characters, is the default partition. */
   def component(key: StructField, text: String): String = {

@@ -53,7 +53,7 @@ class PartitionValues(schema: StructType, zone: String) {
   }
 
   private def cast(text: String, dataType: DataType): Option[Any] =
-    Option(Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(zone), EvalMode.LEGACY).eval())
+    Option(Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(zone), EvalMode.TRY).eval())
 
   private def wrongKeys(name: String): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
