@@ -214,6 +214,9 @@ class FakeService:
             raise Refusal(404, "NOT_FOUND", f"no operation {operation}")
         return handler(**body)
 
+    def _settings_load(self, table: str, properties: dict[str, str]) -> Any:
+        return {"settings": settings_json(table, properties, {})}
+
     def _settings_resolve(self, **request: Any) -> Any:
         body = Request(request)
         try:

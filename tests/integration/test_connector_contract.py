@@ -131,7 +131,7 @@ class TestPlanning:
     def test_settings_over_those_of_the_table_are_one_request_more(
         self, spark: SparkSession, service: FakeService
     ) -> None:
-        query = "SELECT sum(id) FROM lake.sales.trips WITH ('hive.mapred.mode' = 'nonstrict')"
+        query = "SELECT sum(id) FROM lake.sales.trips WITH ('hive.mapred.mode' = 'nonstrict', 'other' = 'secret')"
         for _ in range(2):
             rows(spark, query)
         assert service.requests == {"tables/load": 2, "settings/resolve": 1, "tables/plan": 2}

@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, CatalogOptions}
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.session.{GuardedRegistration, DelegatedTable}
@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuc
   NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -24,17 +25,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTableCatalog with ProcedureCatalog {
   private val ours = new CatalogExtCatalog
-  private var declaresKeys = true
 
   /** The tables of the index alone, under this catalog's name. */
   def indexed: CatalogExtCatalog = ours
 
   private def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
 
-  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    declaresKeys = CatalogOptions.declaresKeys(name, options)
-    ours.initialize(name, options)
-  }
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ours.initialize(name, options)
 
   // Tables
 
@@ -207,9 +204,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
     if (!SessionNames.possible(ident)) other
     else try ours catch { case _: NoSuchTableException | _: NoSuchNamespaceException => other }
 
-  /** Existing queries must not change: keys are columns like others unless the table says that they are virtual. */
+  /** Existing queries must not change: keys are columns like others unless the table or the session says otherwise. */
   private def shown(table: Table): Table = table match {
-    case ours: CatalogExtTable if declaresKeys => ours.declaredUnlessSaid
+    case ours: CatalogExtTable => ours.inSessionCatalog(SQLConf.get)
     case other => other
   }
 }

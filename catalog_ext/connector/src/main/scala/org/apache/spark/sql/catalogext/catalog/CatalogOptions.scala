@@ -34,14 +34,6 @@ object CatalogOptions {
     }
   }
 
-  /** Whether SELECT * shows the keys of tables that do not say it themselves: the session catalog's default. */
-  def declaresKeys(catalog: String, options: CaseInsensitiveStringMap): Boolean =
-    options.getOrDefault(PartitionColumns, "declared").trim.toLowerCase(Locale.ROOT) match {
-      case "declared" => true
-      case "virtual" => false
-      case other => throw invalid(catalog, PartitionColumns, s"is '$other': give 'virtual' or 'declared'")
-    }
-
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(
       throw invalid(catalog, Uri,

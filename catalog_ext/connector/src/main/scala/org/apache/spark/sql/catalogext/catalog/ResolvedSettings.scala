@@ -12,7 +12,7 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** The settings of one read, write or stream as the service resolved them: typed, by key; null where there is none. */
+/** The settings of one use of a table as the service resolved them: typed, by key; null where there is none. */
 class ResolvedSettings(values: JsonNode) {
   def text(key: String): Option[String] = values.stringOption(key)
   def long(key: String): Option[Long] = values.longOption(key)
@@ -25,12 +25,17 @@ class ResolvedSettings(values: JsonNode) {
  */
 object ResolvedSettings {
   private val Remembered = 1000
-  /** What the service answered, by its address, the request and what it resolved for the table itself. */
-  private val known = new ConcurrentHashMap[(String, JsonNode, JsonNode), JsonNode]
+  private val known = new ConcurrentHashMap[Question, JsonNode]
+
+  /** Asks for the settings of a table that is not there yet, as they come with one that is. */
+  def ofNewTable(client: ServiceClient, table: String, properties: Map[String, String]): JsonNode = {
+    val request = obj("table" -> text(table), "properties" -> map(properties))
+    ServiceException.translating(client.call("settings/load", request)).field("settings")
+  }
 
   /**
-   * The settings of a use: `read`, `write`, `insert`, `stream` or `session`. Where neither the options nor the session
-   * give one, they came with the table, and nobody is asked.
+   * The settings of a use, which docs/spec/service.md lists. Where neither the options nor the session give one, they
+   * came with the table, and nobody is asked.
    */
   def of(
       use: String,
@@ -39,59 +44,64 @@ object ResolvedSettings {
       table: TableMetadata,
       options: CaseInsensitiveStringMap,
       conf: SQLConf): ResolvedSettings = {
-    val loaded = table.settings.map(_.field(use))
-    val given = Given(catalog, loaded.map(_.items("names").map(_.asText()).toSet), options, conf)
-    val own = loaded.map(_.field("values")).filterNot(_.isNull)
-    def request = obj(
-      "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
-      "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
-      "properties" -> map(table.properties))
-    new ResolvedSettings(own match {
-      case Some(values) if given.isEmpty => values
-      case Some(values) => remembered(client, request, values)
-      case None => ask(client, request)
-    })
+    val loaded = table.settings.field(use)
+    val given = Given(loaded.items("names").map(_.asText()).toSet, catalog, table, options, conf)
+    val own = loaded.field("values")
+    def ask(): JsonNode = {
+      val request = obj(
+        "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
+        "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
+        "properties" -> map(given.properties))
+      ServiceException.translating(client.call("settings/resolve", request)).field("values")
+    }
+    // Beside no property of the table its name does not matter, but in the message of an error.
+    val name = Option.unless(given.properties.isEmpty)(table.qualifiedName)
+    new ResolvedSettings(
+      if (own.isNull) ask()
+      else if (given.overrides) remembered(Question(client.uri, use, catalog, name, given, own), () => ask())
+      else own)
   }
 
-  private def remembered(client: ServiceClient, request: JsonNode, own: JsonNode): JsonNode = {
-    val key = (client.uri, request, own)
-    Option(known.get(key)).getOrElse {
-      val values = ask(client, request)
+  private def remembered(question: Question, ask: () => JsonNode): JsonNode =
+    Option(known.get(question)).getOrElse {
+      val values = ask()
       if (known.size >= Remembered) known.clear()
-      known.put(key, values)
+      known.put(question, values)
       values
     }
-  }
 
-  private def ask(client: ServiceClient, request: JsonNode): JsonNode =
-    ServiceException.translating(client.call("settings/resolve", request)).field("values")
+  /** What an answer depends on: besides what was given, the service and what it resolved for the table itself. */
+  private case class Question(
+      service: String,
+      use: String,
+      catalog: String,
+      table: Option[String],
+      given: Given,
+      own: JsonNode)
 
   /** What people gave that concerns the use. */
   private case class Given(
       options: Map[String, String],
       session: Map[String, String],
-      catalogConf: Map[String, String]) {
-    def isEmpty: Boolean = options.isEmpty && session.isEmpty && catalogConf.isEmpty
+      catalogConf: Map[String, String],
+      properties: Map[String, String]) {
+    /** Whether there is more than the table's own settings have in them. */
+    def overrides: Boolean = options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty
   }
 
-  /** What the session can say of a write to a table that is not there yet. */
-  private val WithoutTable = Seq(
-    "hive.exec.", SQLConf.MAX_CONCURRENT_OUTPUT_FILE_WRITERS.key, SQLConf.MAX_RECORDS_PER_FILE.key)
-
   private object Given {
-    /** Of the names that the service knows for the use; all that could be one where it has not said which. */
+    /** Only what has one of the names: a session's conf holds secrets too. */
     def apply(
+        names: Set[String],
         catalog: String,
-        names: Option[Set[String]],
+        table: TableMetadata,
         options: CaseInsensitiveStringMap,
         conf: SQLConf): Given = {
-      def known(given: Map[String, String]): Map[String, String] =
-        given.filter { case (key, _) => names.forall(_.contains(key.toLowerCase(Locale.ROOT))) }
-      // A session's conf holds secrets too: what the service does not ask for stays here.
-      val others = conf.getAllConfs.filter { case (key, _) => names.isDefined || WithoutTable.exists(key.startsWith) }
+      def named(given: Map[String, String]): Map[String, String] =
+        given.filter { case (key, _) => names.contains(key.toLowerCase(Locale.ROOT)) }
       Given(
-        known(options.asCaseSensitiveMap().asScala.toMap), known(others),
-        known(CatalogOptions.ofSession(catalog, conf)))
+        named(options.asCaseSensitiveMap().asScala.toMap), named(conf.getAllConfs),
+        named(CatalogOptions.ofSession(catalog, conf)), named(table.properties))
     }
   }
 

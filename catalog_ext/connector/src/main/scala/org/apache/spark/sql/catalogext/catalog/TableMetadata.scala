@@ -11,7 +11,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, St
 /**
  * What `tables/load` says of a table, at one version.
  *
- * @param settings those of reads and writes that give none themselves; `ResolvedSettings` reads them
+ * @param settings those of reads and writes that give none themselves, for `ResolvedSettings`; null for a view
  */
 case class TableMetadata(
     tableId: Long,
@@ -30,7 +30,7 @@ case class TableMetadata(
     owner: Option[String],
     version: Long,
     totals: TableTotals,
-    settings: Option[JsonNode] = None) {
+    settings: JsonNode) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
@@ -69,7 +69,7 @@ object TableMetadata {
         totals.field("files").asLong(),
         totals.field("bytes").asLong(),
         totals.longOption("rows")),
-      settings = Option(node.get("settings")))
+      settings = Option(node.get("settings")).getOrElse(Null))
   }
 
   def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.catalog
 
-import scala.jdk.CollectionConverters._
-
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
@@ -11,7 +9,7 @@ import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, 
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
 import org.apache.spark.sql.catalogext.views.CatalogExtView
-import org.apache.spark.sql.catalogext.write.SparkWriteKind
+import org.apache.spark.sql.catalogext.write.{SparkWriteKind, WriteSettings}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
@@ -19,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.{Identifier, Relation, Table, Tabl
   TableWritePrivilege}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Spark's table operations as calls of the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
@@ -136,17 +135,20 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
     if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
-    val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
     val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
-    val schema = StructType(info.schema().map { field =>
-      if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
-    })
-    val metadata = TableMetadata(
+    val properties = request.stringMap("properties")
+    val settings = ResolvedSettings.ofNewTable(client, s"${ident.namespace().head}.${ident.name()}", properties)
+    val stated = TableMetadata(
       tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
       format = request.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
-      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
-      request.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
-      totals = TableTotals(0, 0, 0, Some(0)))
+      notNull = info.schema().filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
+      properties, request.stringOption("comment"), owner = None, version = -1,
+      totals = TableTotals(0, 0, 0, Some(0)), settings)
+    val hive = new WriteSettings(client, catalogName, stated, CaseInsensitiveStringMap.empty(), SQLConf.get).hiveStrategy
+    val schema = StructType(info.schema().map { field =>
+      if (hive && keys.contains(field)) field.copy(nullable = false) else field
+    })
+    val metadata = stated.copy(notNull = schema.filterNot(_.nullable).map(_.name).toSet)
     new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
   }
 

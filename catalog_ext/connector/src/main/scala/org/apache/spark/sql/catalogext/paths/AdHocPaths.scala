@@ -44,7 +44,7 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
       location = answer.string("location"), columns = TableMetadata.schema(answer.items("columns")),
       partitionColumns = TableMetadata.schema(answer.items("partition_columns")), notNull = Set.empty,
       declared = false, options = answer.stringMap("options"), properties = Map.empty, comment = None, owner = None,
-      version = -1, totals = TableTotals(0, 0, 0, None), settings = Some(answer.field("settings")))
+      version = -1, totals = TableTotals(0, 0, 0, None), settings = answer.field("settings"))
     new AdHocTable(catalogName, metadata, client, keysShown = answer.field("partitioning").asBoolean())
   }
 
