@@ -420,6 +420,19 @@ def test_create_table_as_select(lake: Lake) -> None:
         lake.check_files(f"s.{name}")
 
 
+def test_the_strategy_hive_wants_keys_of_every_row_that_makes_a_table(lake: Lake) -> None:
+    clauses = "PARTITIONED BY (k) TBLPROPERTIES ('Partition_Strategy' = 'HIVE')"
+    lake.sql(f"CREATE TABLE lake.s.strategic {clauses} AS SELECT 1 AS id, string(id) AS k FROM range(2)")
+    definition = lake.catalog.load_table("s.strategic").definition
+    assert [(column.name, column.nullable) for column in definition.partition_columns] == [("k", False)]
+    query = "SELECT 1 AS id, IF(id = 1, NULL, 'a') AS k FROM range(2)"
+    with pytest.raises(PySparkException, match="(?i)not.null"):
+        lake.sql(f"CREATE TABLE lake.s.without_keys {clauses} AS {query}")
+    assert not lake.spark.catalog.tableExists("lake.s.without_keys")
+    lake.sql(f"CREATE TABLE lake.s.without_keys PARTITIONED BY (k) AS {query}")
+    assert lake.partitions("s.without_keys") == ["k=__HIVE_DEFAULT_PARTITION__", "k=a"]
+
+
 def test_a_creation_that_fails_leaves_nothing(lake: Lake) -> None:
     with pytest.raises(PySparkException, match="no luck"):
         lake.sql("CREATE TABLE lake.s.failed AS SELECT raise_error('no luck') AS a FROM range(10)")
