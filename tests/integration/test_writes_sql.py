@@ -426,7 +426,7 @@ def test_the_strategy_hive_wants_keys_of_every_row_that_makes_a_table(lake: Lake
     definition = lake.catalog.load_table("s.strategic").definition
     assert [(column.name, column.nullable) for column in definition.partition_columns] == [("k", False)]
     query = "SELECT 1 AS id, IF(id = 1, NULL, 'a') AS k FROM range(2)"
-    with pytest.raises(PySparkException, match="(?i)not.null"):
+    with pytest.raises(PySparkException, match=r"(?i)not.null"):
         lake.sql(f"CREATE TABLE lake.s.without_keys {clauses} AS {query}")
     assert not lake.spark.catalog.tableExists("lake.s.without_keys")
     lake.sql(f"CREATE TABLE lake.s.without_keys PARTITIONED BY (k) AS {query}")
