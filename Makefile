@@ -60,8 +60,8 @@ format: $(STAMP)  ## Rewrite what ruff can
 test: $(STAMP)  ## Every test, with real servers (T=path for a part)
 	$(BIN)/python -m pytest --durations=20 $(T)
 
-check: lint unit  ## In minutes: lint, unit, faults on SQLite, a statement of each kind in Spark
-	$(QUICK) -m "not server" tests/faults tests/migrations
+check: lint unit  ## In minutes: lint, unit, service, faults on SQLite, a statement of each kind in Spark
+	$(QUICK) -m "not server" tests/service tests/faults tests/migrations
 	$(BIN)/python -m pytest tests/integration/test_smoke.py
 
 unit: $(STAMP)  ## The tests that need neither a JVM nor a server, in a minute

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import random
+import sqlite3
 import tempfile
 from datetime import date, datetime
 from decimal import Decimal
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import sqlalchemy as sa
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.index import Index
@@ -37,7 +40,7 @@ from catalog_ext.metastore.predicates.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
 
 
 _LONG = "ü" * 126  # 252 bytes: one more character of two bytes is kept, one of four is cut
@@ -209,3 +212,18 @@ def alter_properties(
 ) -> Table:
     """The table with properties set and removed, for the metastore too."""
     return index.alter_table(identifier, lambda d: with_properties(d, set_, remove), removed=remove, deliver=True)
+
+
+@contextlib.contextmanager
+def without_waiting_for_the_disk() -> Iterator[None]:
+    """SQLite leaves it to the operating system when it writes: for tests that survive no power cut."""
+
+    def leave_to_the_system(connection: Any, *_: object) -> None:
+        if isinstance(connection, sqlite3.Connection):
+            connection.execute("PRAGMA synchronous = OFF")
+
+    sa.event.listen(sa.Pool, "checkout", leave_to_the_system)
+    try:
+        yield
+    finally:
+        sa.event.remove(sa.Pool, "checkout", leave_to_the_system)

@@ -61,7 +61,8 @@ class JvmCounter:
                     self._note(Path("/proc", name), wanted)
 
     def _note(self, process: Path, wanted: bytes) -> None:
-        if (process / "comm").read_text() != "java\n" or wanted not in (process / "environ").read_bytes().split(b"\0"):
+        # A script that stands in for Java has the interpreter for its program.
+        if (process / "exe").readlink().name != "java" or wanted not in (process / "environ").read_bytes().split(b"\0"):
             return
         started = (process / "stat").read_text().rpartition(")")[2].split()[19]
         # Before its exec a process has the command line of its parent; the last one seen counts.
