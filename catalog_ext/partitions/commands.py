@@ -64,7 +64,7 @@ class PartitionCommands:
 
         Args:
             table: The table.
-            partitions: Full specs with locations; a relative one is relative to the table's, None is the default place.
+            partitions: Full specs with locations; a relative one is relative to the table's, None is the default.
             if_not_exists: Whether partitions that are there stay as they are, rather than being an error.
             session: The one that the statement runs in.
 
@@ -88,7 +88,7 @@ class PartitionCommands:
         for name, location in named:
             place = below(Location.parse(target.definition.location), name)
             if location is not None:
-                place = self._place(target, name, location)
+                place = self._chosen_location(target, name, location)
             self._look_for_others(target, name, place, own, comes, chosen=location is not None)
             if location is not None:
                 own[name] = place
@@ -129,7 +129,7 @@ class PartitionCommands:
         return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
     def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
-        """Give a partition other values; files of a managed one at its default place are moved.
+        """Give a partition other values; files of a managed one at its default location are moved.
 
         Raises:
             PartitionNotFoundError: There is none with the old values.
@@ -145,7 +145,7 @@ class PartitionCommands:
     def relocate(
         self, table: str | Table, spec: Spec, location: str, *, session: Session = ANY_SESSION
     ) -> WriteOutcome:
-        """Make a partition's files those of another place; nothing is touched at the old one.
+        """Make a partition's files those of another location; nothing is touched at the old one.
 
         Raises:
             PartitionNotFoundError: There is no such partition.
@@ -156,7 +156,7 @@ class PartitionCommands:
         """
         target = self._table(table)
         name = partition_name(target, spec, session)
-        place = self._place(target, name, location)
+        place = self._chosen_location(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
         return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION")
 
@@ -208,8 +208,8 @@ class PartitionCommands:
                 if not any(batch.num_rows for batch in found):
                     raise not_found(table, _words(predicate))
 
-    def _place(self, table: Table, name: str, location: str) -> Location:
-        """Return the place of a partition with a LOCATION of its own.
+    def _chosen_location(self, table: Table, name: str, location: str) -> Location:
+        """Return the location of a partition with a LOCATION of its own.
 
         Raises:
             InvalidInputError: No partition of the table can lie there.
@@ -234,7 +234,7 @@ class PartitionCommands:
         return place
 
     def _located(self, table: Table) -> dict[str, Location]:
-        """Return the places of the partitions that are not at their default ones."""
+        """Return the locations of the partitions that are not at their default ones."""
         return {name: Location.parse(at) for name, at in self._context.index.located_partitions(table).items()}
 
     def _look_for_others(
@@ -247,8 +247,8 @@ class PartitionCommands:
             table: The table.
             name: The partition.
             place: Where it is to lie.
-            own: Places of partitions that are not at their default ones.
-            comes: Partitions that come to their default places by the same statement.
+            own: Locations of partitions that are not at their default ones.
+            comes: Partitions that come to their default locations by the same statement.
             chosen: Whether the statement says the place; otherwise it is the default one.
         """
         index, root = self._context.index, Location.parse(table.definition.location)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.index.read.versions import Removals
+from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import Where, bound_to, bound_where
 

@@ -72,7 +72,7 @@ class ColumnStatistics:
         )
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
-        """Spark's properties of this version replace those of any other one."""
+        """Replace Spark's properties of any other version by those of this one."""
         totals = self._context.index.load_table(table.identifier).totals
         found = {
             f"{COLUMN_PREFIX}{column}.{name}": text

@@ -46,7 +46,7 @@ def partitions_to_add(
 
 
 def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partition]) -> CheckedRename:
-    """Return which partitions get the new values; files of a managed table at default places move.
+    """Return which partitions get the new values; files of a managed table at default locations move.
 
     Raises:
         PartitionNotFoundError: None has the old values.

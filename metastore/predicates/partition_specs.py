@@ -1,6 +1,6 @@
 """Partition specs: the PARTITION clauses of statements, held against the partition columns of a table or view.
 
-Every statement and every client is told of a wrong clause by these errors alone. Where Spark must resolve a clause
+Every statement and every client gets these errors alone for a wrong clause. Where Spark must resolve a clause
 itself the connector raises the same ones; ``tests/contract/partition_specs.json`` has their texts for both.
 """
 

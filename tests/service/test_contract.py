@@ -15,7 +15,7 @@ import pytest
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
-from catalog_ext.metastore.storage.store import EntryKind
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application

@@ -69,11 +69,13 @@ class WriteOperations:
 
     def _commit(self, request: Request) -> dict[str, Any]:
         transaction, files = transaction_of(request), files_of(request)
-        keep, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
+        static, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
         final = request.flag("final")
         request.finish()
         transactions = self._catalog.writes.transactions
-        outcome = transactions.commit(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+        outcome = transactions.commit(
+            transaction, files, static_partition=static, watermark_ms=watermark_ms, final=final
+        )
         return outcome_json(outcome)
 
     def _abort(self, request: Request) -> dict[str, Any]:

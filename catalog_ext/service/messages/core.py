@@ -107,7 +107,7 @@ class Request:
         return list(value)
 
     def any(self, name: str) -> object:
-        """Whatever the field holds, None when left out."""
+        """Return whatever the field holds, None when left out."""
         self._asked.add(name)
         return self._body.get(name)
 

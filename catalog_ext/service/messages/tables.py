@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index.read.versions import Removals
+from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.alterations import (
     AddColumn,
     ChangeComment,

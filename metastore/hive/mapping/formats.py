@@ -114,7 +114,7 @@ def unreadable_type(data_format: str, data_type: DataType) -> str | None:
 
 
 def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Parameters of the table that the options ask for: Hive skips a header by one."""
+    """Return the parameters of the table that the options ask for: Hive skips a header by one."""
     header = {name.lower(): value for name, value in options.items()}.get("header", "false")
     return {HEADER_PARAMETER: "1"} if data_format == "csv" and header.lower() == "true" else {}
 
