@@ -9,9 +9,9 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
-from catalog_ext.service.messages.core import Request, definition_of, table_json
+from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
-from catalog_ext.service.messages.tables import column_changes, removals_of
+from catalog_ext.service.messages.tables import column_changes, metadata_json, removals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -47,14 +47,20 @@ class TableOperations:
         return {"tables": self._catalog.list_tables(name)}
 
     def _load(self, request: Request) -> dict[str, Any]:
-        identifier = request.identifier()
+        identifier, metadata = request.identifier(), request.optional_text("metadata")
         request.finish()
         found = self._catalog.views.load_relation(str(identifier))
-        return view_json(found) if isinstance(found, View) else self._loaded(found)
+        if isinstance(found, View):
+            return view_json(found)
+        return self._loaded(found) if metadata is None else self._loaded(found) | metadata_json(found, metadata)
 
     def _create(self, request: Request) -> dict[str, Any]:
         definition, location = definition_of(request)
+        dry_run = request.flag("dry_run")
         request.finish()
+        if dry_run:
+            self._catalog.load_namespace(definition.identifier.namespace)
+            return planned_table_json(self._catalog.complete_definition(definition, location))
         return self._loaded(self._catalog.create_table(definition, location))
 
     def _alter(self, request: Request) -> dict[str, Any]:

@@ -5,8 +5,8 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.commands.{ColumnStatistics, ListedPartition, PartitionDeletion,
-  PartitionDescription, PartitionRequests, PartitionSpecs, TablePartitions}
+import org.apache.spark.sql.catalogext.commands.{ListedPartition, PartitionDeletion, PartitionDescription,
+  PartitionRequests, PartitionSpecs, TablePartitions}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
@@ -72,7 +72,7 @@ class CatalogExtTable(
       metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
       Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
     val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
-    (metadata.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } ++ options ++ reserved).asJava
+    (metadata.properties ++ options ++ reserved).asJava
   }
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(

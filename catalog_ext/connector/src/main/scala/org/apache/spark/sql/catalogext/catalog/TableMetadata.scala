@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.catalog
 
+import scala.jdk.CollectionConverters._
+
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.parser.SqlText
@@ -12,6 +14,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, St
  * What `tables/load` says of a table, at one version.
  *
  * @param settings those of reads and writes that give none themselves, for `ResolvedSettings`; null for a view
+ * @param statistics those of columns at this very version, by column and by Spark's names for them
  */
 case class TableMetadata(
     tableId: Long,
@@ -30,7 +33,8 @@ case class TableMetadata(
     owner: Option[String],
     version: Long,
     totals: TableTotals,
-    settings: JsonNode) {
+    settings: JsonNode,
+    statistics: Map[String, Map[String, String]] = Map.empty) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
@@ -69,7 +73,9 @@ object TableMetadata {
         totals.field("files").asLong(),
         totals.field("bytes").asLong(),
         totals.longOption("rows")),
-      settings = Option(node.get("settings")).getOrElse(Null))
+      settings = Option(node.get("settings")).getOrElse(Null),
+      statistics = node.field("statistics").properties().asScala.map(_.getKey)
+        .map(column => column -> node.field("statistics").stringMap(column)).toMap)
   }
 
   def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
