@@ -159,14 +159,17 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
     "settings/load": {"table": "s.t", "properties": {}},
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
-    "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
-    "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
+    "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None},
+    "partitions/list": {
+        "table_id": 1, "version": 1, "predicate": None, "clauses": [], "spec": None, "session": None,
+    },
     "procedures/call": {"procedure": "never", "arguments": {}, "session_table": None},
     "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
     "tables/metadata": {"table_id": 1, "name": "history"},
     "writes/begin": {
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
-        "keep_emptied": False, "app_id": None, "app_version": None, "options": {}, "definition": None,
+        "clauses": [], "clause_session": None, "keep_emptied": False, "app_id": None, "app_version": None,
+        "options": {}, "definition": None,
     },
     "writes/heartbeat": {"transaction": _NOBODYS},
     "writes/stage": {"transaction": _NOBODYS, "files": []},
@@ -175,6 +178,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},
     "writes/delete": {
         "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
+        "clauses": [], "session": None,
     },
     "paths/load": {"path": "/never", "format": None, "schema": None, "options": {}, "partitioning": True},
     "paths/plan": {
@@ -196,7 +200,9 @@ FIELDS: dict[str, dict[str, object]] = {
     "partitions/relocate": {
         "table_id": 1, "version": 1, "spec": {"ds": "2025-01-01", "region": "x"}, "location": "elsewhere",
     },
-    "statistics/put": {"table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None},
+    "statistics/put": {
+        "table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None, "clauses": [], "session": None,
+    },
     "partitions/exchange": {
         "table_id": 1, "version": 1, "source_id": 1, "source_version": 1, "specs": [{"region": "eu"}],
     },
