@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
-    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/resolve",
+    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/load",
+    "settings/resolve",
     "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
+    "paths/listed",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
     "statistics/put",
     "views/list", "views/put", "views/drop", "views/rename", "views/refresh", "views/partitions/add",
@@ -155,6 +157,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
+    "settings/load": {"table": "s.t", "properties": {}},
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
     "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None},
     "partitions/list": {
@@ -181,6 +184,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "paths/plan": {
         "path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None, "limit": None,
     },
+    "paths/listed": {"path": "/never", "partitioning": True, "keys": [], "directories": [], "awaited": [], "found": []},
     "partitions/add": {
         "table_id": 1, "version": 1, "if_not_exists": False,
         "partitions": [{"spec": {"ds": "2025-01-01", "region": "eu"}, "location": None}],

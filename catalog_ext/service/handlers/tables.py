@@ -35,6 +35,7 @@ class TableOperations:
             "tables/rename": self._rename,
             "tables/drop": self._drop,
             "tables/plan": self._plan,
+            "settings/load": self._load_settings,
             "settings/resolve": self._resolve_settings,
             "tables/changes": self._changes,
             "tables/metadata": self._metadata,
@@ -113,6 +114,11 @@ class TableOperations:
         definition = self._catalog.reads.remember(table).definition
         settings = settings_json(str(definition.identifier), definition.properties, self._catalog.settings.conf)
         return {**table_json(table), "settings": settings}
+
+    def _load_settings(self, request: Request) -> dict[str, Any]:
+        table, properties = request.text("table"), request.text_map("properties")
+        request.finish()
+        return {"settings": settings_json(table, properties, self._catalog.settings.conf)}
 
     def _resolve_settings(self, request: Request) -> dict[str, Any]:
         use, given = use_of(request), given_of(request, self._catalog.settings.conf)
