@@ -1,4 +1,4 @@
-"""The changes of ``tables/alter`` requests, and which ones ``tables/changes`` tells."""
+"""The changes of ``tables/alter`` requests, and which versions ``tables/changes`` answers."""
 
 from __future__ import annotations
 
