@@ -150,10 +150,14 @@ class Driver:
         with self.session({**connected_to(uri, token), **(conf or {})}, master=master) as session:
             yield session
 
-    def stop(self) -> None:
-        """End the JVM."""
+    def end(self) -> None:
+        """End the JVM, if one runs; the next session starts another."""
         self._stop_context()
         end_jvm()
+
+    def stop(self) -> None:
+        """End for good."""
+        self.end()
         self._folder.cleanup()
 
     def _start_jvm(self) -> None:
