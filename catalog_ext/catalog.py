@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
+from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar, overload
 
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
@@ -42,7 +42,7 @@ def connect(
     index: str | None = None,
     metastore: MetastoreArgument = UNSET,
     warehouse: str | None = None,
-    storage: Mapping[str, Any] | None = None,
+    storage: Mapping[str, object] | None = None,
     name: str = "lake",
 ) -> Catalog:
     """Return the catalog over this index, metastore and warehouse; every argument has a default.

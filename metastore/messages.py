@@ -7,7 +7,7 @@ them out. Their JSON outlives a release: what a release before this one has enqu
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from catalog_ext.metastore.errors import MetastoreRefusedError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -17,6 +17,8 @@ from catalog_ext.metastore.model.views import ViewQuery
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
+
+    from catalog_ext.metastore.model.json import JsonObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +181,7 @@ class Delivery:
     operation: str
     namespace: str
     table: str | None
-    payload: Mapping[str, Any]
+    payload: JsonObject
     created_at_ms: int = 0
     attempts: int = 0
     last_error: str | None = None
@@ -206,7 +208,7 @@ def subject(message: Message) -> tuple[str, str | None]:
             return definition.identifier.namespace, definition.identifier.name
 
 
-def payload_of(message: Message) -> dict[str, Any]:
+def payload_of(message: Message) -> JsonObject:
     """Return the message's payload as JSON values."""
     match message:
         case CreateNamespace(namespace) | AlterNamespace(namespace):
@@ -284,13 +286,13 @@ def _read(delivery: Delivery) -> Message:
             raise LookupError(f"unknown operation {delivery.operation!r}")
 
 
-def _read_namespace(payload: Mapping[str, Any]) -> Namespace:
+def _read_namespace(payload: JsonObject) -> Namespace:
     return Namespace(
         payload["name"], payload.get("location"), payload.get("comment"), dict(payload.get("properties") or {})
     )
 
 
-def _read_alteration(payload: Mapping[str, Any]) -> AlterTable:
+def _read_alteration(payload: JsonObject) -> AlterTable:
     return AlterTable(
         definition_from_dict(payload),
         tuple(payload.get("removed", ())),
@@ -299,15 +301,15 @@ def _read_alteration(payload: Mapping[str, Any]) -> AlterTable:
     )
 
 
-def _write_partition(partition: PublishedPartition) -> dict[str, Any]:
+def _write_partition(partition: PublishedPartition) -> JsonObject:
     return {"name": partition.name, "location": partition.location, "parameters": dict(partition.parameters)}
 
 
-def _read_partition(item: Mapping[str, Any]) -> PublishedPartition:
+def _read_partition(item: JsonObject) -> PublishedPartition:
     return PublishedPartition(item["name"], item.get("location"), dict(item.get("parameters") or {}))
 
 
-def _write_query(query: ViewQuery) -> dict[str, Any]:
+def _write_query(query: ViewQuery) -> JsonObject:
     return {
         "text": query.text,
         "catalog": query.catalog,
@@ -316,7 +318,7 @@ def _write_query(query: ViewQuery) -> dict[str, Any]:
     }
 
 
-def _read_query(item: Mapping[str, Any]) -> ViewQuery:
+def _read_query(item: JsonObject) -> ViewQuery:
     return ViewQuery(
         item["text"], item["catalog"], tuple(item["namespace"]), query_columns=tuple(item["query_columns"])
     )

@@ -14,7 +14,10 @@ from catalog_ext.cli.progress import spinner
 from catalog_ext.repair.report import counted
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Sequence
+
+    from catalog_ext.metastore.model.changes import Summary
+
 
 _SHOWN = 100
 DURATION = "DURATION"
@@ -139,19 +142,24 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
     listing.show(limit, as_json=as_json)
 
 
-def _changes(summary: Mapping[str, Any]) -> str:
+def _changes(summary: Summary) -> str:
     """Return what a commit changed: ``partitions +1 ~2, files +3 -1, 120 rows, 4.5 KiB``."""
     parts = []
     for what in ("partitions", "files"):
         signs = (("added", "+"), ("removed", "-"), ("changed", "~"))
-        counts = [f"{sign}{summary[key]:,}" for word, sign in signs if summary.get(key := f"{what}_{word}")]
+        counts = [f"{sign}{count:,}" for word, sign in signs if (count := _count(summary, f"{what}_{word}"))]
         if counts:
             parts.append(f"{what} {' '.join(counts)}")
-    if summary.get("rows"):
-        parts.append(counted(summary["rows"], "row"))
-    if summary.get("bytes"):
-        parts.append(size(summary["bytes"]))
+    if rows := _count(summary, "rows"):
+        parts.append(counted(rows, "row"))
+    if in_bytes := _count(summary, "bytes"):
+        parts.append(size(in_bytes))
     return ", ".join(parts)
+
+
+def _count(summary: Summary, name: str) -> int:
+    value = summary.get(name)
+    return value if isinstance(value, int) else 0
 
 
 class Listing:

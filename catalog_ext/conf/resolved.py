@@ -6,7 +6,7 @@ import os
 from dataclasses import dataclass, field
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Literal, TypeAlias
+from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from catalog_ext.conf.keys import LISTING_TARGET_PREFIXES, LISTING_THREADS, process_settings
 from catalog_ext.metastore.errors import InvalidConfigurationError
@@ -52,14 +52,14 @@ class Settings:
     metastore: str | None
     warehouse: str
     state: Path
-    storage: Mapping[str, Any] = field(default_factory=dict)
+    storage: Mapping[str, object] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def resolve(
         cls, *, name: str = "lake", index: str | None = None, metastore: MetastoreArgument = UNSET,
-        warehouse: str | None = None, storage: Mapping[str, Any] | None = None, configured_metastore: str | None = None,
-        spark: Mapping[str, str] | None = None,
+        warehouse: str | None = None, storage: Mapping[str, object] | None = None,
+        configured_metastore: str | None = None, spark: Mapping[str, str] | None = None,
     ) -> Settings:  # fmt: skip
         """Return the settings of these arguments; an argument wins over the environment, which wins over the default.
 
@@ -85,7 +85,7 @@ class Settings:
         conf = process_settings(os.environ, spark or {}, name)
         return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf)
 
-    def open_storage(self, options: Mapping[str, Any] | None = None) -> Storage:
+    def open_storage(self, options: Mapping[str, object] | None = None) -> Storage:
         """Return the stores, with the settings for them.
 
         Args:

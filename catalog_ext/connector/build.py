@@ -19,7 +19,7 @@ from pathlib import Path
 from filelock import FileLock, Timeout
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
-from catalog_ext.metastore.runtime.jars import CACHE_VARIABLE, cache_folder
+from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE, cache_folder
 from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
 
 logger = logging.getLogger(__name__)

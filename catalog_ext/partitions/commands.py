@@ -18,7 +18,8 @@ from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.conditions import bound_json
+from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.json import predicate_to_json
 from catalog_ext.metastore.predicates.partition_specs import (
     ANY_SESSION,
     Session,
@@ -27,6 +28,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
+from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Or, StringMatch
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.tables.locations import TableOverlapWarning
@@ -40,6 +42,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
     from catalog_ext.metastore.predicates.partition_specs import KeyComparison
+    from catalog_ext.metastore.predicates.tree import Predicate
 
     Spec = Mapping[str, str | None]
 
@@ -93,14 +96,15 @@ class PartitionCommands:
         return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
     def drop(
-        self, table: str | Table, predicates: Sequence[object] = (), *, clauses: Sequence[Sequence[KeyComparison]] = (),
-        if_exists: bool = False, purge: bool = False, session: Session = ANY_SESSION,
+        self, table: str | Table, predicates: Sequence[Predicate] = (), *,
+        clauses: Sequence[Sequence[KeyComparison]] = (), if_exists: bool = False, purge: bool = False,
+        session: Session = ANY_SESSION,
     ) -> WriteOutcome:  # fmt: skip
         """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
 
         Args:
             table: The table.
-            predicates: The contract's JSON predicates of the partitions.
+            predicates: Unbound predicates that are true for the partitions.
             clauses: PARTITION clauses, which stand for as many predicates.
             if_exists: Whether a predicate that matches nothing is no error.
             purge: Whether data of a managed table that lies outside its directory is deleted too.
@@ -121,7 +125,7 @@ class PartitionCommands:
             self._require_match(target, predicate, needed=not if_exists)
         managed = target.definition.table_type is TableType.MANAGED
         deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
-        either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": list(predicates)}
+        either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
         return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
     def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
@@ -187,7 +191,7 @@ class PartitionCommands:
         predicates = [spec_condition(target, spec, session) for spec in specs]
         for predicate in predicates:
             self._require_match(origin, predicate, needed=True)
-        either = predicates[0] if len(predicates) == 1 else {"op": "or", "args": predicates}
+        either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
         asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
         return self._run(target, asked, "EXCHANGE PARTITION")
 
@@ -197,8 +201,8 @@ class PartitionCommands:
     def _table(self, table: str | Table) -> Table:
         return self._context.load_table(table) if isinstance(table, str) else table
 
-    def _require_match(self, table: Table, predicate: object, *, needed: bool) -> None:
-        bound = bound_json(table, predicate)
+    def _require_match(self, table: Table, predicate: Predicate, *, needed: bool) -> None:
+        bound = bound_to(table, predicate)
         if needed:
             with self._context.index.list_partitions(table, bound) as found:
                 if not any(batch.num_rows for batch in found):
@@ -284,14 +288,16 @@ def _described(columns: Sequence[Column]) -> list[str]:
     return [f"{column.name.lower()} {column.type}" for column in columns]
 
 
-def _words(predicate: object) -> str:
-    """Return a JSON predicate as people write it, if it is one of a partition spec."""
-    if isinstance(predicate, dict):
-        match predicate:
-            case {"op": "and", "args": list(args)}:
-                return ", ".join(_words(arg) for arg in args)
-            case {"op": "is_null", "column": column}:
-                return f"{column}=NULL"
-            case {"op": op, "column": column, "value": value}:
-                return f"{column}{op}{value}"
-    return f"with {predicate}"
+def _words(predicate: Predicate) -> str:
+    """Return a predicate as people write it, if it is one of a partition spec."""
+    match predicate:
+        case And(args):
+            return ", ".join(_words(arg) for arg in args)
+        case IsNull(column):
+            return f"{column}=NULL"
+        case Comparison(operator, column, value):
+            return f"{column}{operator}{value}"
+        case StringMatch(kind, column, pattern):
+            return f"{column}{kind}{pattern}"
+        case _:
+            return f"with {predicate_to_json(predicate)}"

@@ -14,7 +14,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.conditions import bound_where
-from catalog_ext.metastore.predicates.json import predicate_to_json
+from catalog_ext.metastore.predicates.tree import And, Comparison, In, Operator, Or, unbound
 from catalog_ext.repair.report import ReportEntry
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.conditions import Where
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.partitions.commands import PartitionCommands
     from catalog_ext.tables.alter import TableAlterations
 
@@ -67,8 +68,8 @@ class PartitionMaintenance:
             )
         entries = list(self._entries(target, self._context.index.list_partitions(target, bound), purge, "dropped"))
         if entries and not dry_run:
-            json = predicate_to_json(bound, target.definition.keys)
-            self._commands.drop(target, [json], if_exists=True, purge=purge)
+            predicate = unbound(bound, target.definition.keys)
+            self._commands.drop(target, [predicate], if_exists=True, purge=purge)
         return entries
 
     def expire(self, table: str, *, retention: str | None = None, dry_run: bool = False) -> list[ReportEntry]:
@@ -160,8 +161,8 @@ class PartitionMaintenance:
                 yield ReportEntry("drop", name, path, row["files"], row["bytes"], f"{reason}{kept}")
 
 
-def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[dict[str, Any]]:
-    """JSON predicates that are true for the partitions of these entries, some values at a time."""
+def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:
+    """Yield unbound predicates that are true for the partitions of these entries, some values at a time."""
     lower = [name.lower() for name in expiry.keys]
     values: dict[tuple[str, ...], None] = {}
     for entry in entries:
@@ -170,11 +171,9 @@ def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[dict
         values[tuple(given[name] or "" for name in lower)] = None
     for chunk in batched(values, _VALUES_AT_ONCE):
         if len(lower) == 1:
-            yield {"op": "in", "column": expiry.keys[0], "values": [value for (value,) in chunk]}
+            yield In(expiry.keys[0], tuple(value for (value,) in chunk))
             continue
-        yield {"op": "or", "args": [
-            {"op": "and", "args": [
-                {"op": "=", "column": key, "value": value} for key, value in zip(expiry.keys, row, strict=True)
-            ]}
+        yield Or(tuple(
+            And(tuple(Comparison(Operator.EQ, key, value) for key, value in zip(expiry.keys, row, strict=True)))
             for row in chunk
-        ]}  # fmt: skip
+        ))  # fmt: skip

@@ -13,6 +13,7 @@ from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.model.json import JsonObject
 
 MAP = "map<string,string>"
 TIMESTAMP = pa.timestamp("us", tz="UTC")
@@ -56,7 +57,7 @@ class Procedure:
     schema: pa.Schema
     body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
 
-    def describe(self) -> dict[str, Any]:
+    def describe(self) -> JsonObject:
         """Return the procedure as the service's contract has it."""
         return {
             "name": self.name,
@@ -70,7 +71,7 @@ class Procedure:
             ],
         }
 
-    def call(self, catalog: Catalog, arguments: Mapping[str, Any]) -> Result:
+    def call(self, catalog: Catalog, arguments: Mapping[str, object]) -> Result:
         """Run it with arguments by name.
 
         Raises:
@@ -78,7 +79,7 @@ class Procedure:
         """
         return Result(self.schema, self.body(catalog, self._bind(arguments)))
 
-    def _bind(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def _bind(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         unknown = sorted(set(arguments) - {p.name for p in self.parameters})
         if unknown:
             raise InvalidInputError(

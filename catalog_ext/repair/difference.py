@@ -58,7 +58,7 @@ class Difference:
             "INSERT OR IGNORE INTO skipped"
             " SELECT directory, '', 0, 0, 'the listing is incomplete: ' || reason FROM failures"
         )
-        if scratch.value("SELECT count(*) FROM failures") == 0:
+        if scratch.count("SELECT count(*) FROM failures") == 0:
             return
         # "0" is the character after "/": the range holds what lies below the directory.
         for side in ("listed_partitions", "indexed_partitions"):
@@ -77,7 +77,7 @@ class Difference:
 
     def _holds(self, name: str) -> bool:
         query = f"SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name = ?) OR ? IN ({self._staying})"
-        return bool(self._scratch.value(query, (name, name)))
+        return bool(self._scratch.count(query, (name, name)))
 
     def dropped(self) -> Iterator[Proposed]:
         """Partitions that are registered and gone."""
@@ -128,12 +128,12 @@ class Difference:
 
     def count(self, *, adds: bool) -> int:
         """Count the partitions that differ as far as was compared: gone, new (where ``adds``), with other files."""
-        total: int = self._scratch.value("SELECT count(DISTINCT name) FROM differing_files")
+        total = self._scratch.count("SELECT count(DISTINCT name) FROM differing_files")
         if self._drops:
-            total += self._scratch.value(f"SELECT count(*) FROM indexed_partitions i WHERE {self._is_gone}")
+            total += self._scratch.count(f"SELECT count(*) FROM indexed_partitions i WHERE {self._is_gone}")
         if adds:
             is_new = "NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name)"
-            total += self._scratch.value(f"SELECT count(*) FROM listed_partitions l WHERE {is_new}")
+            total += self._scratch.count(f"SELECT count(*) FROM listed_partitions l WHERE {is_new}")
         return total
 
     def changed(self) -> Iterator[Proposed]:

@@ -91,13 +91,13 @@ class InFlightWrites:
         They are reported: vacuum has yet to remove them.
         """
         scratch = self._scratch
-        if not scratch.value(
+        if not scratch.count(
             "SELECT EXISTS (SELECT 1 FROM differing_files WHERE side = 1) OR EXISTS (SELECT 1 FROM listed_files f"
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
         scratch.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
-        if not scratch.value("SELECT count(*) FROM replaced"):
+        if not scratch.count("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a place of its own is where its files are looked for.
         there = (
@@ -122,7 +122,7 @@ class InFlightWrites:
         self._leave_out_in_flight_partitions()
 
     def _leave_out_pending_removals(self) -> None:
-        if not self._scratch.value("SELECT count(*) FROM pending_removals"):
+        if not self._scratch.count("SELECT count(*) FROM pending_removals"):
             return
         self._scratch.execute(
             "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
@@ -182,7 +182,7 @@ class InFlightWrites:
             "SELECT EXISTS (SELECT 1 FROM listed_partitions WHERE name NOT IN (SELECT name FROM indexed_partitions)"
             " AND name NOT IN (SELECT name FROM listed_files))"
         )
-        if not self._scratch.value(empty):
+        if not self._scratch.count(empty):
             return
         for transaction_id, state in states.items():
             if state in _MAKES_DIRECTORIES:

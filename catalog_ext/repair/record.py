@@ -53,10 +53,10 @@ class RepairRecorder:
 
     def _record(self, version: int, error: str | None) -> RepairRecord:
         added, dropped, changed = (
-            int(self._scratch.value("SELECT count(DISTINCT partition) FROM entries WHERE action = ?", (action,)))
+            self._scratch.count("SELECT count(DISTINCT partition) FROM entries WHERE action = ?", (action,))
             for action in ("add", "drop", "change")
         )
-        skipped = int(self._scratch.value("SELECT count(*) FROM entries WHERE action = 'skip'"))
+        skipped = self._scratch.count("SELECT count(*) FROM entries WHERE action = 'skip'")
         return RepairRecord(
             table_id=self._table.table_id,
             began_at_ms=self._began_at_ms,

@@ -119,7 +119,7 @@ class Repair:
         in_flight.leave_out()
 
     def _refuse_if_strict(self, scratch: Scratch) -> None:
-        count = scratch.value("SELECT count(*) FROM skipped")
+        count = scratch.count("SELECT count(*) FROM skipped")
         if not self._options.strict or not count:
             return
         first = "; ".join(

@@ -65,7 +65,7 @@ class ReportEntries(Sequence[ReportEntry]):
         # ``but`` leaves out the entries that give this reason.
         self._where = "action = ? AND reason <> ?"
         self._which = (action, but)
-        self._length: int = scratch.value(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
+        self._length = scratch.count(f"SELECT count(*) FROM entries WHERE {self._where}", self._which)
 
     def __len__(self) -> int:
         return self._length

@@ -9,6 +9,7 @@ from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StorageError
+from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.failures import is_missing_bucket
@@ -53,20 +54,11 @@ def no_progress(_: RepairProgress) -> None:
     """Ignore how far a repair or an import is."""
 
 
-def storable(text: str) -> bool:
-    """Return whether a name from the store is text that a database can keep (no lone surrogates, no NUL)."""
-    if text.isascii():
-        return "\x00" not in text
-    try:
-        text.encode("utf-8")
-    except UnicodeEncodeError:
-        return False
-    return "\x00" not in text
-
-
 def printable(path: str) -> str:
     r"""Return the path with bytes that are not UTF-8 shown as ``\\udcXX``."""
-    return path if storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
+    return (
+        path if is_storable(path) else path.encode("utf-8", "backslashreplace").decode("utf-8").replace("\x00", "\\0")
+    )
 
 
 class StoreObserver:
@@ -114,7 +106,7 @@ class StoreObserver:
         self._flush()
 
     def _descend(self, directory: str) -> bool:
-        if not storable(directory):
+        if not is_storable(directory):
             self._skip(printable(directory), _NOT_TEXT)
             return False
         verdict = self._judge(directory)
@@ -126,7 +118,7 @@ class StoreObserver:
         directory, name = event.directory, event.name
         if is_hidden(name) or not name:
             return
-        if not storable(name):
+        if not is_storable(name):
             self._skip(printable(_path(event)), _NOT_TEXT, files=1, size=event.size)
             return
         place = self._judge(directory).place
@@ -231,6 +223,6 @@ def _list_location(storage: Storage, name: str, location: str) -> list[tuple[str
     files = [
         (e.location.name, e.size, e.modified_ms)
         for e in entries
-        if e.kind is EntryKind.FILE and not is_hidden(e.location.name) and storable(e.location.name)
+        if e.kind is EntryKind.FILE and not is_hidden(e.location.name) and is_storable(e.location.name)
     ]
     return files if files or storage.store_has_directories(location) else None

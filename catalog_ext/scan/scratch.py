@@ -86,9 +86,9 @@ class Scratch:
         self._db.create_function(name, 1, function, deterministic=True)
 
     @_translated
-    def value(self, query: str, parameters: tuple[Any, ...] = ()) -> Any:  # noqa: ANN401 -- as the query has it
-        """Return the single value that a query gives."""
-        return self._db.execute(query, parameters).fetchone()[0]
+    def count(self, query: str, parameters: tuple[Any, ...] = ()) -> int:
+        """Return the single number that a query gives."""
+        return int(self._db.execute(query, parameters).fetchone()[0])
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query, one by one."""

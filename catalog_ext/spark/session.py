@@ -7,7 +7,7 @@ import logging
 import os
 import threading
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.catalog import Catalog
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
@@ -52,7 +52,7 @@ _lock = threading.Lock()
 
 def configure(
     builder: SparkSession.Builder, *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
-    metastore: MetastoreArgument = UNSET, storage: Mapping[str, Any] | None = None,
+    metastore: MetastoreArgument = UNSET, storage: Mapping[str, object] | None = None,
 ) -> SparkSession.Builder:  # fmt: skip
     """Return the builder with a catalog set up: the connector's jar, the SQL extensions, and a service in this process.
 
@@ -87,7 +87,7 @@ def configure(
 
 def serve_catalog(
     options: Mapping[str, str], *, catalog: str = "lake", warehouse: str | None = None, index: str | None = None,
-    metastore: MetastoreArgument = UNSET, storage: Mapping[str, Any] | None = None,
+    metastore: MetastoreArgument = UNSET, storage: Mapping[str, object] | None = None,
 ) -> dict[str, str]:  # fmt: skip
     """Start a catalog's service and return the settings that a session needs for it beside its own ``options``.
 

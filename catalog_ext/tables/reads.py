@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.conditions import Where, bound_json, bound_where
+from catalog_ext.metastore.predicates.conditions import Where, bound_to, bound_where
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -69,24 +69,24 @@ class TableReads:
                 self._tables.popitem(last=False)
         return table
 
-    def plan_files(self, table_id: int, version: int, condition: object = None) -> pa.RecordBatchReader:
-        """Return the files of a table at a version that the contract's JSON predicate may be true for.
+    def plan_files(self, table_id: int, version: int, condition: Predicate | None = None) -> pa.RecordBatchReader:
+        """Return the files of a table at a version that an unbound predicate may be true for.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
         """
         table = self._at(table_id, version)
-        return self._context.index.plan_files(table, bound_json(table, condition))
+        return self._context.index.plan_files(table, bound_to(table, condition))
 
-    def list_partitions(self, table_id: int, version: int, condition: object = None) -> pa.RecordBatchReader:
-        """Return the partitions of a table at a version that the contract's JSON predicate is true for.
+    def list_partitions(self, table_id: int, version: int, condition: Predicate | None = None) -> pa.RecordBatchReader:
+        """Return the partitions of a table at a version that an unbound predicate is true for.
 
         Raises:
             TableNotFoundError, InvalidPredicateError, InvalidValueError: As in ``plan_files``.
         """
         table = self._at(table_id, version)
-        return self._context.index.list_partitions(table, bound_json(table, condition))
+        return self._context.index.list_partitions(table, bound_to(table, condition))
 
     def changes(
         self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import WriteOutcome
-from catalog_ext.metastore.predicates.conditions import bound_json
+from catalog_ext.metastore.predicates.conditions import bound_to
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.index.write.file_statistics import KnownFile
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 PREFIX = "spark.sql.statistics."
 """Spark's own keys: ``numRows``, ``totalSize`` and ``colStats.<column>.<statistic>`` are properties of the table."""
@@ -33,7 +34,7 @@ class ColumnStatistics:
         table: Table,
         files: Sequence[KnownFile],
         columns: Mapping[str, Mapping[str, str]] | None,
-        predicate: object = None,
+        predicate: Predicate | None = None,
     ) -> WriteOutcome:
         """Record what was found; with neither files nor columns, publish what is known already.
 
@@ -41,7 +42,7 @@ class ColumnStatistics:
             table: At the version that the statement read.
             files: What was counted; files that have changed since are left as they are.
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
-            predicate: Limits the partitions that are published; the contract's JSON, None for all.
+            predicate: Limits the partitions that are published; unbound, None for all.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -49,7 +50,7 @@ class ColumnStatistics:
         """
         index = self._context.index
         deliver = self._context.metastore.accepts(table.definition)
-        bound = bound_json(table, predicate)
+        bound = bound_to(table, predicate)
         messages = rows = changed = 0
         if files:
             counted = index.put_statistics(table, files, deliver=deliver)

@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.predicates.conditions import bound_json
+from catalog_ext.metastore.predicates.conditions import bound_to
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog_ext.context import Context
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class MetadataTables:
@@ -19,13 +20,13 @@ class MetadataTables:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def read(self, table_id: int, name: str, condition: object = None) -> pa.RecordBatchReader:
+    def read(self, table_id: int, name: str, condition: Predicate | None = None) -> pa.RecordBatchReader:
         """Read a metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
 
         Args:
             table_id: The table's number.
             name: Which one.
-            condition: A JSON predicate over the partition columns, for ``partitions`` and ``files``; None for all.
+            condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
 
         Raises:
             InvalidInputError: There is no metadata table of that name, or it takes no condition.
@@ -42,4 +43,4 @@ class MetadataTables:
             if condition is not None:
                 raise InvalidInputError(f"The metadata table '{name}' has no partition columns and takes no predicate.")
             return whole[name](table)
-        return by_partition[name](table, bound_json(table, condition))
+        return by_partition[name](table, bound_to(table, condition))

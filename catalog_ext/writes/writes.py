@@ -9,9 +9,9 @@ from catalog_ext.conf import write_keys
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
+from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.conditions import bound_json
-from catalog_ext.scan.observe import storable
+from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.tables.locations import warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.transactions.write_protocol import Transactions
     from catalog_ext.tables.creation import TableCreation
 
@@ -50,7 +51,7 @@ class Batch:
 
     def __post_init__(self) -> None:
         if len(self.operation) > _LONGEST_OPERATION or not all(
-            storable(t) for t in (self.operation, self.app_id or "")
+            is_storable(t) for t in (self.operation, self.app_id or "")
         ):
             raise InvalidInputError(
                 f"The operation and the option {write_keys.TXN_APP_ID.key!r} of a write are text that a database can "
@@ -87,7 +88,7 @@ class Writes:
         version: int,
         batch: Batch,
         *,
-        predicate: object = None,
+        predicate: Predicate | None = None,
         keep_emptied: bool = False,
     ) -> tuple[BegunWrite, Table]:
         """Begin a write to a table that is there.
@@ -97,7 +98,7 @@ class Writes:
             table_id: The table's number.
             version: The version that the statement read.
             batch: What else is known of it.
-            predicate: The contract's JSON predicate of an overwrite, None for all.
+            predicate: Of an overwrite, unbound; None for all.
             keep_emptied: Whether partitions that an overwrite leaves without files stay registered.
 
         Raises:
@@ -106,7 +107,7 @@ class Writes:
             InvalidConfigurationError: An option is none that its key may have.
         """
         table = self.table_at(table_id, version)
-        bound_json(table, predicate)
+        bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
@@ -180,7 +181,7 @@ class Writes:
             table, app_id, owner, self._settings(options, session, table.definition.properties)
         )
 
-    def delete(self, table_id: int, version: int, predicate: object, *, truncate: bool) -> WriteOutcome:
+    def delete(self, table_id: int, version: int, predicate: Predicate | None, *, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
         Raises:
@@ -192,7 +193,7 @@ class Writes:
         table = self.table_at(table_id, version)
         if truncate:
             _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
-        bound_json(table, predicate)
+        bound_to(table, predicate)
         return self.transactions.delete(table, predicate, truncate)
 
     def table_at(self, table_id: int, version: int) -> Table:

@@ -19,7 +19,6 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
-from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate, bind
 
 if TYPE_CHECKING:
@@ -105,7 +104,7 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
         return None
     if asked.predicate is None:
         return TRUE
-    return bind(predicate_from_json(asked.predicate), table.definition.keys, str(table.identifier))
+    return bind(asked.predicate, table.definition.keys, str(table.identifier))
 
 
 def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import fields
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
+from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.commit.transaction import WriteOutcome
+from catalog_ext.metastore.model.json import statistics_from_dict, statistics_to_dict
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from catalog_ext.metastore.model.json import JsonObject
 
 
-def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
+def staged_file_to_dict(file: StagedFile) -> JsonObject:
     """Return the file as JSON values."""
     return {
         "partition": file.partition,
@@ -25,7 +26,7 @@ def staged_file_to_dict(file: StagedFile) -> dict[str, Any]:
     }
 
 
-def staged_file_from_dict(value: Mapping[str, Any]) -> StagedFile:
+def staged_file_from_dict(value: JsonObject) -> StagedFile:
     """Return the file that ``staged_file_to_dict`` wrote."""
     upload = value["upload"]
     return StagedFile(
@@ -39,30 +40,20 @@ def staged_file_from_dict(value: Mapping[str, Any]) -> StagedFile:
     )
 
 
-def statistics_to_dict(statistics: Mapping[str, ColumnStatistics]) -> dict[str, Any]:
-    """Statistics of columns as JSON values, by the columns' names."""
-    return {name: {"min": s.minimum, "max": s.maximum, "nulls": s.nulls} for name, s in statistics.items()}
-
-
-def statistics_from_dict(value: Mapping[str, Any]) -> dict[str, ColumnStatistics]:
-    """Return the statistics that ``statistics_to_dict`` wrote."""
-    return {name: ColumnStatistics(s["min"], s["max"], s["nulls"]) for name, s in value.items()}
-
-
-def _upload_to_dict(upload: Upload) -> dict[str, Any]:
+def _upload_to_dict(upload: Upload) -> JsonObject:
     parts = [{"number": p.number, "etag": p.etag, "checksums": dict(p.checksums)} for p in upload.parts]
     return {"id": upload.upload_id, "parts": parts}
 
 
-def _upload_from_dict(value: Mapping[str, Any]) -> Upload:
+def _upload_from_dict(value: JsonObject) -> Upload:
     return Upload(value["id"], tuple(UploadedPart(p["number"], p["etag"], p["checksums"]) for p in value["parts"]))
 
 
-def outcome_to_dict(outcome: WriteOutcome) -> dict[str, Any]:
+def outcome_to_dict(outcome: WriteOutcome) -> JsonObject:
     """Return the outcome as JSON values."""
     return {f.name: getattr(outcome, f.name) for f in fields(outcome)}
 
 
-def outcome_from_dict(value: Mapping[str, Any]) -> WriteOutcome:
+def outcome_from_dict(value: JsonObject) -> WriteOutcome:
     """Return the outcome that ``outcome_to_dict`` wrote."""
     return WriteOutcome(**value)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, TypeAlias
 
 from catalog_ext.metastore.errors import InvalidInputError
 
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.model.tables import DataFile, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class WriteKind(StrEnum):
@@ -68,12 +69,12 @@ class Overwrite:
     """Partitions that a predicate is true for are replaced: without new files DELETE, or TRUNCATE.
 
     Attributes:
-        predicate: The contract's JSON predicate, None for the whole table.
+        predicate: Unbound, None for the whole table.
         keep_emptied: Whether partitions that are left without files stay registered (TRUNCATE).
     """
 
     kind: ClassVar = WriteKind.OVERWRITE
-    predicate: Any = None
+    predicate: Predicate | None = None
     keep_emptied: bool = False
 
 
@@ -120,10 +121,10 @@ class AddPartitions:
 
 @dataclass(frozen=True, slots=True)
 class DropPartitions:
-    """Partitions that a JSON predicate is true for leave the table."""
+    """Partitions that an unbound predicate is true for leave the table."""
 
     kind: ClassVar = WriteKind.DROP_PARTITIONS
-    predicate: Any
+    predicate: Predicate
     deletes: DataDeletion
 
 
@@ -153,14 +154,14 @@ class ExchangePartitions:
         source_id: The number of the table that loses them.
         source: Its name, for people.
         source_version: The version of it that the statement read.
-        predicate: JSON, true for the partitions that move.
+        predicate: Unbound, true for the partitions that move.
     """
 
     kind: ClassVar = WriteKind.EXCHANGE_PARTITIONS
     source_id: int
     source: str
     source_version: int
-    predicate: Any
+    predicate: Predicate
 
 
 Creation: TypeAlias = Create | Replace | CreateOrReplace
@@ -330,7 +331,7 @@ class WritePlan:
 def asked_write(
     kind: WriteKind,
     *,
-    predicate: Any = None,  # noqa: ANN401 -- a JSON value
+    predicate: Predicate | None = None,
     keep_emptied: bool = False,
     definition: TableDefinition | None = None,
 ) -> AskedWrite:
@@ -338,7 +339,7 @@ def asked_write(
 
     Args:
         kind: Of no partition command.
-        predicate: Of an ``Overwrite``.
+        predicate: Of an ``Overwrite``; unbound.
         keep_emptied: Of an ``Overwrite``.
         definition: Of a creation.
 

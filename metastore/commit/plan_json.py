@@ -38,19 +38,21 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.json import predicate_from_json, predicate_to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    Json = Mapping[str, Any]
+    from catalog_ext.metastore.model.json import JsonObject
 
-_OF_OTHER_KINDS: dict[str, Any] = {
+
+_OF_OTHER_KINDS: JsonObject = {
     "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {}, "removes": {},
     "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
 }  # fmt: skip
 
 
-def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
+def plan_to_dict(plan: WritePlan) -> JsonObject:
     """Return the plan as JSON values."""
     return {
         **_OF_OTHER_KINDS,
@@ -68,26 +70,28 @@ def plan_to_dict(plan: WritePlan) -> dict[str, Any]:
     }
 
 
-def _change_to_dict(change: Asked | Checked) -> dict[str, Any]:
+def _change_to_dict(change: Asked | Checked) -> JsonObject:
     match change:
         case CheckedWrite():
             return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
         case Overwrite():
-            return {"predicate": change.predicate, "keep_emptied": change.keep_emptied}
+            predicate = None if change.predicate is None else predicate_to_json(change.predicate)
+            return {"predicate": predicate, "keep_emptied": change.keep_emptied}
         case Create() | Replace() | CreateOrReplace():
             return {"definition": definition_to_dict(change.definition)}
         case Append() | OverwritePartitions():
             return {}
         case DropPartitions() | CheckedDrop():
             asked, unknown = (change.asked, change.unknown) if isinstance(change, CheckedDrop) else (change, {})
-            return {"predicate": asked.predicate, "command": {"deletes": asked.deletes}, "removes": unknown}
+            predicate = predicate_to_json(asked.predicate)
+            return {"predicate": predicate, "command": {"deletes": asked.deletes}, "removes": unknown}
         case ExchangePartitions():
-            return {"predicate": change.predicate, "command": _exchange_to_dict(change)}
+            return {"predicate": predicate_to_json(change.predicate), "command": _exchange_to_dict(change)}
         case _:
             return _command_to_dict(change)
 
 
-def _checked_write_to_dict(write: CheckedWrite) -> dict[str, Any]:
+def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
     return {
         "keep": write.static_partition,
         "waiting": write.waiting,
@@ -101,7 +105,7 @@ def _checked_write_to_dict(write: CheckedWrite) -> dict[str, Any]:
 def _command_to_dict(
     change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
     | CheckedExchange,
-) -> dict[str, Any]:  # fmt: skip
+) -> JsonObject:  # fmt: skip
     """``names``, which a command has once it is checked, are the partitions of the table that it claims."""
     match change:
         case AddPartitions():
@@ -129,14 +133,15 @@ def _command_to_dict(
                 **_exchange_to_dict(change.asked), "names": [moving.name for moving in change.partitions],
                 "rows": named, "source_location": change.source_location,
             }  # fmt: skip
-            return {"predicate": change.asked.predicate, "command": command, "moves": change.moves}
+            predicate = predicate_to_json(change.asked.predicate)
+            return {"predicate": predicate, "command": command, "moves": change.moves}
 
 
-def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> dict[str, Any]:
+def _add_to_dict(partitions: Iterable[NewPartition], asked: AddPartitions) -> JsonObject:
     return {"partitions": [[p.name, p.location] for p in partitions], "if_not_exists": asked.if_not_exists}
 
 
-def _exchange_to_dict(asked: ExchangePartitions) -> dict[str, Any]:
+def _exchange_to_dict(asked: ExchangePartitions) -> JsonObject:
     return {"source_id": asked.source_id, "source": asked.source, "source_version": asked.source_version}
 
 
@@ -144,7 +149,7 @@ def _files_to_dict(found: Mapping[str, Iterable[DataFile]]) -> dict[str, list[li
     return {name: [[file.path, file.size, file.modified_ms] for file in files] for name, files in found.items()}
 
 
-def plan_from_dict(value: Json, *, checked: bool) -> WritePlan:
+def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
     """Return the plan that ``plan_to_dict`` of this release or of an earlier one wrote, after a passage through JSON.
 
     Args:
@@ -168,25 +173,25 @@ def plan_from_dict(value: Json, *, checked: bool) -> WritePlan:
     )
 
 
-def _asked(value: Json) -> Asked:
+def _asked(value: JsonObject) -> Asked:
     kind = WriteKind(value["kind"])
     if value["command"]:
         return _asked_command(kind, value["command"], value)
     return asked_write(
         kind,
-        predicate=value["predicate"],
+        predicate=None if value["predicate"] is None else predicate_from_json(value["predicate"]),
         keep_emptied=value["keep_emptied"],
         definition=None if value["definition"] is None else definition_from_dict(value["definition"]),
     )
 
 
-def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
+def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> AskedCommand:
     match kind:
         case WriteKind.ADD_PARTITIONS:
             partitions = tuple(NewPartition(name, location) for name, location in command["partitions"])
             return AddPartitions(partitions, command["if_not_exists"])
         case WriteKind.DROP_PARTITIONS:
-            return DropPartitions(value["predicate"], DataDeletion(command["deletes"]))
+            return DropPartitions(predicate_from_json(value["predicate"]), DataDeletion(command["deletes"]))
         case WriteKind.RENAME_PARTITION:
             return RenamePartition(command["from"], command["to"])
         case WriteKind.RELOCATE_PARTITION:
@@ -194,12 +199,11 @@ def _asked_command(kind: WriteKind, command: Json, value: Json) -> AskedCommand:
             # Once it is checked, the default place stands there as null.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
         case _:
-            return ExchangePartitions(
-                command["source_id"], command["source"], command["source_version"], value["predicate"]
-            )
+            predicate = predicate_from_json(value["predicate"])
+            return ExchangePartitions(command["source_id"], command["source"], command["source_version"], predicate)
 
 
-def _checked(value: Json, asked: Asked) -> Asked | Checked:
+def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
     command = value["command"]
     match asked:
         case DropPartitions():
@@ -219,7 +223,9 @@ def _checked(value: Json, asked: Asked) -> Asked | Checked:
 
 
 def _checked_command(
-    value: Json, command: Json, asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions
+    value: JsonObject,
+    command: JsonObject,
+    asked: AddPartitions | RenamePartition | RelocatePartition | ExchangePartitions,
 ) -> Checked:
     found = _files_from_dict(value["takes_in"])
     match asked:
@@ -235,9 +241,9 @@ def _checked_command(
             return CheckedExchange(asked, moving, command["source_location"], value["moves"])
 
 
-def _names_from_dict(value: Json) -> dict[str, tuple[str, ...]]:
+def _names_from_dict(value: JsonObject) -> dict[str, tuple[str, ...]]:
     return {name: tuple(paths) for name, paths in value.items()}
 
 
-def _files_from_dict(value: Json) -> dict[str, tuple[DataFile, ...]]:
+def _files_from_dict(value: JsonObject) -> dict[str, tuple[DataFile, ...]]:
     return {name: tuple(DataFile(path, size, at) for path, size, at in files) for name, files in value.items()}

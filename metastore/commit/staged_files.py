@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from catalog_ext.metastore.model.tables import ColumnStatistics
+
 
 @dataclass(frozen=True, slots=True)
 class UploadedPart:
@@ -24,15 +26,6 @@ class Upload:
 
     upload_id: str
     parts: tuple[UploadedPart, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class ColumnStatistics:
-    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs."""
-
-    minimum: str | None = None
-    maximum: str | None = None
-    nulls: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

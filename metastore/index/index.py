@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
     from catalog_ext.metastore.messages import Delivery
+    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -243,7 +244,7 @@ class Index:
         changes: Sequence[Change],
         *,
         operation: str,
-        summary: Mapping[str, object] | None = None,
+        summary: Summary | None = None,
         deliver: bool,
     ) -> Commit:
         """Return what one transaction did, which makes the changes visible together; nothing to do makes no version.

@@ -6,7 +6,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.model.tables import DataFile
+
+Summary: TypeAlias = "Mapping[str, str | int | Mapping[str, str] | None]"
+"""What the history says of a commit: counts, and circumstances that the committer gave (``docs/spec/index.md``)."""
 
 
 @dataclass(frozen=True, slots=True)

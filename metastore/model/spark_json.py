@@ -8,14 +8,14 @@ from catalog_ext.metastore.errors import InvalidTypeError
 from catalog_ext.metastore.model.types import DataType, Field, parse_type
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from catalog_ext.metastore.model.json import JsonObject
 
 _CHAR_VARCHAR = "__CHAR_VARCHAR_TYPE_STRING"
 _TO_JSON = {"int": "integer", "bigint": "long", "smallint": "short", "tinyint": "byte"}
 _FROM_JSON = {json_name: name for name, json_name in _TO_JSON.items()} | {"null": "void"}
 
 
-def field_to_json(field: Field) -> dict[str, Any]:
+def field_to_json(field: Field) -> JsonObject:
     """Return the JSON object of a field; CHAR and VARCHAR are kept in its metadata, as Spark does."""
     metadata = {} if field.comment is None else {"comment": field.comment}
     if _has_char(field.type):
@@ -23,7 +23,7 @@ def field_to_json(field: Field) -> dict[str, Any]:
     return {"name": field.name, "type": _type_to_json(field.type), "nullable": field.nullable, "metadata": metadata}
 
 
-def field_from_json(item: Mapping[str, Any]) -> Field:
+def field_from_json(item: JsonObject) -> Field:
     """Return the field of a JSON object.
 
     Raises:

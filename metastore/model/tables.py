@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.types import DataType, parse_type
@@ -139,6 +139,15 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True)
+class ColumnStatistics:
+    """Of one column in one file: bounds as canonical text (None: not known, or all NULL) and the count of NULLs."""
+
+    minimum: str | None = None
+    maximum: str | None = None
+    nulls: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class DataFile:
     """A file directly in a partition's directory.
 
@@ -147,14 +156,14 @@ class DataFile:
         size: Bytes.
         modified_ms: Milliseconds since the epoch, UTC.
         rows: The exact row count, or None when nobody has counted.
-        statistics: Bounds and NULL counts by column, as ``docs/spec/service.md`` has them, or None where nobody knows.
+        statistics: Bounds and NULL counts by column, or None where nobody knows.
     """
 
     path: str
     size: int
     modified_ms: int
     rows: int | None = None
-    statistics: Mapping[str, Mapping[str, Any]] | None = None
+    statistics: Mapping[str, ColumnStatistics] | None = None
 
 
 @dataclass(frozen=True, slots=True)

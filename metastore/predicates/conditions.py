@@ -1,11 +1,10 @@
-"""Binds conditions to a table's partition columns: those that people write, and those of the service's contract."""
+"""Binds conditions and predicates to a table's partition columns."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, TypeAlias
 
-from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.parser import parse_predicate, spec_predicate
 from catalog_ext.metastore.predicates.tree import Predicate, bind
 
@@ -29,13 +28,11 @@ def bound_where(table: Table, where: Where) -> Predicate | None:
     return bind(unbound, table.definition.keys, str(table.identifier))
 
 
-def bound_json(table: Table, condition: object) -> Predicate | None:
-    """Return the bound predicate of the contract's JSON over the table's partition columns; None stays None.
+def bound_to(table: Table, predicate: Predicate | None) -> Predicate | None:
+    """Return the predicate, bound to the table's partition columns; None stays None.
 
     Raises:
-        InvalidPredicateError: It is no predicate, or names no partition column of the table.
+        InvalidPredicateError: It names no partition column of the table.
         InvalidValueError: A value does not fit its column's type.
     """
-    if condition is None:
-        return None
-    return bind(predicate_from_json(condition), table.definition.keys, str(table.identifier))
+    return None if predicate is None else bind(predicate, table.definition.keys, str(table.identifier))

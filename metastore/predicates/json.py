@@ -22,9 +22,8 @@ from catalog_ext.metastore.predicates.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from catalog_ext.metastore.model.values import Key, Value
+    from catalog_ext.metastore.model.json import JsonObject
+    from catalog_ext.metastore.model.values import Value
 
 _MAX_DEPTH = 200
 
@@ -72,31 +71,31 @@ def _literal(value: object, node: Mapping[Any, Any]) -> str | None:
     raise _malformed(node)
 
 
-def predicate_to_json(predicate: Predicate, keys: Sequence[Key]) -> dict[str, Any]:
-    """Return the JSON object of a predicate that is bound to these partition columns."""
-    types = {key.name: key.type for key in keys}
-
-    def text(column: str, value: Value) -> str | None:
-        return None if value is None else value_text(value, types[column])
-
+def predicate_to_json(predicate: Predicate) -> JsonObject:
+    """Return the JSON object of an unbound predicate (``unbound`` makes one of a bound predicate)."""
     match predicate:
         case Constant(value):
             return {"op": "true" if value else "false"}
         case And(args) | Or(args) if not args:
             return {"op": "true" if isinstance(predicate, And) else "false"}
         case And(args) | Or(args):
-            op = "and" if isinstance(predicate, And) else "or"
-            return {"op": op, "args": [predicate_to_json(arg, keys) for arg in args]}
+            return {"op": "and" if isinstance(predicate, And) else "or", "args": [predicate_to_json(a) for a in args]}
+        case Not(IsNull(column)):
+            return {"op": "is_not_null", "column": column}
         case Not(arg):
-            return {"op": "not", "arg": predicate_to_json(arg, keys)}
+            return {"op": "not", "arg": predicate_to_json(arg)}
         case IsNull(column):
             return {"op": "is_null", "column": column}
         case In(column, values):
-            return {"op": "in", "column": column, "values": [text(column, value) for value in values]}
+            return {"op": "in", "column": column, "values": [_text(value) for value in values]}
         case StringMatch(kind, column, pattern):
             return {"op": str(kind), "column": column, "value": pattern}
         case Comparison(operator, column, value):
-            return {"op": str(operator), "column": column, "value": text(column, value)}
+            return {"op": str(operator), "column": column, "value": _text(value)}
+
+
+def _text(value: Value) -> str | None:
+    return None if value is None else value_text(value)
 
 
 def _malformed(node: object) -> InvalidPredicateError:

@@ -7,18 +7,20 @@ itself the connector raises the same ones; ``tests/contract/partition_specs.json
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, InvalidValueError
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, format_partition_name
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.values import cast_text, local_text, value_text
+from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Not, Operator, Or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 MAX_COMPONENT_BYTES = 255
 """The longest name of a directory that local file systems and HDFS take."""
@@ -128,8 +130,8 @@ def partition_name(table: Table, spec: Mapping[str, str | None], session: Sessio
     return name
 
 
-def spec_condition(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> dict[str, Any]:
-    """Return the contract's JSON predicate that a partition has the values of a spec, which may leave keys out.
+def spec_condition(table: Table, spec: Mapping[str, str | None], session: Session = ANY_SESSION) -> Predicate:
+    """Return the unbound predicate that a partition has the values of a spec, which may leave keys out.
 
     Raises:
         InvalidPartitionSpecError: As ``checked_spec``, or it names no key.
@@ -138,11 +140,11 @@ def spec_condition(table: Table, spec: Mapping[str, str | None], session: Sessio
     given = checked_spec(table, spec, session)
     if not given:
         raise _error(table, f"The PARTITION clause names no partition column of {_subject(table)}.")
-    return {"op": "and", "args": [_equality(name, text) for name, text in given.items()]}
+    return And(tuple(_equality(name, text) for name, text in given.items()))
 
 
-def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Session = ANY_SESSION) -> dict[str, Any]:
-    """Return the contract's JSON predicate of a clause with comparisons, as DROP PARTITION takes it.
+def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Session = ANY_SESSION) -> Predicate:
+    """Return the unbound predicate of a clause with comparisons, as DROP PARTITION takes it.
 
     Raises:
         InvalidPartitionSpecError: A key is unknown or equal to two values, a value is empty, or there are no keys.
@@ -150,7 +152,7 @@ def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Ses
     """
     require_partitioned(table)
     equal: set[str] = set()
-    leaves = []
+    leaves: list[Predicate] = []
     for comparison in clause:
         key = _key(table, comparison.key, session)
         if comparison.operator == "=" and key.name in equal:
@@ -158,22 +160,22 @@ def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Ses
         if comparison.operator == "=":
             equal.add(key.name)
         leaves.append(_comparison(table, key, comparison, session))
-    return leaves[0] if len(leaves) == 1 else {"op": "and", "args": leaves}
+    return leaves[0] if len(leaves) == 1 else And(tuple(leaves))
 
 
-def _comparison(table: Table, key: Key, comparison: KeyComparison, session: Session) -> dict[str, Any]:
+def _comparison(table: Table, key: Key, comparison: KeyComparison, session: Session) -> Predicate:
     operator = comparison.operator
     values = [_canonical(table, key, literal, session) for literal in comparison.values]
     if operator == "in":
-        some = {"op": "in", "column": key.name, "values": [value for value in values if value is not None]}
-        return some if None not in values else {"op": "or", "args": [_equality(key.name, None), some]}
+        some = In(key.name, tuple(value for value in values if value is not None))
+        return some if None not in values else Or((_equality(key.name, None), some))
     (value,) = values
     if operator == "=":
         return _equality(key.name, value)
     if value is not None:
-        return {"op": operator, "column": key.name, "value": value}
+        return Comparison(Operator(operator), key.name, value)
     if operator == "!=":
-        return {"op": "is_not_null", "column": key.name}
+        return Not(IsNull(key.name))
     raise InvalidValueError(
         f"PARTITION ({key.name} {operator} NULL) is true for no partition of {_subject(table)}: NULL has no order. Say "
         f"{key.name} = NULL for the default partition.",
@@ -181,8 +183,8 @@ def _comparison(table: Table, key: Key, comparison: KeyComparison, session: Sess
     )
 
 
-def _equality(column: str, value: str | None) -> dict[str, Any]:
-    return {"op": "is_null", "column": column} if value is None else {"op": "=", "column": column, "value": value}
+def _equality(column: str, value: str | None) -> Predicate:
+    return IsNull(column) if value is None else Comparison(Operator.EQ, column, value)
 
 
 def _key(table: Table, name: str, session: Session) -> Key:

@@ -151,6 +151,31 @@ def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     return _Binder({key.name.lower(): key for key in keys}, table).bind(predicate)
 
 
+def unbound(predicate: Predicate, keys: Sequence[Key]) -> Predicate:
+    """Return what ``bind`` has bound to these partition columns with the canonical texts of its values."""
+    types = {key.name: key.type for key in keys}
+
+    def text(column: str, value: Value) -> str | None:
+        return None if value is None else value_text(value, types[column])
+
+    def texts(part: Predicate) -> Predicate:
+        match part:
+            case And(args):
+                return And(tuple(texts(arg) for arg in args))
+            case Or(args):
+                return Or(tuple(texts(arg) for arg in args))
+            case Not(arg):
+                return Not(texts(arg))
+            case In(column, values):
+                return In(column, tuple(text(column, value) for value in values))
+            case Comparison(operator, column, value):
+                return Comparison(operator, column, text(column, value))
+            case Constant() | IsNull() | StringMatch():
+                return part
+
+    return texts(predicate)
+
+
 class _Binder:
     def __init__(self, keys: Mapping[str, Key], table: str) -> None:
         self._keys = keys

@@ -31,7 +31,6 @@ _HADOOP_NAMES = {
     "aws.credentials.provider": "anonymous",
 }
 _FLAGS = frozenset({"path_style", "ssl", "anonymous"})
-_SECRETS = frozenset({"access_key", "secret_key", "session_token"})
 _PREFIX = "fs.s3a."
 _BUCKET_PREFIX = "fs.s3a.bucket."
 _HDFS_PREFIX = "dfs."
@@ -119,7 +118,7 @@ class StorageOptions:
     hdfs: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
-    def parse(cls, settings: Mapping[str, Any] | None) -> StorageOptions:
+    def parse(cls, settings: Mapping[str, object] | None) -> StorageOptions:
         """Return the options that ``settings`` hold.
 
         Args:

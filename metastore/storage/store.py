@@ -7,7 +7,7 @@ import os
 import threading
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -20,13 +20,13 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.failures import is_throttled, location_not_found, translate
 from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
 from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.options import S3Options, StorageOptions
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
-from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.s3.client import Timeouts, connect, connect_boto, knows_region
 from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload, Uploads
 
@@ -86,7 +86,7 @@ class Storage:
 
     def __init__(
         self,
-        options: StorageOptions | Mapping[str, Any] | None = None,
+        options: StorageOptions | Mapping[str, object] | None = None,
         *,
         listing_threads: int = DEFAULT_LISTING_THREADS,
         target_prefixes: int = DEFAULT_TARGET_PREFIXES,
@@ -169,11 +169,6 @@ class Storage:
         for places in by_store.values():
             found.update(zip(places, self._stat_together(places), strict=True))
         return [found[location] for location in locations]
-
-    def is_directory(self, location: str | Location) -> bool:
-        """Return whether a directory, or a prefix with keys, lies at ``location``."""
-        entry = self.stat(location)
-        return entry is not None and entry.kind is EntryKind.DIRECTORY
 
     def check_directory(self, location: str | Location) -> None:
         """Return if ``location`` is a directory that can be listed.

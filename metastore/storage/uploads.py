@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from botocore.client import BaseClient
 
     from catalog_ext.metastore.commit.staged_files import Upload
-    from catalog_ext.metastore.storage.retry import Backoff
+    from catalog_ext.metastore.runtime.retry import Backoff
 
 T = TypeVar("T")
 

@@ -22,7 +22,6 @@ from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
-from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.tree import Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.store import EntryKind
@@ -97,7 +96,7 @@ class CommandChecker:
 
     def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
         """Files that the index does not know, such as success files, go with the data that is deleted."""
-        predicate = _predicate(asked.predicate, table)
+        predicate = _bound(asked.predicate, table)
         places = {
             partition.name: Location.parse(place)
             for partition in self._index.partitions_matching(table, predicate)
@@ -133,7 +132,7 @@ class CommandChecker:
 
     def _exchange(self, transaction: Transaction, asked: ExchangePartitions, table: Table) -> CheckedExchange:
         source = self._index.load_table_by_id(asked.source_id)
-        found = self._index.partitions_matching(source, _predicate(asked.predicate, source))
+        found = self._index.partitions_matching(source, _bound(asked.predicate, source))
         pairs = rules.exchanged_names(table, source, found)
         names = [name for _, name in pairs]
         rules.require_free(table, names, self._index.partitions_of_values(table, names))
@@ -215,8 +214,8 @@ class CommandChecker:
             self._index.record_files(transaction.transaction_id, chunk)
 
 
-def _predicate(predicate: object, table: Table) -> Predicate:
-    return bind(predicate_from_json(predicate), table.definition.keys, str(table.identifier))
+def _bound(predicate: Predicate, table: Table) -> Predicate:
+    return bind(predicate, table.definition.keys, str(table.identifier))
 
 
 def _place(table: Table, name: str, own: str | None) -> Location:

@@ -10,7 +10,7 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import (
@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
 
@@ -367,12 +368,12 @@ class Transactions:
                 trouble.message,
             )
 
-    def delete(self, table: Table, predicate: Any, truncate: bool) -> WriteOutcome:  # noqa: ANN401 -- JSON
-        """Deletes the partitions that a predicate is true for, or with ``truncate`` their files.
+    def delete(self, table: Table, predicate: Predicate | None, truncate: bool) -> WriteOutcome:
+        """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
         Args:
             table: The table at the version that the statement read.
-            predicate: The contract's JSON predicate, None for all.
+            predicate: Unbound, None for all.
             truncate: Whether the partitions stay registered.
 
         Raises:

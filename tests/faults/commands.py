@@ -19,6 +19,7 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
@@ -27,7 +28,7 @@ if TYPE_CHECKING:
 OTHER = TableIdentifier("s", "o")
 BEFORE = {"k=1": "1\n", "k=2": "2\n"}
 THEIRS = {"k=5": "5\n", "k=6": "6\n"}
-_IS_ONE = {"op": "=", "column": "k", "value": "1"}
+_IS_ONE = Comparison(Operator.EQ, "k", "1")
 Rows = Mapping[str, str]
 
 
@@ -61,7 +62,7 @@ def _relocate(stand: Stand) -> WriteOutcome:
 
 def _exchange(stand: Stand) -> WriteOutcome:
     source = stand.table(OTHER)
-    asked = ExchangePartitions(source.table_id, "s.o", source.version, {"op": "=", "column": "k", "value": "5"})
+    asked = ExchangePartitions(source.table_id, "s.o", source.version, Comparison(Operator.EQ, "k", "5"))
     return stand.engine.command(stand.table(), asked, "EXCHANGE PARTITION")
 
 

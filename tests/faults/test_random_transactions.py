@@ -14,8 +14,7 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
-from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.tree import TRUE, bind
+from catalog_ext.metastore.predicates.tree import TRUE, Comparison, IsNull, Operator, bind
 from tests.index_cases import create, local_index
 from tests.transaction_cases import begin, finish, plan, staged
 
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 # k=1 and k=01 are one partition to an overwrite, and two to an append.
 NAMES = ("k=1", "k=2", "k=3", "k=01", "k=02", "k=__HIVE_DEFAULT_PARTITION__")
 WRITTEN = ("k=1", "k=2", "k=3", "k=__HIVE_DEFAULT_PARTITION__")
-PREDICATES = (None, {"op": ">=", "column": "k", "value": "2"}, {"op": "is_null", "column": "k"})
+PREDICATES = (None, Comparison(Operator.GE, "k", "2"), IsNull("k"))
 
 _State = dict[str, set[str]]
 
@@ -90,7 +89,7 @@ def covered(write: WritePlan, table: Table, name: str) -> bool:
     if not isinstance(asked, Overwrite):
         return False
     keys = table.definition.keys
-    bound = TRUE if asked.predicate is None else bind(predicate_from_json(asked.predicate), keys, "t")
+    bound = TRUE if asked.predicate is None else bind(asked.predicate, keys, "t")
     return Evaluator(bound, keys).matches(typed_values(name, keys))
 
 

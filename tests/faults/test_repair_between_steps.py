@@ -10,6 +10,7 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import POINTS, armed
 from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.repair_cases import indexed, local_catalog, register, walked, write
 from tests.writes import crash_at, insert
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 EU, US, NEW = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us", "ds=2025-01-03/region=new"
-IS_EU = {"op": "=", "column": "region", "value": "eu"}
+IS_EU = Comparison(Operator.EQ, "region", "eu")
 
 
 def append(catalog: Catalog, table: str) -> None:

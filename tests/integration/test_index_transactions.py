@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
 from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import ColumnStatistics
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, files_by_partition, finish, plan, relocated, staged, write
 
@@ -66,7 +68,7 @@ def test_every_kind_of_write(index: Index, table: Table) -> None:
     assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
     assert len(list(index.removals(outcome.transaction_id))) == 3
     write(index, table, relocated(table, "moved"), *names(1))
-    low = {"op": "<", "column": "k", "value": "3"}
+    low = Comparison(Operator.LT, "k", "3")
     write(index, table, plan(table, WriteKind.OVERWRITE, predicate=low, keep_emptied=True))
     assert counts(index, table) == dict(zip(names(1, 2, 3, 4), (0, 0, 1, 1), strict=True))
     write(index, table, plan(table, OVERWRITE, static_partition=names(9)[0]))

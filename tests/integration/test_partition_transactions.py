@@ -16,7 +16,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
+from catalog_ext.metastore.model.tables import Column, ColumnStatistics, DataFile, TableDefinition, TableType
 from tests.faults.commands import (
     BEFORE,
     COMMANDS,
@@ -84,7 +84,10 @@ def test_counts_and_other_types_on_each_database(index: Index, tmp_path: Path) -
     table = stand.create(definition(tmp_path / "t", {"k": "string"}))
     stand.write({"k=9": "1\n2\n", "k=10": "3\n", "k=x": "4\n"})
     files = index.plan_files(stand.table(), None).read_all().to_pylist()
-    found = [KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 7, {"x": {"min": "1"}}) for f in files]
+    found = [
+        KnownFile(f["partition"], f["path"], f["size"], f["modified_ms"], 7, {"x": ColumnStatistics("1")})
+        for f in files
+    ]
     for _ in range(2):
         assert index.put_statistics(stand.table(), found, deliver=False).files == 3
     assert stand.table().totals.rows == 21

@@ -13,6 +13,7 @@ import catalog_ext
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import IndexNotAtHeadError
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.service.server import Service
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
 from tests.service_client import Client
@@ -127,7 +128,7 @@ def test_repair_beside_writes_on_every_database(catalog: Catalog, tmp_path: Path
     assert [t.action for t in catalog.recover("s.t", older_than=0).transactions] == ["finished"]
     insert(catalog, eu, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
     table = catalog.load_table("s.t")
-    catalog.writes.delete(table.table_id, table.version, {"op": "=", "column": "region", "value": "eu"}, truncate=False)
+    catalog.writes.delete(table.table_id, table.version, Comparison(Operator.EQ, "region", "eu"), truncate=False)
     report = catalog.repair_partitions("s.t")
     assert [e for e in report if e.action != "skip"] == []
     assert "vacuum removes it" in skipped(report)[f"{eu}/old.csv"]

@@ -77,7 +77,9 @@ def test_a_file_is_looked_at_and_read(store: RenameStore) -> None:
         file.seek(4)
         assert file.read(3) == b"456"
         assert file.size() == 10
-    assert store.storage.is_directory(place.parent)
+    directory = store.storage.stat(place.parent)
+    assert directory is not None
+    assert directory.kind is EntryKind.DIRECTORY
     for nothing in (place.join("below"), store.table.join("x" * 300), store.table.join("gone")):
         assert store.storage.stat(nothing) is None
     store.storage.check_directory(store.table)

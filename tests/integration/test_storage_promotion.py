@@ -17,9 +17,9 @@ from catalog_ext.metastore.errors import (
     StorageAccessDeniedError,
     StorageUnavailableError,
 )
+from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote, undo
-from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.store import Storage
 from tests.promotion_cases import CONTENT, RenameStore, UploadStore, promote_behind_an_undoing, s3_options
 

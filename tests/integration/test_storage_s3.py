@@ -17,9 +17,9 @@ import pytest
 from botocore.config import Config
 
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageAccessDeniedError, StorageUnavailableError
+from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.retry import Backoff
 from catalog_ext.metastore.storage.s3.client import Timeouts
 from catalog_ext.metastore.storage.store import Storage
 from tests.integration.faulty_store import FaultyStore

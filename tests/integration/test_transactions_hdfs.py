@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.faults.scenarios import OVERWRITE
 from tests.index_cases import empty_index
 from tests.write_cases import Stand
@@ -31,5 +32,5 @@ def test_writes_commit_fail_and_are_recovered(tmp_path: Path, hdfs_server: HdfsS
         assert stand.rows() == OVERWRITE.before
         assert stand.engine.recover(older_than_s=0).failed == ()
         OVERWRITE.check(stand, "success")
-        stand.engine.delete(stand.table(), {"op": "=", "column": "k", "value": "3"}, truncate=False)
+        stand.engine.delete(stand.table(), Comparison(Operator.EQ, "k", "3"), truncate=False)
         assert stand.listed() == stand.rows() == {"k=1": "3\n", "k=2": "2\n"}

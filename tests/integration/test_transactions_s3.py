@@ -13,6 +13,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.faults.writer import Order, Server, stand
 from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
@@ -58,7 +59,7 @@ def test_a_write_takes_one_request_a_file_and_leaves_nothing_to_repair(
     sent = requests(s3_server, before)
     assert sum(sent.values()) <= len(FILES) + 1, sent
     stand.write({"k=1": "9\n"}, WriteKind.OVERWRITE_PARTITIONS)
-    stand.engine.delete(stand.table(), {"op": "=", "column": "k", "value": "2"}, truncate=False)
+    stand.engine.delete(stand.table(), Comparison(Operator.EQ, "k", "2"), truncate=False)
     rows = {name: content * 2 for name, content in FILES.items() if name != "k=2"} | {"k=1": "9\n"}
     assert stand.rows() == stand.listed() == rows
     assert stand.strays() == []

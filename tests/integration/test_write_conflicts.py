@@ -11,6 +11,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition
 from tests.transaction_cases import begin, creation, finish, plan
 
@@ -21,8 +22,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
-WIDE = {"op": ">=", "column": "k", "value": "2"}
-ABOVE_FIVE = {"op": ">", "column": "k", "value": "5"}
+WIDE = Comparison(Operator.GE, "k", "2")
+ABOVE_FIVE = Comparison(Operator.GT, "k", "5")
 
 
 @dataclass

@@ -11,6 +11,7 @@ import pytest
 
 import catalog_ext
 from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.spark import session as sessions
 
 if TYPE_CHECKING:
@@ -191,7 +192,7 @@ def test_a_metastore_that_is_away_gets_it_later(
         written.sql("INSERT INTO late VALUES (1, 'a', 'x'), (2, 'b', 'y')")
         written.sql("INSERT OVERWRITE late VALUES (3, 'c', 'x')")
         table = catalog.load_table(f"{NAMESPACE}.late")
-        condition = {"op": "=", "column": "ds", "value": "y"}
+        condition = Comparison(Operator.EQ, "ds", "y")
         outcome = catalog.writes.delete(table.table_id, table.version, condition, truncate=False)
         assert outcome.pending_deliveries == len(deliveries(catalog)) == 3
         assert [r.id for r in written.table("late").collect()] == [3]

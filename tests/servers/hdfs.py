@@ -6,8 +6,8 @@ import os
 import signal
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.runtime.jars import fetch_jar
 from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
+from tests.servers.maven_jars import fetch_jar
 from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:

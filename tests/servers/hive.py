@@ -9,9 +9,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
-from catalog_ext.metastore.runtime.jars import fetch_jar
 from catalog_ext.metastore.runtime.java import jar_folder, jar_version
 from tests.servers.hive_cli import HiveCli, HiveCliError, engine_jars
+from tests.servers.maven_jars import fetch_jar
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from xml.sax.saxutils import escape
 
 from catalog_ext.metastore.errors import MetastoreError
-from catalog_ext.metastore.runtime.jars import fetch_jar
 from catalog_ext.metastore.runtime.java import find_java, jar_folder, jar_version
+from tests.servers.maven_jars import fetch_jar
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

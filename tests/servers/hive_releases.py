@@ -18,9 +18,10 @@ import filelock
 from catalog_ext.metastore.errors import MetastoreUnavailableError
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.hive.thrift.uris import Address
-from catalog_ext.metastore.runtime.jars import cache_folder, fetch_jar
+from catalog_ext.metastore.runtime.cache import cache_folder
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from tests.servers.hive_cli import HiveCli
+from tests.servers.maven_jars import fetch_jar
 
 if TYPE_CHECKING:
     from collections.abc import Iterable

@@ -15,6 +15,7 @@ import pytest
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
+from catalog_ext.metastore.storage.store import EntryKind
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application
@@ -431,9 +432,11 @@ def test_columns_change_and_the_table_gets_another_name(client: Client) -> None:
 def test_a_managed_table_gets_its_directory_and_loses_it(client: Client, catalog: Catalog) -> None:
     fields = {**FIELDS["tables/create"], "name": "managed", "table_type": "MANAGED"}
     location = client.call("tables/create", **fields).json["location"]
-    assert catalog.storage.is_directory(location)
+    made = catalog.storage.stat(location)
+    assert made is not None
+    assert made.kind is EntryKind.DIRECTORY
     assert client.call("tables/drop", namespace="s", name="managed", purge=True).status == 200
-    assert not catalog.storage.is_directory(location)
+    assert catalog.storage.stat(location) is None
 
 
 def test_a_managed_table_amid_another_ones_files_is_refused_and_leaves_no_directory(
@@ -442,7 +445,7 @@ def test_a_managed_table_amid_another_ones_files_is_refused_and_leaves_no_direct
     inside = f"{client.load()['location']}/inside"
     fields = {**FIELDS["tables/create"], "name": "managed", "table_type": "MANAGED", "location": inside}
     assert client.call("tables/create", **fields).error["code"] == "CATALOG_EXT_INVALID_INPUT"
-    assert not catalog.storage.is_directory(inside)
+    assert catalog.storage.stat(inside) is None
 
 
 def test_loading_says_the_version_and_its_totals(client: Client) -> None:

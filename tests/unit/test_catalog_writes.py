@@ -21,6 +21,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
@@ -324,7 +325,7 @@ def test_a_table_that_is_dropped_leaves_nothing_of_its_writes(catalog: Catalog, 
 
 def test_truncate_is_for_tables_that_own_their_files(catalog: Catalog) -> None:
     table = catalog.load_table("s.t")
-    is_eu = {"op": "=", "column": "region", "value": "eu"}
+    is_eu = Comparison(Operator.EQ, "region", "eu")
     before = indexed(catalog)
     for predicate in (None, is_eu):
         with pytest.raises(OperationNotSupportedError, match=r"not for external tables(.*)DELETE FROM"):

@@ -14,7 +14,7 @@ import pytest
 from catalog_ext.connector import build
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime import java
-from catalog_ext.metastore.runtime.jars import CACHE_VARIABLE
+from catalog_ext.metastore.runtime.cache import CACHE_VARIABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -20,10 +20,11 @@ from catalog_ext.metastore.errors import (
     TransactionNotFoundError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import claims, commits
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
-from catalog_ext.metastore.model.json import name_hash
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition, local_index
 from tests.transaction_cases import (
     begin,
@@ -150,7 +151,7 @@ def test_a_static_overwrite_without_rows_keeps_its_partition(index: Index, table
 
 def test_an_overwrite_by_predicate_drops_what_it_empties(index: Index, table: Table) -> None:
     write(index, table, plan(table), "k=1", "k=2", "k=3")
-    above = {"op": ">=", "column": "k", "value": "2"}
+    above = Comparison(Operator.GE, "k", "2")
     write(index, table, plan(table, WriteKind.OVERWRITE, predicate=above), "k=3", "k=4")
     assert counts(index, table) == {"k=1": 1, "k=3": 1, "k=4": 1}
     write(index, table, plan(table, WriteKind.OVERWRITE, predicate=above, keep_emptied=True))

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile
+from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
 from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.index.write import claims
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.tables import ColumnStatistics
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, local_index
 from tests.transaction_cases import begin, files_by_partition, finish, plan, relocated, write
 
@@ -175,7 +177,7 @@ def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Tabl
     late = begin(index, old, plan(table, OVERWRITE), "k=3")
     for name in ("k=1", "k=2"):
         index.commit(table.table_id, [DropPartition(name)], operation="repair", deliver=False)
-    done = write(index, table, plan(table, WriteKind.OVERWRITE, predicate={"op": "=", "column": "k", "value": "7"}))
+    done = write(index, table, plan(table, WriteKind.OVERWRITE, predicate=Comparison(Operator.EQ, "k", "7")))
     write(index, table, plan(table), "k=4")
     index.finish_transaction(done.transaction_id)
     index.expire_versions(table.table_id, 4)

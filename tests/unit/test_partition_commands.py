@@ -10,6 +10,7 @@ import pytest
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.tables.locations import TableOverlapWarning
 from tests.repair_cases import indexed, local_catalog, register, write
 from tests.writes import begin, insert, stage
@@ -43,8 +44,8 @@ def external(catalog: Catalog, tmp_path: Path, name: str = "t", keys: dict[str, 
     return root
 
 
-def equals(column: str, value: str | None, op: str = "=") -> dict[str, object]:
-    return {"op": op, "column": column, "value": value}
+def equals(column: str, value: str | None, op: str = "=") -> Comparison:
+    return Comparison(Operator(op), column, value)
 
 
 def names(catalog: Catalog, table: str = "s.t") -> list[str]:
@@ -229,7 +230,7 @@ def test_drop_of_what_is_not_there(catalog: Catalog, tmp_path: Path) -> None:
     assert names(catalog) == []
     external(catalog, tmp_path, "flat", {})
     with pytest.raises(errors.InvalidPartitionSpecError, match="no partition columns"):
-        catalog.partition_commands.drop("s.flat", [{"op": "true"}])
+        catalog.partition_commands.drop("s.flat", [TRUE])
 
 
 def test_a_stale_read_is_a_conflict(catalog: Catalog, tmp_path: Path) -> None:

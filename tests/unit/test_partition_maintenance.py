@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore import errors
+from catalog_ext.metastore.predicates.tree import Comparison, In, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
 from tests.repair_cases import indexed, local_catalog, register, skipped, write
@@ -131,7 +132,7 @@ def test_other_types_of_partition_columns(catalog: Catalog, tmp_path: Path) -> N
     with pytest.raises(errors.VersionExpiredError):
         catalog.index.list_partitions(old, None).read_all()
     insert(catalog, "k=9/r=a")
-    catalog.partition_commands.drop("s.t", [{"op": "=", "column": "k", "value": "7"}])
+    catalog.partition_commands.drop("s.t", [Comparison(Operator.EQ, "k", "7")])
     assert sorted(indexed(catalog)) == ["k=10/r=a", "k=9/r=a"]
     with pytest.raises(errors.ConflictError):
         catalog.writes.delete(old.table_id, old.version, None, truncate=False)
@@ -149,7 +150,7 @@ def test_types_that_do_not_fit_change_nothing(catalog: Catalog, tmp_path: Path) 
     with pytest.raises(errors.InvalidTypeError):
         call(catalog, "set_partition_columns", table="s.t", types={"k": "array<int>"})
     assert (state(catalog), catalog.load_table("s.t").definition) == before
-    catalog.partition_commands.drop("s.t", [{"op": "in", "column": "k", "values": ["x", "y"]}])
+    catalog.partition_commands.drop("s.t", [In("k", ("x", "y"))])
     call(catalog, "set_partition_columns", table="s.t", types={"k": "int"})
     assert names(catalog) == ["k=1"], "what was dropped does not have to fit"
 

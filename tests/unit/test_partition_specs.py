@@ -13,6 +13,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Table, TableDefinition, TableType, Totals
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import local_text
+from catalog_ext.metastore.predicates.json import predicate_to_json
 from catalog_ext.metastore.predicates.partition_specs import (
     KeyComparison,
     Session,
@@ -114,7 +115,7 @@ def test_an_instant_is_the_local_time_of_the_session(zone: str, literal: str, lo
 )
 def test_a_clause_is_a_predicate(comparisons: list[tuple[Any, ...]], predicate: dict[str, Any]) -> None:
     clause = [KeyComparison(key, operator, tuple(values)) for key, operator, *values in comparisons]
-    assert clause_condition(TABLE, clause) == predicate
+    assert predicate_to_json(clause_condition(TABLE, clause)) == predicate
 
 
 @pytest.mark.parametrize(

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pytest
+from hypothesis import given
 
 from catalog_ext.metastore.errors import InvalidPredicateError
-from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.metastore.predicates.json import predicate_from_json, predicate_to_json
 from catalog_ext.metastore.predicates.tree import (
     FALSE,
     TRUE,
@@ -21,7 +22,13 @@ from catalog_ext.metastore.predicates.tree import (
     Or,
     Predicate,
     StringMatch,
+    bind,
+    unbound,
 )
+from tests.index_cases import KEY_TYPES, POOLS, definition, predicates
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.values import Key
 
 
 @pytest.mark.parametrize("op", list(Operator))
@@ -54,6 +61,24 @@ _NULL_A: dict[str, Any] = {"op": "is_null", "column": "a"}
 )
 def test_parse(node: dict[str, Any], predicate: Predicate) -> None:
     assert predicate_from_json(node) == predicate
+
+
+KEYS = definition("s", "t", KEY_TYPES).keys
+
+
+@given(predicate=predicates)
+def test_what_is_written_is_read_and_written_again_as_it_was(predicate: Predicate) -> None:
+    written = predicate_to_json(unbound(predicate, KEYS))
+    assert predicate_to_json(predicate_from_json(written)) == written
+
+
+@pytest.mark.parametrize("key", KEYS, ids=lambda key: key.name)
+def test_a_bound_value_comes_back_from_its_text(key: Key) -> None:
+    for value in POOLS[str(KEY_TYPES[key.name])]:
+        for predicate in (Comparison(Operator.EQ, key.name, value), Not(In(key.name, (value, None)))):
+            # NaN equals nothing, but for its text.
+            again = bind(predicate_from_json(predicate_to_json(unbound(predicate, KEYS))), KEYS, "s.t")
+            assert repr(again) == repr(predicate)
 
 
 @pytest.mark.parametrize(

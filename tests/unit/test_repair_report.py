@@ -264,7 +264,7 @@ def test_a_scratch_file_that_fails_says_what_to_do() -> None:
     scratch = Scratch()
     scratch.close()
     for use in (
-        lambda: scratch.value("SELECT 1"),
+        lambda: scratch.count("SELECT 1"),
         lambda: scratch.execute("SELECT 1"),
         lambda: list(scratch.rows("SELECT 1")),
     ):

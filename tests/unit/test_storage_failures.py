@@ -13,10 +13,10 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
+from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate
 from catalog_ext.metastore.storage.hdfs.client import os_errors
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.retry import Backoff
 
 TRIPS = Location.parse("s3a://bucket/trips")
 LOCAL = Location.parse("/warehouse/trips")

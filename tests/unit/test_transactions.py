@@ -25,6 +25,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from tests.index_cases import local_index
@@ -64,8 +65,8 @@ def check(stand: Stand, rows: dict[str, str], table: TableIdentifier | None = No
     assert all(t.state in (State.FINISHED, State.ABORTED) for t in stand.index.list_transactions())
 
 
-def equals(value: str) -> dict[str, str]:
-    return {"op": "=", "column": "k", "value": value}
+def equals(value: str) -> Comparison:
+    return Comparison(Operator.EQ, "k", value)
 
 
 def test_an_append_adds_partitions_and_files(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
@@ -118,7 +119,7 @@ def test_a_dynamic_overwrite_without_rows_changes_nothing(stand: Stand) -> None:
 
 def test_an_overwrite_by_a_condition_drops_what_gets_no_rows(stand: Stand) -> None:
     stand.write({f"k={n}": f"{n}\n" for n in range(4)})
-    predicate = {"op": "<", "column": "k", "value": "2"}
+    predicate = Comparison(Operator.LT, "k", "2")
     outcome = stand.write({"k=1": "9\n", "k=7": "7\n"}, OVERWRITE, predicate=predicate, operation="REPLACE WHERE")
     assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
     check(stand, {"k=1": "9\n", "k=2": "2\n", "k=3": "3\n", "k=7": "7\n"})

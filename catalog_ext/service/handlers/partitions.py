@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.metastore.predicates.partition_specs import KeyComparison, Session
 from catalog_ext.service.messages.writes import outcome_json
 
@@ -40,7 +41,7 @@ class PartitionOperations:
         return outcome_json(commands.add(self._at(*given[0]), partitions, if_not_exists=given[1], session=session))
 
     def _drop(self, request: Request) -> dict[str, Any]:
-        pinned, predicates = _table(request), request.items("predicates")
+        pinned, predicates = _table(request), [predicate_from_json(item) for item in request.items("predicates")]
         if_exists, purge, session = request.flag("if_exists"), request.flag("purge"), session_of(request)
         clauses = [clause_of(item) for item in request.objects("clauses")]
         request.finish()

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 from catalog_ext.conf.keys import DISTRIBUTED_LISTING, USE_HIVE_PARTITIONING
 from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.metastore.model.types import parse_type
-from catalog_ext.metastore.predicates.json import predicate_from_json
 from catalog_ext.paths.adhoc import SCHEMA, PathPlan, PathRequest, PathTable, load_path
 from catalog_ext.paths.keys import CastKey
 from catalog_ext.service.arrow_stream import ArrowStream
@@ -49,12 +48,12 @@ class PathOperations:
         partitioning = request.flag("partitioning", default=True)
         keys = request.texts("keys")
         casts = [_cast(item) for item in request.objects("casts")]
-        condition = request.any("predicate")
+        predicate = request.predicate("predicate")
         plan = PathPlan(
             request.text("path"),
             keys if partitioning else None,
             casts,
-            None if condition is None else predicate_from_json(condition),
+            predicate,
             _limit(request),
         )
         request.finish()

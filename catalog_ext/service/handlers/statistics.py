@@ -23,7 +23,7 @@ class StatisticsOperations:
 
     def _put(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")
-        files, predicate = known_files_of(request), request.any("predicate")
+        files, predicate = known_files_of(request), request.predicate("predicate")
         columns = request.any("columns")
         request.finish()
         if columns is not None and not _is_text_by_column(columns):

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class TableOperations:
@@ -84,7 +85,7 @@ class TableOperations:
         return ArrowStream.of(self._catalog.reads.changes(table_id, after, upto, removals))
 
     def _metadata(self, request: Request) -> ArrowStream:
-        table_id, name, condition = request.integer("table_id"), request.text("name"), request.any("predicate")
+        table_id, name, condition = request.integer("table_id"), request.text("name"), request.predicate("predicate")
         request.finish()
         return ArrowStream.of(self._catalog.metadata_tables.read(table_id, name, condition))
 
@@ -103,8 +104,8 @@ class TableOperations:
         return {"values": resolve(use, given)}
 
 
-def _pinned(request: Request) -> tuple[int, int, Any]:
-    """Return the number of a table, the version that a query has seen, and the predicate in JSON."""
-    pinned = request.integer("table_id"), request.integer("version"), request.any("predicate")
+def _pinned(request: Request) -> tuple[int, int, Predicate | None]:
+    """Return the number of a table, the version that a query has seen, and the predicate."""
+    pinned = request.integer("table_id"), request.integer("version"), request.predicate("predicate")
     request.finish()
     return pinned

@@ -41,7 +41,7 @@ class WriteOperations:
             request.text_map("session"),
         )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
-        predicate, keep_emptied = request.any("predicate"), request.flag("keep_emptied")
+        predicate, keep_emptied = request.predicate("predicate"), request.flag("keep_emptied")
         described = request.optional_object("definition")
         request.finish()
         if creates(kind):
@@ -91,7 +91,7 @@ class WriteOperations:
 
     def _delete(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")
-        operation, predicate = request.text("operation"), request.any("predicate")
+        operation, predicate = request.text("operation"), request.predicate("predicate")
         request.finish()
         if operation not in ("delete", "truncate"):
             raise InvalidInputError(

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import definition_to_dict
 from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.predicates.json import predicate_from_json
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class Request:
@@ -106,6 +110,11 @@ class Request:
         """Whatever the field holds, None when left out."""
         self._asked.add(name)
         return self._body.get(name)
+
+    def predicate(self, name: str) -> Predicate | None:
+        """Return an unbound predicate or None."""
+        value = self.any(name)
+        return None if value is None else predicate_from_json(value)
 
     def columns(self, name: str) -> tuple[Column, ...]:
         """Return a list of columns, empty when left out."""

@@ -6,14 +6,13 @@ import re
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.commit.json import statistics_to_dict
 from catalog_ext.metastore.commit.plan import COMMANDS, CREATIONS, WriteKind
-from catalog_ext.metastore.commit.staged_files import ColumnStatistics, StagedFile, Upload, UploadedPart
+from catalog_ext.metastore.commit.staged_files import StagedFile, Upload, UploadedPart
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionNameError
+from catalog_ext.metastore.index.database.texts import storable
 from catalog_ext.metastore.index.write.file_statistics import KnownFile
-from catalog_ext.metastore.model.json import storable
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
-from catalog_ext.metastore.model.tables import TableDefinition
+from catalog_ext.metastore.model.tables import ColumnStatistics, TableDefinition
 from catalog_ext.metastore.transactions.staging_locations import task_directories
 from catalog_ext.service.messages.core import Request, definition_json, table_json
 
@@ -77,7 +76,7 @@ def _known_file(file: Request) -> KnownFile:
     statistics = {column: _statistics(item) for column, item in file.mapping("statistics").items()}
     known = KnownFile(
         _partition(file.text("partition")), storable(file.text("path"), "file"), file.count("size"),
-        file.integer("modified_ms"), file.count("rows"), statistics_to_dict(statistics),
+        file.integer("modified_ms"), file.count("rows"), statistics,
     )  # fmt: skip
     file.finish()
     return known

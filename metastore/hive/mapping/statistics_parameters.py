@@ -10,7 +10,6 @@ if TYPE_CHECKING:
 FILES = "numFiles"
 BYTES = "totalSize"
 ROWS = "numRows"
-CHANGED = "transient_lastDdlTime"
 ERASURE_CODED = "numFilesErasureCoded"
 
 _OF_THE_FILES = frozenset(

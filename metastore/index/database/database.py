@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import random
 import sqlite3
 import time
 from contextlib import contextmanager
@@ -16,6 +15,7 @@ from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.metastore.index.database import adbc
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
+from catalog_ext.metastore.runtime.retry import Backoff
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -27,7 +27,7 @@ _Result = TypeVar("_Result")
 BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
-_ATTEMPTS = 6
+_LOST_RACES = Backoff(retries=5, first_s=0.03)
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
@@ -96,15 +96,15 @@ class Database:
             IndexUnavailableError: The database is gone or locked.
             IndexDatabaseError: It refused a statement.
         """
-        for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                with self.engine.connect().execution_options(catalog_ext_write=True) as connection, connection.begin():
-                    return work(connection)
-            except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
-                if attempt == _ATTEMPTS or not is_lost_race(error):
-                    raise as_ours(error, self.shown) from error
-            time.sleep(random.uniform(0, 0.02 * 2**attempt))
-        raise AssertionError("unreachable")
+
+        def attempt() -> _Result:
+            with self.engine.connect().execution_options(catalog_ext_write=True) as connection, connection.begin():
+                return work(connection)
+
+        try:
+            return _LOST_RACES.attempt(attempt, is_lost_race)
+        except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
+            raise as_ours(error, self.shown) from error
 
 
 def _make_engine(url: URL) -> sa.Engine:

@@ -24,9 +24,9 @@ from catalog_ext.metastore.index.database.schema import (
     partitions,
     tables,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import Condition, is_bounded, predicate_sql
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.json import name_hash
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate

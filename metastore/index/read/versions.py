@@ -27,10 +27,10 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA, raw, version_expired
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.json import name_hash
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence

@@ -10,13 +10,13 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError
 from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.messages import AlterTable, RenameTable
-from catalog_ext.metastore.model.json import definition_to_row
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

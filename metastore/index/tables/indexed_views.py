@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionAlreadyExistsError
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables, view_sources
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables import view_partitions
@@ -17,7 +18,6 @@ from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, enqueue_changes
 from catalog_ext.metastore.messages import DropView, PutView
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import table_from_row
 from catalog_ext.metastore.model.views import View
 
 if TYPE_CHECKING:

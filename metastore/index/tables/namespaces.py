@@ -10,10 +10,10 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.messages import AlterNamespace, CreateNamespace, DropNamespace
-from catalog_ext.metastore.model.json import namespace_from_row, namespace_to_row
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

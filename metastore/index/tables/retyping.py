@@ -11,6 +11,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
+from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -23,7 +24,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.messages import AlterTable
-from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:

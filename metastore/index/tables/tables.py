@@ -11,6 +11,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
+from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
     PARTITION_NUMBER_BITS,
     applications,
@@ -32,13 +33,14 @@ from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
 from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import definition_to_row, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
 _ROWS_AT_ONCE = 5000
@@ -57,7 +59,7 @@ class TableVersion:
     version: int
     operation: str
     committed_at_ms: int
-    summary: Mapping[str, Any]
+    summary: Summary
 
 
 _SELECT = sa.select(tables, namespaces.c.name.label("namespace")).join(namespaces)

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import PartitionNotFoundError
 from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     PARTITION_NUMBER_BITS,
@@ -22,7 +23,7 @@ from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Commit
-from catalog_ext.metastore.model.json import table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.partition_names import metastore_obstacle
 from catalog_ext.metastore.model.views import Dependency, PartitionDependency
 

@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.bulk import insert_rows
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -25,16 +26,19 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
 )
+from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
-from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.model.changes import Summary
 
 _AT_ONCE = 500
 _FILES_AT_ONCE = 10_000
@@ -310,7 +314,8 @@ class Applier:
             life = (self.version, ALIVE)
             self._file_rows.append((partition_id, self._next_file, *life, path, file.size, file.modified_ms, file.rows))
             if file.statistics:
-                self._statistics_rows.append((partition_id, self._next_file, to_json(file.statistics)))
+                statistics = to_json(statistics_to_dict(file.statistics))
+                self._statistics_rows.append((partition_id, self._next_file, statistics))
             self._next_file += 1
         self.files_added += len(added)
         if len(self._file_rows) >= _FILES_AT_ONCE:
@@ -383,9 +388,7 @@ class Applier:
             )
         )
 
-    def record(
-        self, operation: str, summary: Mapping[str, object], *, deliver: bool, transaction_id: str | None = None
-    ) -> int:
+    def record(self, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None) -> int:
         """Writes the version into the history; returns the number of messages for the metastore.
 
         Args:
@@ -414,7 +417,7 @@ def commit(
     changes: Sequence[Change],
     *,
     operation: str,
-    summary: Mapping[str, object],
+    summary: Summary,
     deliver: bool,
 ) -> Commit:
     """Return what one commit did; ``row`` is the table's, read after its version was raised.

@@ -24,6 +24,7 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     applications,
@@ -33,6 +34,7 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_files,
     transactions,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
@@ -43,7 +45,7 @@ from catalog_ext.metastore.index.write.partition_rows import lock_tables
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.tables import Table, TableDefinition
 
     Row = Mapping[str, Any]
@@ -196,7 +199,7 @@ class _Committing:
             self._removals.add(f"{old.directory(row['name'], row['location'])}/{row['path']}")
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
-        summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
+        summary: Summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
         writer = None if self._plan.is_command else self._id

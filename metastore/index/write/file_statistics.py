@@ -11,18 +11,20 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.json import name_hash, table_from_row, to_json
+from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.tables import ColumnStatistics, Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
 _AT_ONCE = 500
@@ -38,7 +40,7 @@ class KnownFile:
         partition: The partition's name.
         path: As in ``DataFile``; so are ``size`` (bytes) and ``modified_ms``.
         rows: The exact count.
-        statistics: Bounds by column, as ``docs/spec/service.md`` has them; empty leaves what is known.
+        statistics: Bounds and NULL counts by column; empty leaves what is known.
     """
 
     partition: str
@@ -46,7 +48,7 @@ class KnownFile:
     size: int
     modified_ms: int
     rows: int
-    statistics: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,7 +156,7 @@ class _Putting:
             {
                 "partition_id": row["partition_id"],
                 "file_id": row["file_id"],
-                "statistics": to_json(dict(file.statistics)),
+                "statistics": to_json(statistics_to_dict(file.statistics)),
             }
             for row, file in known
             if file.statistics

@@ -16,13 +16,14 @@ from catalog_ext.metastore.commit.plan import (
     CheckedRelocate,
     CheckedRename,
 )
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
-from catalog_ext.metastore.model.json import table_from_row
+from catalog_ext.metastore.model.json import statistics_from_dict
 from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
@@ -224,5 +225,5 @@ class PartitionCommand:
         for file in self._connection.execute(statement):
             path = self._renames.get(f"{place}/{file.path}", file.path)
             at = self._modified.get((target, path), file.modified_ms)
-            known = None if file.statistics is None else json.loads(file.statistics)
+            known = None if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
             yield DataFile(path, file.size, at, file.n_rows, known)

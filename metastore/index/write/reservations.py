@@ -12,6 +12,7 @@ from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, 
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     namespaces,
@@ -20,12 +21,13 @@ from catalog_ext.metastore.index.database.schema import (
     transaction_claims,
     transactions,
 )
+from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import name_hash, storable, table_from_row, to_json
+from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.typed_values import checked_values, claim_hash
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 

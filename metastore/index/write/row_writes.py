@@ -12,13 +12,14 @@ from catalog_ext.metastore.commit.claims import bound_predicate, covers
 from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.apply_changes import Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching
 from catalog_ext.metastore.index.write.reservations import require_in_place
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
-from catalog_ext.metastore.model.json import name_hash, to_json
+from catalog_ext.metastore.model.json import statistics_from_dict, to_json
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 
@@ -104,7 +105,8 @@ class RowWrite:
 
     def _data_file(self, value: Row) -> DataFile:
         modified = self._modified.get((value["partition"], value["name"]), self._applier.now)
-        return DataFile(value["name"], value["size"], modified, value["rows"], value["statistics"] or None)
+        statistics = statistics_from_dict(value["statistics"]) or None
+        return DataFile(value["name"], value["size"], modified, value["rows"], statistics)
 
     def _keep_back(self, kept_back: Mapping[str, Sequence[Any]]) -> None:
         documents = [

@@ -27,10 +27,11 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
     waiting_files,
 )
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.json import name_hash, to_json
+from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -42,7 +43,6 @@ FILES_PER_DOCUMENT = 500
 """Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
-_ENDED = frozenset((State.COMMITTED, State.ABORTED))
 _ERROR_LENGTH = 4000
 
 

@@ -1,4 +1,4 @@
-"""Attempts at a busy store, and the waits between them."""
+"""Attempts at what may succeed a little later, and the waits between them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Backoff:
-    """Exponential waiting with full jitter.
+    """Waits exponentially, with jitter, between attempts.
 
     Attributes:
         retries: Attempts after the first one.
@@ -35,10 +35,10 @@ class Backoff:
     def attempt(
         self, call: Callable[[], T], is_busy: Callable[[Exception], bool], *, stop: threading.Event | None = None
     ) -> T:
-        """Return what ``call`` returns; a busy store is asked again, and the last error is raised as it is.
+        """Return what ``call`` returns; while that is busy it is called again, and the last error is raised as it is.
 
         Args:
-            call: Asks the store.
+            call: Asks a store or a database.
             is_busy: Says of what ``call`` raised whether the same call may succeed a little later.
             stop: Ends the waiting between two attempts when it is set.
         """

@@ -5,7 +5,6 @@ Nothing but PySpark and a Java runtime is needed. What is in the cache is used a
 
 from __future__ import annotations
 
-import os
 import shutil
 import subprocess
 import tempfile
@@ -13,9 +12,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import filelock
-import platformdirs
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
+from catalog_ext.metastore.runtime.cache import cache_folder
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 
 _FETCH_TIMEOUT_SECONDS = 900
@@ -49,16 +48,6 @@ class Coordinate:
 
     def __str__(self) -> str:
         return f"{self.group}:{self.name}:{self.version}"
-
-
-CACHE_VARIABLE = "CATALOG_EXT_CACHE"
-"""The environment variable that names another folder for what is fetched and compiled."""
-
-
-def cache_folder() -> Path:
-    """Return the folder in the user's cache, or the one that ``CATALOG_EXT_CACHE`` names; it may not exist yet."""
-    chosen = os.environ.get(CACHE_VARIABLE)
-    return Path(chosen) if chosen else Path(platformdirs.user_cache_dir("catalog-ext"))
 
 
 def fetch_jar(coordinate: str, cache: Path | None = None) -> Path:

@@ -6,7 +6,7 @@ import pytest
 
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from catalog_ext.metastore.runtime import java
-from catalog_ext.metastore.runtime.jars import Coordinate, fetch_jar
+from tests.servers.maven_jars import Coordinate, fetch_jar
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

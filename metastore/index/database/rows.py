@@ -1,0 +1,78 @@
+"""Rows of tables and namespaces from definitions and back; maps and lists are kept as JSON text."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.metastore.index.database.texts import storable_field
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.json import columns_from_list, columns_to_list, to_json
+from catalog_ext.metastore.model.tables import Namespace, Table, TableDefinition, TableType, Totals
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+def definition_to_row(definition: TableDefinition) -> dict[str, Any]:
+    """Return the columns of ``tables`` that hold the definition, without the namespace.
+
+    Raises:
+        InvalidInputError: A text of it cannot be kept.
+    """
+    of = f"table {definition.identifier}"
+    return {
+        "name": definition.identifier.name,
+        "table_type": str(definition.table_type),
+        "format": definition.format,
+        "location": storable_field(definition.location, "location", of),
+        "columns": to_json(columns_to_list(definition.columns)),
+        "partition_columns": to_json(columns_to_list(definition.partition_columns)),
+        "options": to_json(dict(definition.options)),
+        "properties": to_json(dict(definition.properties)),
+        "comment": storable_field(definition.comment, "comment", of),
+        "owner": storable_field(definition.owner, "owner", of),
+    }
+
+
+def table_from_row(row: Mapping[str, Any]) -> Table:
+    """Return the table of a row of ``tables`` joined with its namespace's name as ``namespace``."""
+    definition = TableDefinition(
+        identifier=TableIdentifier(row["namespace"], row["name"]),
+        table_type=TableType(row["table_type"]),
+        format=row["format"],
+        location=row["location"],
+        columns=columns_from_list(json.loads(row["columns"])),
+        partition_columns=columns_from_list(json.loads(row["partition_columns"])),
+        options=json.loads(row["options"]),
+        properties=json.loads(row["properties"]),
+        comment=row["comment"],
+        owner=row["owner"],
+    )
+    totals = Totals(
+        partitions=row["total_partitions"],
+        files=row["total_files"],
+        bytes=row["total_bytes"],
+        rows=None if row["uncounted_partitions"] else row["counted_rows"],
+    )
+    return Table(row["table_id"], definition, row["version"], totals, row["created_at_ms"])
+
+
+def namespace_to_row(namespace: Namespace) -> dict[str, Any]:
+    """Return the columns of ``namespaces`` that hold the namespace.
+
+    Raises:
+        InvalidInputError: A text of it cannot be kept.
+    """
+    of = f"namespace {namespace.name}"
+    return {
+        "name": namespace.name,
+        "location": storable_field(namespace.location, "location", of),
+        "comment": storable_field(namespace.comment, "comment", of),
+        "properties": to_json(dict(namespace.properties)),
+    }
+
+
+def namespace_from_row(row: Mapping[str, Any]) -> Namespace:
+    """Return the namespace of a row of ``namespaces``."""
+    return Namespace(row["name"], row["location"], row["comment"], json.loads(row["properties"]))
