@@ -107,6 +107,7 @@ class Driver:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="catalog-ext-spark-")
+        self._running = False
         self._root: SparkSession | None = None
         self._static: dict[str, str] = {}
 
@@ -151,9 +152,11 @@ class Driver:
             yield session
 
     def end(self) -> None:
-        """End the JVM, if one runs; the next session starts another."""
-        self._stop_context()
-        end_jvm()
+        """End the JVM, if this has started one; the next session starts another."""
+        if self._running:
+            self._stop_context()
+            end_jvm()
+            self._running = False
 
     def stop(self) -> None:
         """End for good."""
@@ -161,8 +164,10 @@ class Driver:
         self._folder.cleanup()
 
     def _start_jvm(self) -> None:
-        if SparkContext._gateway is not None:
+        if self._running:
             return
+        assert SparkContext._gateway is None, "another JVM runs"
+        self._running = True
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = SparkConf(loadDefaults=False)
         for key, value in {
