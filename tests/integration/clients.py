@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING
 import pyspark
 
 from catalog_ext.connector.build import connector_jar
+from catalog_ext.metastore.commit.fault_points import ENVIRONMENT
 from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
@@ -40,16 +41,21 @@ _SMALL = {
 class StandingService:
     """``catalog-ext serve`` on an index and a warehouse of its own, without a metastore.
 
+    It has one address and one token, however often it is started.
+
     Args:
         folder: Holds everything, the token's file too.
+        stop_signal: What ends it.
     """
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, *, stop_signal: int = signal.SIGTERM) -> None:
         self.folder = folder
+        self.warehouse = str(folder / "warehouse")
         self.token_file = folder / "token"
         self.index = folder / "index.db"
         self._port = free_ports(1)[0]
         self.uri = f"http://127.0.0.1:{self._port}"
+        self._stop_signal = stop_signal
         self._process: ServerProcess | None = None
         # Compiled here when it has to be: the service answers only when there is one.
         connector_jar()
@@ -60,17 +66,28 @@ class StandingService:
         """What it has printed and logged so far."""
         return (self.folder / "serve.log").read_text()
 
-    def start(self) -> None:
+    @property
+    def token(self) -> str:
+        return self.token_file.read_text().strip()
+
+    def start(self, fault: str = "") -> None:
+        """Start it; ``fault``: a fault point that is armed in it, with its action."""
         command = [
             sys.executable, "-m", "catalog_ext.cli.main", "--index", str(self.index), "--metastore", "none",
-            "--warehouse", str(self.folder / "warehouse"),
+            "--warehouse", self.warehouse,
             "serve", "--port", str(self._port), "--token-file", str(self.token_file),
         ]  # fmt: skip
-        environment = os.environ | {"PYTHONPATH": str(PROJECT)}
+        environment = os.environ | {"PYTHONPATH": str(PROJECT), ENVIRONMENT: fault}
         self._process = ServerProcess(
-            "catalog-ext serve", command, self.folder / "serve.log", stop_signal=signal.SIGTERM, environment=environment
-        )
+            "catalog-ext serve", command, self.folder / "serve.log",
+            stop_signal=self._stop_signal, environment=environment,
+        )  # fmt: skip
         self._process.wait_until(self._missing, 60)
+
+    def wait(self, timeout: float) -> int:
+        """Return the status that it has ended with by itself; of a signal that killed it, minus its number."""
+        assert self._process is not None
+        return self._process.wait(timeout)
 
     def stop(self) -> None:
         if self._process is not None:

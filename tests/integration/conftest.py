@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.index import Index
-from tests.integration.fake_service import FakeService
+from tests.servers.recorded_service import serve_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
     from tests.integration.clients import StandingService
     from tests.integration.spark_driver import Driver
+    from tests.servers.recorded_service import RecordedService
 
 
 @pytest.fixture(scope="module")
-def fake_service() -> Iterator[FakeService]:
-    """A service of the contract with the namespaces ``default`` and ``sales`` and no tables."""
-    service = FakeService().start()
-    yield service
-    service.stop()
+def recorded_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RecordedService]:
+    """The service behind a recorder, with the namespaces ``default`` and ``sales`` and no tables."""
+    with serve_recorded(tmp_path_factory.mktemp("recorded")) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
-def spark_with_connector(fake_service: FakeService, driver: Driver) -> Iterator[SparkSession]:
-    """A Spark session whose catalog ``lake`` is ``fake_service``."""
-    with driver.connected(fake_service.uri, fake_service.token) as session:
+def spark_with_connector(recorded_service: RecordedService, driver: Driver) -> Iterator[SparkSession]:
+    """A Spark session whose catalog ``lake`` is ``recorded_service``."""
+    with driver.connected(recorded_service.uri, recorded_service.token) as session:
         yield session
 
 

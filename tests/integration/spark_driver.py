@@ -214,6 +214,8 @@ class Driver:
         session.catalog.clearCache()
         if self._static.get("spark.sql.catalogImplementation") != "hive":
             _empty(session)
+        shared: Any = session._jsparkSession.sharedState()
+        shared.globalTempViewManager().clear()
         assert self._root is not None
         _make_active(self._root)
 

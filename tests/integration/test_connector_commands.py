@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import AnalysisException
 
+from catalog_ext.procedures.registry import PROCEDURES
+from catalog_ext.repair.report import NEW
 from tests.integration.lake import rows
+from tests.servers.recorder import PRUNED, unpruned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -15,7 +19,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.fake_service import FakeService
+    from tests.servers.recorded_service import RecordedService
 
 pytestmark = pytest.mark.spark
 
@@ -23,19 +27,21 @@ NAMES = ["k=__HIVE_DEFAULT_PARTITION__/r=z", "k=01/r=a%2Fb", "k=1/r=a%2Fb", "k=2
 
 
 @pytest.fixture
-def service(fake_service: FakeService, tmp_path: Path) -> Iterator[FakeService]:
+def service(recorded_service: RecordedService, tmp_path: Path) -> Iterator[RecordedService]:
     """The service with an empty namespace ``default`` and the table ``sales.trips`` of five partitions."""
     for name in NAMES:
         (tmp_path / "t" / name).mkdir(parents=True)
         (tmp_path / "t" / name / "f.csv").write_text("1\n")
-    fake_service.add_table(
+    recorded_service.add_table(
         "trips", tmp_path / "t", {"id": "bigint"}, {"k": "int", "r": "string"}, file_format="csv",
         options={"sep": ";"}, properties={"team": "ours"},
     )  # fmt: skip
-    fake_service.reset()
-    yield fake_service
-    for key in [key for key in fake_service.tables if key != ("sales", "trips")]:
-        del fake_service.tables[key]
+    recorded_service.reset()
+    yield recorded_service
+    catalog = recorded_service.catalog
+    for namespace in ("default", "sales"):
+        for name in catalog.list_tables(namespace):
+            catalog.drop_table(f"{namespace}.{name}")
 
 
 @pytest.fixture
@@ -50,9 +56,11 @@ def condition(spark: SparkSession, sql: str) -> str | None:
 
 
 class TestNamespaces:
-    def test_the_life_of_a_namespace(self, spark: SparkSession, service: FakeService) -> None:
+    def test_the_life_of_a_namespace(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("CREATE NAMESPACE lake.fresh COMMENT 'new' LOCATION '/data/fresh' WITH DBPROPERTIES ('a' = 'b')")
-        assert service.namespaces["fresh"].items() >= {"comment": "new", "a": "b"}.items()
+        assert service.last("namespaces/create")["properties"].items() >= {"comment": "new", "a": "b"}.items()
+        fresh = service.catalog.load_namespace("fresh")
+        assert (fresh.comment, fresh.location, fresh.properties["a"]) == ("new", "file:///data/fresh", "b")
         assert ("fresh",) in rows(spark, "SHOW NAMESPACES IN lake")
         spark.sql("ALTER NAMESPACE lake.fresh SET DBPROPERTIES ('c' = 'd')")
         spark.sql("COMMENT ON NAMESPACE lake.fresh IS 'newer'")
@@ -62,16 +70,16 @@ class TestNamespaces:
         assert condition(spark, "CREATE NAMESPACE lake.fresh") == "SCHEMA_ALREADY_EXISTS"
         spark.sql("CREATE NAMESPACE IF NOT EXISTS lake.fresh")
         spark.sql("DROP NAMESPACE lake.fresh")
-        assert "fresh" not in service.namespaces
+        assert "fresh" not in service.catalog.list_namespaces()
 
-    def test_what_is_not_there_or_not_empty(self, spark: SparkSession, service: FakeService) -> None:
+    def test_what_is_not_there_or_not_empty(self, spark: SparkSession, service: RecordedService) -> None:
         assert condition(spark, "DROP NAMESPACE lake.sales RESTRICT") == "SCHEMA_NOT_EMPTY"
         assert condition(spark, "DROP NAMESPACE lake.nowhere") == "SCHEMA_NOT_FOUND"
         assert condition(spark, "SHOW TABLES IN lake.nowhere") == "SCHEMA_NOT_FOUND"
         assert condition(spark, "SHOW TABLES IN lake") == "CATALOG_EXT_INVALID_IDENTIFIER"
         assert condition(spark, "CREATE NAMESPACE lake.a.b") == "CATALOG_EXT_INVALID_IDENTIFIER"
 
-    def test_use_and_short_names(self, spark: SparkSession, service: FakeService) -> None:
+    def test_use_and_short_names(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("USE lake.sales")
         try:
             assert rows(spark, "SELECT count(*) FROM trips") == [(5,)]
@@ -83,15 +91,15 @@ class TestNamespaces:
 
 class TestTables:
     @pytest.mark.requirement("Flink.CreateDDL", statement="CREATE TABLE lake.sales.made")
-    def test_create_declares_the_partition_columns(self, spark: SparkSession, service: FakeService) -> None:
+    def test_create_declares_the_partition_columns(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql(
             "CREATE TABLE lake.sales.made (id BIGINT COMMENT 'number', c CHAR(3), s STRUCT<A: INT, b: ARRAY<STRING>>, "
-            "ds DATE) USING csv OPTIONS ('header' = 'true') PARTITIONED BY (ds) LOCATION '/data/made' "
+            "ds DATE) USING json OPTIONS ('multiline' = 'true') PARTITIONED BY (ds) LOCATION '/data/made' "
             "COMMENT 'rides' TBLPROPERTIES ('team' = 'ours')"
         )
         body = service.last("tables/create")
         assert body["table_type"] == "EXTERNAL"
-        assert body["format"] == "csv"
+        assert body["format"] == "json"
         assert body["location"].endswith("/data/made")
         assert [(c["name"], c["type"], c["comment"]) for c in body["columns"]] == [
             ("id", "bigint", "number"),
@@ -99,37 +107,37 @@ class TestTables:
             ("s", "struct<A:int,b:array<string>>", None),
         ]
         assert [(c["name"], c["type"]) for c in body["partition_columns"]] == [("ds", "date")]
-        assert body["options"] == {"header": "true"}
+        assert body["options"] == {"multiline": "true"}
         assert body["properties"] == {"team": "ours"}
         assert body["comment"] == "rides"
         assert spark.table("lake.sales.made").columns == ["id", "c", "s", "ds"]
         shown = rows(spark, "SHOW CREATE TABLE lake.sales.made")[0][0]
-        for part in ("USING csv", "PARTITIONED BY (ds)", "COMMENT 'rides'", "'team' = 'ours'", "'header' = 'true'"):
+        for part in ("USING json", "PARTITIONED BY (ds)", "COMMENT 'rides'", "'team' = 'ours'", "'multiline' = 'true'"):
             assert part in shown
 
-    def test_create_managed_by_default_as_parquet(self, spark: SparkSession, service: FakeService) -> None:
+    def test_create_managed_by_default_as_parquet(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("CREATE TABLE lake.sales.made (id INT)")
         body = service.last("tables/create")
         assert (body["table_type"], body["format"], body["location"]) == ("MANAGED", "parquet", None)
         assert service.requests["tables/load"] <= 2
 
-    def test_create_as_hive_writes_it(self, spark: SparkSession, service: FakeService) -> None:
+    def test_create_as_hive_writes_it(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("CREATE TABLE lake.sales.made (id INT) PARTITIONED BY (ds DATE) STORED AS ORC LOCATION '/data/made'")
         body = service.last("tables/create")
         assert (body["format"], body["table_type"]) == ("orc", "EXTERNAL")
         assert [(c["name"], c["type"]) for c in body["partition_columns"]] == [("ds", "date")]
         assert body["properties"] == {}
 
-    def test_create_refuses(self, spark: SparkSession, service: FakeService) -> None:
+    def test_create_refuses(self, spark: SparkSession, service: RecordedService) -> None:
         assert condition(spark, "CREATE TABLE lake.sales.trips (id INT)") == "TABLE_OR_VIEW_ALREADY_EXISTS"
         assert condition(spark, "CREATE TABLE lake.nowhere.t (id INT)") == "SCHEMA_NOT_FOUND"
         bucketed = "CREATE TABLE lake.sales.b (id INT) PARTITIONED BY (bucket(4, id))"
         assert condition(spark, bucketed) == "CATALOG_EXT_NOT_SUPPORTED"
         assert condition(spark, "CREATE TABLE lake.sales.b (ts TIMESTAMP) PARTITIONED BY (days(ts))") is not None
         spark.sql("CREATE TABLE IF NOT EXISTS lake.sales.trips (id INT)")
-        assert ("sales", "b") not in service.tables
+        assert "b" not in service.catalog.list_tables("sales")
 
-    def test_drop_and_purge(self, spark: SparkSession, service: FakeService) -> None:
+    def test_drop_and_purge(self, spark: SparkSession, service: RecordedService) -> None:
         for purge in ("", " PURGE"):
             spark.sql("CREATE TABLE lake.sales.made (id INT)")
             spark.sql(f"DROP TABLE lake.sales.made{purge}")
@@ -137,7 +145,7 @@ class TestTables:
         assert condition(spark, "DROP TABLE lake.sales.made") == "TABLE_OR_VIEW_NOT_FOUND"
         spark.sql("DROP TABLE IF EXISTS lake.sales.made")
 
-    def test_properties(self, spark: SparkSession, service: FakeService) -> None:
+    def test_properties(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("ALTER TABLE lake.sales.trips SET TBLPROPERTIES ('partition-columns' = 'declared')")
         assert spark.table("lake.sales.trips").columns == ["id", "k", "r"]
         spark.sql("ALTER TABLE lake.sales.trips SET TBLPROPERTIES ('partition-columns' = 'virtual')")
@@ -147,14 +155,20 @@ class TestTables:
         spark.sql("COMMENT ON TABLE lake.sales.trips IS 'rides'")
         assert ("Comment", "rides", "") in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")
 
-    def test_changes_of_columns_are_sent_as_they_were_said(self, spark: SparkSession, service: FakeService) -> None:
+    def test_changes_of_columns_are_sent_as_they_were_said(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        for name in ("altered", "elsewhere"):
+            (tmp_path / name).mkdir()
         sent: list[dict[str, Any]] = []
         for change in (
             "ADD COLUMNS (a INT COMMENT 'c' FIRST, b DECIMAL(5) DEFAULT 1 + 1 AFTER id)", "RENAME COLUMN id TO key",
             "DROP COLUMN IF EXISTS gone", "DROP COLUMN id", "ALTER COLUMN id COMMENT 'n'",
-            "ALTER COLUMN id SET DEFAULT 7", "ALTER COLUMN id DROP DEFAULT", "SET LOCATION 'file:/elsewhere'",
+            "ALTER COLUMN id SET DEFAULT 7", "ALTER COLUMN id DROP DEFAULT",
+            f"SET LOCATION 'file:{tmp_path}/elsewhere'",
         ):  # fmt: skip
-            spark.sql(f"ALTER TABLE lake.sales.trips {change}")
+            service.add_table("altered", tmp_path / "altered", {"id": "bigint", "n": "int"}, {"k": "int"})
+            spark.sql(f"ALTER TABLE lake.sales.altered {change}")
             sent.append(service.last("tables/alter"))
         plain = {"first": None, "after": None}
         assert [{**plain, **c} for body in sent for c in body["changes"]][:2] == [
@@ -173,9 +187,11 @@ class TestTables:
         assert [(c["change"], c["path"], c["default"]) for c in defaults] == [
             ("default", ["id"], "7"), ("default", ["id"], None),
         ]  # fmt: skip
-        assert (sent[-1]["location"], sent[-1]["changes"], sent[-1]["set"]) == ("file:/elsewhere", [], {})
+        place = f"file:{tmp_path}/elsewhere"
+        assert (sent[-1]["location"], sent[-1]["changes"], sent[-1]["set"]) == (place, [], {})
+        assert service.table("altered").definition.location == f"file://{tmp_path}/elsewhere"
 
-    def test_rename(self, spark: SparkSession, service: FakeService) -> None:
+    def test_rename(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("CREATE TABLE lake.sales.one (id INT)")
         for statement, to in (
             ("ALTER TABLE lake.sales.one RENAME TO two", ("sales", "two")),
@@ -190,7 +206,10 @@ class TestTables:
         assert condition(spark, "ALTER TABLE lake.sales.three RENAME TO a.b.c") == "CATALOG_EXT_INVALID_IDENTIFIER"
         assert condition(spark, "ALTER TABLE lake.sales.gone RENAME TO sales.t") == "TABLE_OR_VIEW_NOT_FOUND"
 
-    def test_describe(self, spark: SparkSession, service: FakeService) -> None:
+    def test_describe(self, spark: SparkSession, service: RecordedService) -> None:
+        # A table has an owner that came from Hive.
+        trips = service.table("trips").identifier
+        service.catalog.index.alter_table(trips, lambda found: replace(found, owner="ada"), deliver=False)
         assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
         assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
         extended = {row[0]: row[1] for row in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")}
@@ -205,7 +224,9 @@ class TestTables:
 
 class TestPartitions:
     @pytest.mark.requirement("Flink.ShowPartitions", statement="SHOW PARTITIONS")
-    def test_show_prints_what_is_on_the_store_in_typed_order(self, spark: SparkSession, service: FakeService) -> None:
+    def test_show_prints_what_is_on_the_store_in_typed_order(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
         assert [row[0] for row in rows(spark, "SHOW PARTITIONS lake.sales.trips")] == NAMES
         assert service.requests == {"tables/load": 1, "partitions/list": 1}
 
@@ -220,19 +241,18 @@ class TestPartitions:
         ],
     )
     @pytest.mark.requirement("Flink.ShowPartitionsOf", statement="SHOW PARTITIONS lake.sales.trips PARTITION")
-    def test_show_some(self, spark: SparkSession, service: FakeService, spec: str, names: list[str]) -> None:
-        for prune in (True, False):
-            service.prune = prune
-            shown = rows(spark, f"SHOW PARTITIONS lake.sales.trips PARTITION ({spec})")
-            assert [row[0] for row in shown] == names
-        service.prune = True
+    def test_show_some(self, spark: SparkSession, service: RecordedService, spec: str, names: list[str]) -> None:
+        statement = f"SHOW PARTITIONS lake.sales.trips PARTITION ({spec})"
+        assert [row[0] for row in rows(spark, statement)] == names
+        with service.answering(unpruned, *PRUNED):
+            assert [row[0] for row in rows(spark, statement)] == names
 
-    def test_show_of_an_unknown_key(self, spark: SparkSession, service: FakeService) -> None:
+    def test_show_of_an_unknown_key(self, spark: SparkSession, service: RecordedService) -> None:
         assert condition(spark, "SHOW PARTITIONS lake.sales.trips PARTITION (nothing = 1)") == (
             "CATALOG_EXT_INVALID_PARTITION_SPEC"
         )
 
-    def test_describe_one(self, spark: SparkSession, service: FakeService) -> None:
+    def test_describe_one(self, spark: SparkSession, service: RecordedService) -> None:
         described = rows(spark, "DESCRIBE EXTENDED lake.sales.trips PARTITION (k = 2, r = 'x')")
         details = {row[0]: row[1] for row in described}
         assert details["Partition Values"] == "[k=2, r=x]"
@@ -255,35 +275,39 @@ class TestRepair:
             ("ALTER TABLE lake.sales.trips RECOVER PARTITIONS", "add"),
         ],
     )
-    def test_commands_of_hive(self, spark: SparkSession, service: FakeService, statement: str, mode: str) -> None:
+    def test_commands_of_hive(self, spark: SparkSession, service: RecordedService, statement: str, mode: str) -> None:
         assert rows(spark, statement) == []
         assert service.last("procedures/call") == {
             "procedure": "repair_partitions",
             "arguments": {"table": "sales.trips", "mode": mode},
         }
 
-    def test_call_by_name_and_by_position(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+    def test_call_by_name_and_by_position(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
         (tmp_path / "t" / "k=3" / "r=y").mkdir(parents=True)
         (tmp_path / "t" / "k=3" / "r=y" / "f.csv").write_text("1\n")
         report = spark.sql("CALL lake.system.repair_partitions('lake.sales.trips', 'sync', where => 'k > 1')")
         assert report.columns == ["action", "partition", "path", "files", "bytes", "reason"]
-        assert [tuple(row) for row in report.collect()] == [("added", "k=3/r=y", "k=3/r=y", 1, 1, None)]
+        assert [tuple(row) for row in report.collect()] == [("add", "k=3/r=y", "k=3/r=y", 1, 2, NEW)]
         assert service.last("procedures/call")["arguments"] == {
             "table": "lake.sales.trips", "mode": "sync", "where": "k > 1", "dry_run": False, "strict": False,
         }  # fmt: skip
 
-    def test_map_arguments(self, spark: SparkSession, service: FakeService) -> None:
+    def test_map_arguments(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
+        place = tmp_path / "x"
+        place.mkdir()
         call = (
-            "CALL lake.system.register_table(table => 'sales.x', location => 's3a://b/x', "
+            f"CALL lake.system.register_table(table => 'sales.x', location => '{place}', schema => 'id BIGINT', "
             "partition_columns => map('ds', 'DATE', 'r', 'STRING'))"
         )
-        assert rows(spark, call) == [("sales.x", 2)]
+        assert rows(spark, call) == [("sales.x", f"file://{place}", "parquet", "ds DATE, r STRING", 1, "none")]
         assert service.last("procedures/call")["arguments"] == {
-            "table": "sales.x", "location": "s3a://b/x", "format": "parquet",
+            "table": "sales.x", "location": str(place), "format": "parquet", "schema": "id BIGINT",
             "partition_columns": {"ds": "DATE", "r": "STRING"},
         }  # fmt: skip
 
-    def test_errors_of_a_procedure(self, spark: SparkSession, service: FakeService) -> None:
+    def test_errors_of_a_procedure(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
+        (tmp_path / "t" / "k=it's" / "r=y").mkdir(parents=True)
+        (tmp_path / "t" / "k=it's" / "r=y" / "f.csv").write_text("1\n")
         refused = "CALL lake.system.repair_partitions(table => 'sales.trips', strict => true)"
         assert condition(spark, refused) == "CATALOG_EXT_REPAIR_REFUSED"
         gone = "CALL lake.system.repair_partitions(table => 'sales.gone')"
@@ -293,11 +317,11 @@ class TestRepair:
         wrong = "CALL lake.system.repair_partitions(table => 'sales.trips', nothing => 1)"
         assert condition(spark, wrong) == "UNRECOGNIZED_PARAMETER_NAME"
 
-    def test_show_and_describe_procedures(self, spark: SparkSession, service: FakeService) -> None:
+    def test_show_and_describe_procedures(self, spark: SparkSession, service: RecordedService) -> None:
         shown = spark.sql("SHOW PROCEDURES IN lake").collect()
         assert shown == spark.sql("SHOW PROCEDURES IN lake.system").collect()
         signatures = {(row.catalog, row.procedure_name): row.parameters for row in shown}
-        assert set(signatures) == {("lake", "repair_partitions"), ("lake", "register_table")}
+        assert set(signatures) == {("lake", procedure.name) for procedure in PROCEDURES}
         assert signatures["lake", "repair_partitions"].startswith("table STRING, mode STRING DEFAULT 'add', ")
         described = " ".join(row[0] for row in rows(spark, "DESCRIBE PROCEDURE lake.system.repair_partitions"))
-        assert "Brings the index in step with the store" in described
+        assert "Brings the index and the metastore in step with the store" in described

@@ -1,17 +1,28 @@
-"""The connector against a small service of the contract: what it asks, how often, and what comes out."""
+"""The connector and the service, with a recorder between: what is asked, how often, and what comes out."""
 
 from __future__ import annotations
 
 import datetime
+import shutil
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
-from tests.integration.fake_service import PLAN_SCHEMA, Refusal, ipc_bytes
+from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError
 from tests.integration.lake import rows
+from tests.servers.recorder import (
+    changing,
+    hanging_up,
+    in_small_batches,
+    late,
+    losing,
+    refusing,
+    unpruned,
+    without_end,
+)
+from tests.service_client import END_MARKER
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -19,7 +30,9 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.fake_service import FakeService, FakeTable
+    from catalog_ext.metastore.model.tables import Table
+    from tests.servers.recorded_service import RecordedService
+    from tests.servers.recorder import Reply
 
 pytestmark = pytest.mark.spark
 
@@ -41,18 +54,17 @@ def trips(tmp_path_factory: pytest.TempPathFactory, spark_with_connector: SparkS
 
 
 @pytest.fixture(scope="module")
-def tables(trips: Path, fake_service: FakeService) -> None:
-    fake_service.add_table("trips", trips, TRIPS, KEYS)
-    fake_service.add_table("declared", trips, TRIPS, KEYS, mode="declared")
+def tables(trips: Path, recorded_service: RecordedService) -> None:
+    recorded_service.add_table("trips", trips, TRIPS, KEYS)
+    shutil.copytree(trips, trips.with_name("declared"))
+    recorded_service.add_table("declared", trips.with_name("declared"), TRIPS, KEYS, mode="declared")
 
 
 @pytest.fixture
-def service(tables: None, fake_service: FakeService) -> Iterator[FakeService]:
+def service(tables: None, recorded_service: RecordedService) -> RecordedService:
     """The service, with the tables and nothing counted."""
-    fake_service.reset()
-    yield fake_service
-    fake_service.prune = True
-    fake_service.faults.clear()
+    recorded_service.reset()
+    return recorded_service
 
 
 @pytest.fixture
@@ -73,19 +85,19 @@ def refused(spark: SparkSession, sql: str, kind: type[AnalysisException] = Analy
 
 
 class TestVirtualColumns:
-    def test_star_leaves_them_out_and_naming_them_works(self, spark: SparkSession, service: FakeService) -> None:
+    def test_star_leaves_them_out_and_naming_them_works(self, spark: SparkSession, service: RecordedService) -> None:
         assert spark.table("lake.sales.trips").columns == ["id", "fare"]
         assert rows(spark, "SELECT *, ds, t.region FROM lake.sales.trips t WHERE ds = '2025-01-03' AND id < 5") == [
             (2, Decimal("2.00"), datetime.date(2025, 1, 3), "eu:west")
         ]
 
-    def test_declared_ones_follow_the_data_columns(self, spark: SparkSession, service: FakeService) -> None:
+    def test_declared_ones_follow_the_data_columns(self, spark: SparkSession, service: RecordedService) -> None:
         assert spark.table("lake.sales.declared").columns == ["id", "fare", "ds", "region"]
         assert rows(spark, "SELECT * FROM lake.sales.declared WHERE id = 1") == [
             (1, Decimal("1.00"), datetime.date(2025, 1, 2), "us")
         ]
 
-    def test_group_join_and_order_by_a_virtual_column(self, spark: SparkSession, service: FakeService) -> None:
+    def test_group_join_and_order_by_a_virtual_column(self, spark: SparkSession, service: RecordedService) -> None:
         assert rows(spark, "SELECT region, count(*) FROM lake.sales.trips GROUP BY region ORDER BY region DESC") == [
             ("us", 30),
             ("eu:west", 30),
@@ -94,67 +106,82 @@ class TestVirtualColumns:
         assert rows(spark, joined) == [(60,)]
 
     @pytest.mark.parametrize("value", ["0", "false"])
-    def test_a_session_can_switch_them_off(self, spark: SparkSession, service: FakeService, value: str) -> None:
+    def test_a_session_can_switch_them_off(self, spark: SparkSession, service: RecordedService, value: str) -> None:
         spark.sql(f"SET use_hive_partitioning = {value}")
         assert refused(spark, "SELECT ds FROM lake.sales.trips") == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
         assert rows(spark, "SELECT count(ds) FROM lake.sales.declared") == [(60,)]
         spark.sql("SET use_hive_partitioning = true")
         assert rows(spark, "SELECT count(ds) FROM lake.sales.trips") == [(60,)]
 
-    def test_a_wrong_value_of_the_switch_is_named(self, spark: SparkSession, service: FakeService) -> None:
+    def test_a_wrong_value_of_the_switch_is_named(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("SET use_hive_partitioning = maybe")
         assert refused(spark, "SELECT 1 FROM lake.sales.trips") == "CATALOG_EXT_INVALID_CONFIGURATION"
 
     def test_a_data_column_of_the_same_name_wins(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         spark.sql("SELECT 'inside' AS Region, 7 AS id").write.parquet(str(tmp_path / "t" / "region=outside"))
-        table = service.add_table("clash", tmp_path / "t", {"Region": "string", "id": "int"}, {"region": "string"})
+        service.add_table("clash", tmp_path / "t", {"Region": "string", "id": "int"}, {"region": "string"})
         assert rows(spark, "SELECT *, region FROM lake.sales.clash WHERE region = 'inside'") == [
             ("inside", 7, "inside")
         ]
         assert rows(spark, "SELECT * FROM lake.sales.clash WHERE region = 'outside'") == []
-        table.columns = [("id", "int")]
+        service.add_table("clash", tmp_path / "t", {"id": "int"}, {"region": "string"})
         assert rows(spark, "SELECT *, region FROM lake.sales.clash") == [(7, "outside")]
 
-    def test_names_resolve_by_sparks_case_sensitivity(self, spark: SparkSession, service: FakeService) -> None:
+    def test_names_resolve_by_sparks_case_sensitivity(self, spark: SparkSession, service: RecordedService) -> None:
         assert rows(spark, "SELECT count(DS) FROM lake.sales.trips WHERE Ds = '2025-01-01'") == [(6,)]
         spark.conf.set("spark.sql.caseSensitive", "true")
         assert refused(spark, "SELECT DS FROM lake.sales.trips").startswith("UNRESOLVED_COLUMN")
 
 
 class TestPlanning:
-    def test_one_load_and_one_plan_a_table_reference(self, spark: SparkSession, service: FakeService) -> None:
+    def test_one_load_and_one_plan_a_table_reference(self, spark: SparkSession, service: RecordedService) -> None:
         rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
         assert service.requests == {"tables/load": 1, "tables/plan": 1}
 
-    def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: FakeService) -> None:
+    def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: RecordedService) -> None:
         rows(
             spark,
             "SELECT (SELECT max(ds) FROM lake.sales.trips), count(*) FROM lake.sales.trips WHERE ds = '2025-01-02'",
         )
         plans = [body for name, body in service.bodies if name == "tables/plan"]
-        assert {body["version"] for body in plans} == {service.tables["sales", "trips"].version}
+        assert {body["version"] for body in plans} == {service.table("trips").version}
         assert service.requests == {"tables/load": 1, "tables/plan": 2}
 
-    def test_the_version_is_that_of_loading(self, spark: SparkSession, service: FakeService) -> None:
-        table = service.tables["sales", "trips"]
-        frame = spark.table("lake.sales.trips")
-        version = table.version
-        table.version += 1
-        frame.count()
+    def test_the_version_is_that_of_loading(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        spark.range(2).write.parquet(str(tmp_path / "t" / "k=1"))
+        version = service.add_table("newer", tmp_path / "t", {"id": "bigint"}, {"k": "int"}).version
+        frame = spark.table("lake.sales.newer")
+        spark.range(3).write.parquet(str(tmp_path / "t" / "k=2"))
+        service.catalog.repair_partitions("sales.newer")
+        assert service.table("newer").version > version
+        assert frame.count() == 2
         assert service.last("tables/plan")["version"] == version
 
-    def test_filters_are_evaluated_exactly_whatever_the_service_returns(
-        self, spark: SparkSession, service: FakeService
+    def test_the_files_of_a_partition_may_come_in_several_batches(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
-        service.prune = False
-        query = "SELECT count(*), min(id) FROM lake.sales.trips WHERE ds BETWEEN '2025-01-03' AND '2025-01-04' AND {}"
-        assert rows(spark, query.format("region IN ('us', 'x')")) == [(6, 3)]
-        assert rows(spark, query.format("length(region) = 2")) == [(6, 3)]
-        assert rows(spark, query.format("region = 'us' OR id = 2")) == [(7, 2)]
+        spark.range(20).selectExpr("id", "cast(id >= 4 AS INT) k").repartition(5, "id").write.partitionBy("k").parquet(
+            str(tmp_path / "t")
+        )
+        table = service.add_table("batches", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
+        assert table.totals.files > 5
+        with service.answering(in_small_batches, "tables/plan"):
+            assert rows(spark, "SELECT k, count(*) FROM lake.sales.batches GROUP BY k ORDER BY k") == [(0, 4), (1, 16)]
 
-    def test_a_filter_by_a_python_function(self, spark: SparkSession, service: FakeService) -> None:
+    def test_filters_are_evaluated_exactly_whatever_the_service_returns(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        query = "SELECT count(*), min(id) FROM lake.sales.trips WHERE ds BETWEEN '2025-01-03' AND '2025-01-04' AND {}"
+        with service.answering(unpruned, "tables/plan"):
+            assert rows(spark, query.format("region IN ('us', 'x')")) == [(6, 3)]
+            assert rows(spark, query.format("length(region) = 2")) == [(6, 3)]
+            assert rows(spark, query.format("region = 'us' OR id = 2")) == [(7, 2)]
+
+    def test_a_filter_by_a_python_function(self, spark: SparkSession, service: RecordedService) -> None:
         from pyspark.sql.functions import udf
 
         is_us = udf(lambda region: region == "us", "boolean")
@@ -192,18 +219,18 @@ class TestPlanning:
         ],
     )
     def test_what_is_sent_of_a_filter(
-        self, spark: SparkSession, service: FakeService, condition: str, predicate: dict[str, Any] | None
+        self, spark: SparkSession, service: RecordedService, condition: str, predicate: dict[str, Any] | None
     ) -> None:
         rows(spark, f"SELECT id FROM lake.sales.trips WHERE {condition}")
         assert without_not_null(service.last("tables/plan")["predicate"]) == predicate
 
-    def test_a_long_or_stays_flat(self, spark: SparkSession, service: FakeService) -> None:
+    def test_a_long_or_stays_flat(self, spark: SparkSession, service: RecordedService) -> None:
         condition = " OR ".join(f"(ds = date'2025-01-01' + {i} AND region = 'us')" for i in range(300))
         rows(spark, f"SELECT id FROM lake.sales.trips WHERE {condition}")
         assert depth(service.last("tables/plan")["predicate"]) < 10
 
     def test_a_joins_filter_is_part_of_the_only_request(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         days = spark.range(10).selectExpr("date_add(date'2025-01-01', cast(id AS INT)) AS day", "id AS n")
         days.write.parquet(str(tmp_path / "days"))
@@ -224,7 +251,7 @@ class TestPlanning:
 
     @pytest.mark.parametrize("adaptive", ["true", "false"])
     def test_a_subquery_of_a_key_prunes_before_planning(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, adaptive: str
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, adaptive: str
     ) -> None:
         spark.sql("SELECT date'2025-01-04' AS day").write.parquet(str(tmp_path / "days"))
         spark.read.parquet(str(tmp_path / "days")).createOrReplaceTempView("days")
@@ -241,7 +268,7 @@ class TestPlanning:
         }
 
     def test_a_joins_filter_concerns_its_own_side_only(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         spark.sql("SELECT date'2025-01-04' AS day, 1 AS n").write.parquet(str(tmp_path / "days"))
         spark.read.parquet(str(tmp_path / "days")).createOrReplaceTempView("days")
@@ -252,10 +279,9 @@ class TestPlanning:
         assert rows(spark, query) == [(6, 5)]
         assert service.requests["tables/plan"] == 2
 
-    def test_statistics_need_no_listing_without_a_filter(self, spark: SparkSession, service: FakeService) -> None:
-        table = service.tables["sales", "trips"]
+    def test_statistics_need_no_listing_without_a_filter(self, spark: SparkSession, service: RecordedService) -> None:
         plan = spark.table("lake.sales.trips")._jdf.queryExecution().optimizedPlan()
-        total = sum(file.size for partition in table.partitions for file in partition.files)
+        total = service.table("trips").totals.bytes
         assert 0 < int(plan.stats().sizeInBytes()) < 2 * total
         assert "tables/plan" not in service.requests
         filtered = spark.table("lake.sales.trips").where("ds = '2025-01-01'")._jdf.queryExecution().optimizedPlan()
@@ -263,7 +289,7 @@ class TestPlanning:
 
 
 class TestReuse:
-    def test_an_equal_query_uses_what_is_cached(self, spark: SparkSession, service: FakeService) -> None:
+    def test_an_equal_query_uses_what_is_cached(self, spark: SparkSession, service: RecordedService) -> None:
         frame = spark.table("lake.sales.trips").cache()
         frame.count()
         service.reset()
@@ -271,7 +297,7 @@ class TestReuse:
         assert "tables/plan" not in service.requests
         frame.unpersist()
 
-    def test_equal_exchanges_run_once(self, spark: SparkSession, service: FakeService) -> None:
+    def test_equal_exchanges_run_once(self, spark: SparkSession, service: RecordedService) -> None:
         frame = spark.sql(
             "WITH x AS (SELECT region, count(*) c FROM lake.sales.trips WHERE ds > '2025-01-03' GROUP BY region) "
             "SELECT * FROM x a JOIN x b ON a.region = b.region"
@@ -287,7 +313,7 @@ class TestReuse:
         ],
     )
     def test_a_repair_refreshes_a_cached_table(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, repair: str
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, repair: str
     ) -> None:
         spark.range(1).write.parquet(str(tmp_path / "t" / "k=1"))
         service.add_table("grows", tmp_path / "t", {"id": "bigint"}, {"k": "int"}, mode="declared")
@@ -300,30 +326,28 @@ class TestReuse:
 
 
 class TestFailures:
-    def test_an_answer_without_its_end_is_refused(self, spark: SparkSession, service: FakeService) -> None:
-        whole = ipc_bytes(pa.table([[]] * 7, schema=PLAN_SCHEMA))
-        assert whole.endswith(b"\xff\xff\xff\xff\x00\x00\x00\x00")
-        service.faults["tables/plan"] = lambda: whole[:-8]
-        condition = refused(spark, "SELECT count(*) FROM lake.sales.trips", SparkRuntimeException)
-        assert condition == "CATALOG_EXT_SERVICE_UNAVAILABLE"
-        service.faults["tables/plan"] = lambda: whole
-        assert rows(spark, "SELECT count(*) FROM lake.sales.trips") == [(0,)]
+    def test_an_answer_without_its_end_is_refused(self, spark: SparkSession, service: RecordedService) -> None:
+        for condition, count in (("ds > '2025-01-04'", 36), ("ds > '2026-01-01'", 0)):
+            query = f"SELECT count(*) FROM lake.sales.trips WHERE {condition}"
+            with service.answering(without_end, "tables/plan"):
+                assert refused(spark, query, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+            assert rows(spark, query) == [(count,)]
+            assert service.last_answer("tables/plan").body.endswith(END_MARKER)
 
-    def test_unknown_names_are_sparks_own_errors(self, spark: SparkSession, service: FakeService) -> None:
+    def test_unknown_names_are_sparks_own_errors(self, spark: SparkSession, service: RecordedService) -> None:
         assert refused(spark, "SELECT * FROM lake.sales.nothing") == "TABLE_OR_VIEW_NOT_FOUND"
         assert refused(spark, "SELECT * FROM lake.nowhere.trips") == "TABLE_OR_VIEW_NOT_FOUND"
         assert refused(spark, "SELECT * FROM lake.a.b.c") == "TABLE_OR_VIEW_NOT_FOUND"
         assert refused(spark, "SELECT nothing FROM lake.sales.trips").startswith("UNRESOLVED_COLUMN")
         assert refused(spark, "SELECT * FROM lake.sales.`a/b`") == "TABLE_OR_VIEW_NOT_FOUND"
 
-    def test_a_wrong_token_is_said(self, spark: SparkSession, service: FakeService) -> None:
-        service.token, token = "another", service.token
-        try:
-            assert refused(spark, "SHOW TABLES IN lake.sales", SparkRuntimeException) == "CATALOG_EXT_UNAUTHORIZED"
-        finally:
-            service.token = token
+    def test_a_wrong_token_is_said(self, spark: SparkSession, service: RecordedService) -> None:
+        spark.conf.set("spark.sql.catalog.stranger", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.stranger.uri", service.uri)
+        spark.conf.set("spark.sql.catalog.stranger.token", "another")
+        assert refused(spark, "SHOW TABLES IN stranger.sales", SparkRuntimeException) == "CATALOG_EXT_UNAUTHORIZED"
 
-    def test_a_service_that_is_gone_is_said(self, spark: SparkSession, service: FakeService) -> None:
+    def test_a_service_that_is_gone_is_said(self, spark: SparkSession, service: RecordedService) -> None:
         spark.conf.set("spark.sql.catalog.gone", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
         spark.conf.set("spark.sql.catalog.gone.uri", "http://127.0.0.1:9")
         spark.conf.set("spark.sql.catalog.gone.token", "x")
@@ -337,7 +361,12 @@ class TestFailures:
         [("uri", None), ("uri", "ftp://x"), ("token-file", "/nowhere"), ("request-timeout", "soon")],
     )
     def test_a_wrong_option_is_named(
-        self, spark: SparkSession, service: FakeService, option: str, value: str | None, request: pytest.FixtureRequest
+        self,
+        spark: SparkSession,
+        service: RecordedService,
+        option: str,
+        value: str | None,
+        request: pytest.FixtureRequest,
     ) -> None:
         catalog = f"wrong{abs(hash(request.node.name))}"
         settings = {"uri": service.uri, "request-timeout": "5s", option: value}
@@ -351,39 +380,43 @@ class TestFailures:
             spark.sql(f"SHOW TABLES IN {catalog}.sales")
         assert caught.value.getCondition() == "CATALOG_EXT_INVALID_CONFIGURATION"
 
-    def test_the_token_may_lie_in_a_file(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+    def test_the_token_may_lie_in_a_file(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
         (tmp_path / "token").write_text(f"{service.token}\n")
         spark.conf.set("spark.sql.catalog.filed", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
         spark.conf.set("spark.sql.catalog.filed.uri", f"{service.uri}/")
         spark.conf.set("spark.sql.catalog.filed.token-file", str(tmp_path / "token"))
         assert ("sales", "trips", False) in rows(spark, "SHOW TABLES IN filed.sales")
 
-    def test_a_slow_answer_ends_at_the_timeout(self, spark: SparkSession, service: FakeService) -> None:
-        import time
-
+    def test_a_slow_answer_ends_at_the_timeout(self, spark: SparkSession, service: RecordedService) -> None:
         spark.conf.set("spark.sql.catalog.slow", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
         spark.conf.set("spark.sql.catalog.slow.uri", service.uri)
         spark.conf.set("spark.sql.catalog.slow.token", service.token)
         spark.conf.set("spark.sql.catalog.slow.request-timeout", "300ms")
-        service.faults["tables/load"] = lambda: time.sleep(1) or {}
-        with pytest.raises(SparkRuntimeException, match="did not answer 'tables/load'"):
+        with (
+            service.answering(late(1), "tables/load"),
+            pytest.raises(SparkRuntimeException, match="did not answer 'tables/load'"),
+        ):
             spark.sql("SELECT * FROM slow.sales.trips")
 
 
 class TestWrites:
     @pytest.fixture
-    def written(self, service: FakeService, tmp_path: Path) -> FakeTable:
+    def written(self, service: RecordedService, tmp_path: Path) -> Table:
         (tmp_path / "written").mkdir()
         return service.add_table("written", tmp_path / "written", {"id": "bigint"}, {"ds": "date"}, mode="declared")
 
-    def test_what_a_write_asks_for(self, spark: SparkSession, service: FakeService, written: FakeTable) -> None:
+    def test_what_a_write_asks_for(self, spark: SparkSession, service: RecordedService, written: Table) -> None:
         spark.sql("INSERT INTO lake.sales.written VALUES (1, DATE'2025-01-01'), (2, DATE'2025-01-02')")
         calls = [name for name, _ in service.bodies if name.startswith("writes/")]
         assert calls == ["writes/begin", "writes/stage", "writes/commit"]
         begin = service.last("writes/begin")
-        assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, 1, "append")
+        assert set(begin) == {
+            "table_id", "version", "kind", "operation", "owner", "predicate", "keep_emptied", "app_id", "app_version",
+            "options", "definition",
+        }  # fmt: skip
+        assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, written.version, "append")
         assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)
-        transaction = next(reversed(service.writes.transactions))
+        transaction = service.last_answer("writes/begin").json["transaction"]
         staged = {f["partition"]: f for f in service.last("writes/stage")["files"]}
         assert set(staged) == {"ds=2025-01-01", "ds=2025-01-02"}
         for file in staged.values():
@@ -398,66 +431,51 @@ class TestWrites:
         assert service.last("writes/begin")["kind"] == "overwrite_partitions"
         assert rows(spark, "SELECT id FROM lake.sales.written ORDER BY id") == [(1,), (3,)]
 
+    @pytest.mark.parametrize(
+        "reply", [refusing(CommitStateUnknownError("nobody knows yet")), hanging_up], ids=["unknown", "cut"]
+    )
     def test_an_answer_that_is_lost_is_asked_for_again_and_never_aborted(
-        self, spark: SparkSession, service: FakeService, written: FakeTable
+        self, spark: SparkSession, service: RecordedService, written: Table, reply: Reply
     ) -> None:
-        lost = [Refusal(500, "COMMIT_STATE_UNKNOWN", "nobody knows yet")]
-
-        def commit() -> Any:
-            if lost:
-                service.writes.commit(next(reversed(service.writes.transactions)), [], None, None, False)
-                raise lost.pop()
-            del service.faults["writes/commit"]
-            return service.answer("writes/commit", service.last("writes/commit"))
-
-        service.faults["writes/commit"] = commit
-        spark.sql("INSERT INTO lake.sales.written VALUES (7, DATE'2025-01-07')")
+        with service.answering(losing(reply), "writes/commit"):
+            spark.sql("INSERT INTO lake.sales.written VALUES (7, DATE'2025-01-07')")
         assert service.requests["writes/commit"] == 2
         assert service.requests["writes/abort"] == 0
         assert rows(spark, "SELECT id FROM lake.sales.written") == [(7,)]
 
     def test_a_job_that_fails_aborts_and_one_that_is_refused_does_not(
-        self, spark: SparkSession, service: FakeService, written: FakeTable
+        self, spark: SparkSession, service: RecordedService, written: Table
     ) -> None:
         with pytest.raises(SparkRuntimeException):
             spark.sql("INSERT INTO lake.sales.written SELECT raise_error('no'), DATE'2025-01-01'").collect()
         assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (0, 1)
         assert service.last("writes/abort")["reason"]
         service.reset()
-
-        def conflict() -> Any:
-            raise Refusal(409, "CONFLICT", "another writer was first")
-
-        service.faults["writes/commit"] = conflict
         statement = "INSERT INTO lake.sales.written VALUES (1, DATE'2025-01-01')"
-        assert refused(spark, statement) == "CATALOG_EXT_CONFLICT"
+        with service.answering(refusing(ConflictError("another writer was first")), "writes/commit"):
+            assert refused(spark, statement) == "CATALOG_EXT_CONFLICT"
         assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (1, 0)
 
     def test_a_batch_that_is_committed_already_writes_nothing(
-        self, spark: SparkSession, service: FakeService, written: FakeTable
+        self, spark: SparkSession, service: RecordedService, written: Table
     ) -> None:
-        nothing = {
-            "transaction": None, "duplicate": True, "location": written.location, "base": written.location,
-            "staging": "_s", "promotion": "rename", "partition_locations": {}, "lease_ms": 1,
-            "table": written.describe(),
-        }  # fmt: skip
-        service.faults["writes/begin"] = lambda: nothing
         frame = spark.sql("SELECT 1L id, DATE'2025-01-01' ds")
-        frame.writeTo("lake.sales.written").option("txn-app-id", "a").option("txn-version", "3").append()
+        for _ in range(2):
+            service.reset()
+            frame.writeTo("lake.sales.written").option("txn-app-id", "a").option("txn-version", "3").append()
         begin = service.last("writes/begin")
         assert (begin["app_id"], begin["app_version"]) == ("a", 3)
         assert [name for name in service.requests if name.startswith("writes/")] == ["writes/begin"]
+        assert rows(spark, "SELECT id FROM lake.sales.written") == [(1,)]
 
-    def test_an_owner_gives_signs_of_life(self, spark: SparkSession, service: FakeService, written: FakeTable) -> None:
-        service.writes.lease_ms = 60
+    def test_an_owner_gives_signs_of_life(self, spark: SparkSession, service: RecordedService, written: Table) -> None:
         slow = "SELECT id, DATE'2025-01-01' FROM range(3) WHERE reflect('java.lang.Thread', 'sleep', 100L) IS NULL"
-        try:
+        with service.answering(changing(lease_ms=60), "writes/begin"):
             spark.sql(f"INSERT INTO lake.sales.written {slow}")
-        finally:
-            service.writes.lease_ms = 600_000
         beats = [body for name, body in service.bodies if name == "writes/heartbeat"]
         assert beats
-        assert {body["transaction"] for body in beats} == {next(reversed(service.writes.transactions))}
+        begun = service.last_answer("writes/begin").json["transaction"]
+        assert {body["transaction"] for body in beats} == {begun}
 
 
 def without_not_null(predicate: dict[str, Any] | None) -> dict[str, Any] | None:

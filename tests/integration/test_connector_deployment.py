@@ -10,20 +10,20 @@ from pyspark.errors import SparkRuntimeException
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.fake_service import FakeService
     from tests.integration.spark_driver import Driver
+    from tests.servers.recorded_service import RecordedService
 
 
 pytestmark = pytest.mark.spark
 
 
 @pytest.mark.slow
-def test_executors_in_other_processes_read(driver: Driver, fake_service: FakeService, tmp_path: Path) -> None:
+def test_executors_in_other_processes_read(driver: Driver, recorded_service: RecordedService, tmp_path: Path) -> None:
     with driver.connected(
-        fake_service.uri, fake_service.token, {"spark.executor.memory": "1g"}, master="local-cluster[2,1,1024]"
+        recorded_service.uri, recorded_service.token, {"spark.executor.memory": "1g"}, master="local-cluster[2,1,1024]"
     ) as spark:
         spark.range(20).selectExpr("id", "id % 4 AS k").write.partitionBy("k").parquet(str(tmp_path / "t"))
-        fake_service.add_table("spread", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
+        recorded_service.add_table("spread", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
         query = (
             "SELECT k, count(*), count(_metadata.file_name) FROM lake.sales.spread WHERE k > 1 GROUP BY k ORDER BY k"
         )
@@ -33,4 +33,4 @@ def test_executors_in_other_processes_read(driver: Driver, fake_service: FakeSer
         with pytest.raises(SparkRuntimeException, match=r"of partition 'k=2' of table lake.sales.spread") as caught:
             spark.sql("SELECT sum(id) FROM lake.sales.spread").collect()
         assert caught.value.getCondition() == "CATALOG_EXT_FILE_MISSING"
-        assert fake_service.requests["tables/plan"] == 2
+        assert recorded_service.requests["tables/plan"] == 2

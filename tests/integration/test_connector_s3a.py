@@ -8,12 +8,11 @@ import boto3
 import pytest
 from pyspark.errors import SparkRuntimeException
 
-from tests.integration.fake_service import FakeFile, FakePartition
+from tests.servers.recorded_service import serve_recorded
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.fake_service import FakeService
     from tests.integration.spark_driver import Driver
     from tests.servers.stores import S3Server
 
@@ -25,7 +24,7 @@ VALUES = {"a b", "50%", "a/b", "x=y", "t:1", "été", "a+b", "#1?2"}
 FILE = "part 1%20=é:2.parquet"
 
 
-def test_odd_keys_and_no_lists(driver: Driver, s3_server: S3Server, fake_service: FakeService, tmp_path: Path) -> None:
+def test_odd_keys_and_no_lists(driver: Driver, s3_server: S3Server, tmp_path: Path) -> None:
     bucket = s3_server.make_bucket("connector")
     conf = {
         "spark.hadoop.fs.s3a.endpoint": s3_server.endpoint,
@@ -34,7 +33,11 @@ def test_odd_keys_and_no_lists(driver: Driver, s3_server: S3Server, fake_service
         "spark.hadoop.fs.s3a.access.key": s3_server.access_key,
         "spark.hadoop.fs.s3a.secret.key": s3_server.secret_key,
     }
-    with driver.connected(fake_service.uri, fake_service.token, conf) as spark:
+    storage = {key.removeprefix("spark.hadoop."): value for key, value in conf.items()}
+    with (
+        serve_recorded(tmp_path, storage) as service,
+        driver.connected(service.uri, service.token, conf) as spark,
+    ):
         spark.range(1, 2).coalesce(1).write.parquet(str(tmp_path / "p"))
         content = next((tmp_path / "p").glob("*.parquet")).read_bytes()
         client = boto3.client(
@@ -46,10 +49,7 @@ def test_odd_keys_and_no_lists(driver: Driver, s3_server: S3Server, fake_service
         )
         for name in NAMES:
             client.put_object(Bucket=bucket, Key=f"a table/{name}/{FILE}", Body=content)
-        table = fake_service.add_table("remote", f"s3a://{bucket}/a table", {"id": "bigint"}, {"k": "string"})
-        table.partitions = [
-            FakePartition(i, name, [FakeFile(FILE, len(content), 1763722800000)]) for i, name in enumerate(NAMES)
-        ]
+        service.add_table("remote", f"s3a://{bucket}/a table", {"id": "bigint"}, {"k": "string"})
         lists = s3_server.list_requests()
         found = spark.sql("SELECT id, k FROM lake.sales.remote").collect()
         assert len(found) == len(NAMES)

@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from tests.integration.lake import rows
+from tests.servers.recorder import PRUNED, changing, unpruned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.fake_service import FakeService
+    from tests.servers.recorded_service import RecordedService
 
 pytestmark = pytest.mark.spark
 
@@ -25,10 +26,9 @@ DEFAULT = "__HIVE_DEFAULT_PARTITION__"
 
 
 @pytest.fixture(params=[True, False], ids=["pruned by the service", "pruned by the connector"])
-def service(fake_service: FakeService, request: pytest.FixtureRequest) -> Iterator[FakeService]:
-    fake_service.prune = request.param
-    yield fake_service
-    fake_service.prune = True
+def service(recorded_service: RecordedService, request: pytest.FixtureRequest) -> Iterator[RecordedService]:
+    with recorded_service.answering(unpruned, *(() if request.param else PRUNED)):
+        yield recorded_service
 
 
 @pytest.fixture
@@ -76,7 +76,7 @@ class TestTypedKeys:
         ],
     )
     def test_values_and_filters(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes,
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes,
         kind: str, texts: list[str], values: list[Any], condition: str, count: int,
     ) -> None:  # fmt: skip
         root = directories(tmp_path / "t", [f"k={text}" for text in texts], part)
@@ -85,7 +85,7 @@ class TestTypedKeys:
         assert rows(spark, f"SELECT count(*) FROM lake.sales.typed WHERE {condition}") == [(count,)]
 
     def test_null_and_its_directory(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
         root = directories(tmp_path / "t", [f"k={DEFAULT}", "k=x"], part)
         service.add_table("nulls", root, {"id": "bigint"}, {"k": "string"})
@@ -97,7 +97,7 @@ class TestTypedKeys:
         assert rows(spark, query + f"k = '{DEFAULT}'") == [(0,)]
 
     def test_timestamps_are_local_to_the_session(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
         root = directories(tmp_path / "t", ["ts=2025-01-01 10%3A00%3A00", "ts=2025-01-01 11%3A30%3A00.5"], part)
         service.add_table("times", root, {"id": "bigint"}, {"ts": "timestamp"})
@@ -108,7 +108,7 @@ class TestTypedKeys:
 
     @pytest.mark.parametrize("clock", ["01:30:00", "01:40:00", "02:45:00", "03:40:00"])
     def test_timestamps_near_a_clock_change(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes, clock: str
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes, clock: str
     ) -> None:
         spark.conf.set("spark.sql.session.timeZone", "America/New_York")
         texts = [f"2025-{day} {hour}" for day in ("03-09", "11-02") for hour in ("01:30:00", "02:45:00", "03:30:00")]
@@ -121,11 +121,14 @@ class TestTypedKeys:
             assert rows(spark, f"SELECT count(*) FROM lake.sales.changes WHERE ts > {bound}") == expected
 
     def test_a_value_that_does_not_fit_is_named(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
-        table = service.add_table("odd", directories(tmp_path / "t", ["k=x"], part), {"id": "bigint"}, {"k": "string"})
-        table.partition_columns = [("k", "int")]
-        with pytest.raises(SparkRuntimeException, match="The value 'x' of partition 'k=x' is no INT") as caught:
+        service.add_table("odd", directories(tmp_path / "t", ["k=x"], part), {"id": "bigint"}, {"k": "string"})
+        key = {"name": "k", "type": "int", "nullable": True, "comment": None}
+        with (
+            service.answering(changing(partition_columns=[key]), "tables/load"),
+            pytest.raises(SparkRuntimeException, match="The value 'x' of partition 'k=x' is no INT") as caught,
+        ):
             spark.sql("SELECT * FROM lake.sales.odd").collect()
         assert caught.value.getCondition() == "CATALOG_EXT_INVALID_VALUE"
 
@@ -138,7 +141,7 @@ class TestPaths:
     VALUES = frozenset({"a b", "50%", "x=y", "a/b", "été", "日本", "a+b", "%zz", "t:1", "#1?2", "[x]{y}", "'q'", "\\"})
 
     def test_names_are_read_and_shown_as_they_are(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
         root = directories(tmp_path / "a table % of:many", list(self.NAMES), part)
         service.add_table("odd_names", root, {"id": "bigint"}, {"k": "string"})
@@ -150,22 +153,19 @@ class TestPaths:
         assert rows(spark, "SHOW PARTITIONS lake.sales.odd_names PARTITION (k = '50%')") == [("k=50%25",)]
 
     def test_odd_file_names_and_a_location_of_its_own(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
         elsewhere = tmp_path / "some where"
         (tmp_path / "t").mkdir()
         elsewhere.mkdir()
         for name in ("a b.parquet", "c%20d=é.parquet"):
             (elsewhere / name).write_bytes(part)
-        table = service.add_table("moved", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
-        from tests.integration.fake_service import FakeFile, FakePartition
-
-        files = [FakeFile(file.name, len(part), 0) for file in elsewhere.iterdir()]
-        table.partitions = [FakePartition(1, "k=7", files, f"file://{elsewhere}")]
+        service.add_table("moved", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
+        service.catalog.partition_commands.add("sales.moved", [({"k": "7"}, f"file://{elsewhere}")])
         assert rows(spark, "SELECT id, k FROM lake.sales.moved") == [(1, 7), (1, 7)]
 
     def test_mixed_case_keys_keep_their_directories(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
         root = directories(tmp_path / "t", ["Country=NL/dAy=1"], part)
         service.add_table("mixed", root, {"id": "bigint"}, {"Country": "string", "dAy": "int"})
@@ -173,7 +173,7 @@ class TestPaths:
         assert rows(spark, "SHOW PARTITIONS lake.sales.mixed") == [("Country=NL/dAy=1",)]
 
     def test_an_unpartitioned_table(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, part: bytes
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, part: bytes
     ) -> None:
         (tmp_path / "t").mkdir()
         (tmp_path / "t" / "f.parquet").write_bytes(part)
@@ -184,7 +184,7 @@ class TestPaths:
 class TestFormats:
     @pytest.mark.parametrize("file_format", ["parquet", "orc", "csv", "json"])
     def test_rows_and_file_metadata(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path, file_format: str
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, file_format: str
     ) -> None:
         data = spark.range(6).selectExpr("id", "concat('n', id) AS name", "cast(id % 2 AS INT) AS k")
         data.write.format(file_format).option("header", "true").partitionBy("k").save(str(tmp_path / "t"))
@@ -202,7 +202,9 @@ class TestFormats:
         on_disk = next(path for path in (tmp_path / "t" / "k=0").iterdir() if path.name == file[0])
         assert file == (on_disk.name, on_disk.stat().st_size, True, 0)
 
-    def test_file_metadata_equals_sparks_own(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+    def test_file_metadata_equals_sparks_own(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
         spark.range(4).selectExpr("id", "id % 2 AS k").write.partitionBy("k").parquet(str(tmp_path / "t"))
         service.add_table("meta", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
         fields = (
@@ -218,14 +220,14 @@ class TestFormats:
         assert spark.table("lake.sales.meta").select(*columns).orderBy("id").collect() == plain
         assert rows(spark, "SELECT id FROM lake.sales.meta WHERE _metadata.file_name = 'none' OR id = 3") == [(3,)]
 
-    def test_text(self, spark: SparkSession, service: FakeService, tmp_path: Path) -> None:
+    def test_text(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
         (tmp_path / "t" / "k=1").mkdir(parents=True)
         (tmp_path / "t" / "k=1" / "f.txt").write_text("one\ntwo\n")
         service.add_table("lines", tmp_path / "t", {"value": "string"}, {"k": "int"}, file_format="text")
         assert rows(spark, "SELECT value, k FROM lake.sales.lines ORDER BY 1") == [("one", 1), ("two", 1)]
 
     def test_an_option_of_the_read_goes_before_the_tables(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         (tmp_path / "t" / "k=1").mkdir(parents=True)
         (tmp_path / "t" / "k=1" / "f.csv").write_text("a;b\n1;2\n")
@@ -238,7 +240,7 @@ class TestFormats:
         assert spark.read.option("sep", "|").table("lake.sales.csv").collect()[0][0] == "1;2"
 
     def test_columns_match_by_name_and_missing_ones_are_null(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         spark.sql("SELECT 1L AS id, 'x' AS name").write.parquet(str(tmp_path / "t" / "k=1"))
         spark.sql("SELECT 9 AS extra, 'y' AS name").write.parquet(str(tmp_path / "t" / "k=2"))
@@ -246,14 +248,14 @@ class TestFormats:
         assert rows(spark, "SELECT id, name, k FROM lake.sales.evolved ORDER BY k") == [(1, "x", 1), (None, "y", 2)]
 
     def test_a_key_inside_the_files_gives_way_to_the_path(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         spark.sql("SELECT 1L AS id, 'inside' AS k").write.parquet(str(tmp_path / "t" / "k=path"))
         service.add_table("inside", tmp_path / "t", {"id": "bigint"}, {"k": "string"})
         assert rows(spark, "SELECT id, k FROM lake.sales.inside WHERE k = 'path'") == [(1, "path")]
 
     def test_parquet_keeps_vectors_and_push_down(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         spark.range(4).write.parquet(str(tmp_path / "t" / "k=1"))
         service.add_table("vectors", tmp_path / "t", {"id": "bigint"}, {"k": "int"})
@@ -266,14 +268,14 @@ class TestFormats:
 
 class TestMissingFiles:
     @pytest.fixture
-    def holey(self, service: FakeService, tmp_path: Path, part: bytes) -> FakeService:
+    def holey(self, service: RecordedService, tmp_path: Path, part: bytes) -> RecordedService:
         """A table of three files, one of which has gone since."""
         root = directories(tmp_path / "t", ["k=a b", "k=c", "k=d"], part)
         service.add_table("holey", root, {"id": "bigint"}, {"k": "string"})
         (root / "k=a b" / "f.parquet").unlink()
         return service
 
-    def test_the_error_names_file_partition_and_repair(self, spark: SparkSession, holey: FakeService) -> None:
+    def test_the_error_names_file_partition_and_repair(self, spark: SparkSession, holey: RecordedService) -> None:
         with pytest.raises(SparkRuntimeException) as caught:
             spark.sql("SELECT sum(id) FROM lake.sales.holey").collect()
         message = str(caught.value)
@@ -282,10 +284,10 @@ class TestMissingFiles:
                      "CALL lake.system.repair_partitions(table => 'sales.holey', mode => 'sync')"):  # fmt: skip
             assert part in message
 
-    def test_other_partitions_are_not_touched(self, spark: SparkSession, holey: FakeService) -> None:
+    def test_other_partitions_are_not_touched(self, spark: SparkSession, holey: RecordedService) -> None:
         assert rows(spark, "SELECT sum(id) FROM lake.sales.holey WHERE k = 'c'") == [(1,)]
 
-    def test_skip_as_option_conf_or_property(self, spark: SparkSession, holey: FakeService) -> None:
+    def test_skip_as_option_conf_or_property(self, spark: SparkSession, holey: RecordedService) -> None:
         query = "SELECT sum(id) FROM lake.sales.holey"
         assert rows(spark, query + " WITH ('missing-files' = 'skip')") == [(2,)]
         spark.conf.set("spark.sql.catalog.lake.missing-files", "skip")
@@ -293,12 +295,12 @@ class TestMissingFiles:
         with pytest.raises(SparkRuntimeException):
             spark.sql(query + " WITH ('missing-files' = 'error')").collect()
         spark.conf.unset("spark.sql.catalog.lake.missing-files")
-        holey.tables["sales", "holey"].properties["missing-files"] = "skip"
+        holey.catalog.alter_table_properties("sales.holey", {"missing-files": "skip"})
         assert rows(spark, query) == [(2,)]
         spark.conf.set("spark.sql.catalog.lake.missing-files", "error")
         with pytest.raises(SparkRuntimeException):
             spark.sql(query).collect()
 
-    def test_another_value_is_refused(self, spark: SparkSession, holey: FakeService) -> None:
+    def test_another_value_is_refused(self, spark: SparkSession, holey: RecordedService) -> None:
         with pytest.raises(AnalysisException, match="'ignore' is no value of the option 'missing-files'"):
             spark.sql("SELECT * FROM lake.sales.holey WITH ('missing-files' = 'ignore')").collect()

@@ -2,20 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 from pyspark.errors import AnalysisException, ParseException
 
-from tests.integration.fake_service import PARTITIONS_SCHEMA, ipc_bytes
+from catalog_ext.metastore.errors import PartitionAlreadyExistsError
+from catalog_ext.metastore.index import PARTITION_SCHEMA
 from tests.integration.lake import rows
+from tests.repair_cases import write
+from tests.servers.recorder import PRUNED, arrow_answer, refusing, unpruned
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.fake_service import FakeService, FakeTable
+    from catalog_ext.metastore.model.tables import Table
+    from tests.servers.recorded_service import RecordedService
 
 pytestmark = pytest.mark.spark
 
@@ -23,29 +29,31 @@ NAMES = ["k=__HIVE_DEFAULT_PARTITION__/r=z", "k=01/r=a%2Fb", "k=1/r=a%2Fb", "k=2
 
 
 @pytest.fixture(scope="module")
-def tables(fake_service: FakeService, tmp_path_factory: pytest.TempPathFactory) -> dict[str, FakeTable]:
+def tables(recorded_service: RecordedService, tmp_path_factory: pytest.TempPathFactory) -> None:
     """``sales.trips`` with five partitions of (k INT, r STRING), ``sales.days`` and ``sales.plain``."""
     root = tmp_path_factory.mktemp("tables")
-    for name in NAMES:
-        (root / "t" / name).mkdir(parents=True)
-        (root / "t" / name / "f.csv").write_text("1\n")
-    for name in ("days", "plain", "trips2"):
-        (root / name).mkdir()
-    columns, keys = {"id": "bigint"}, {"k": "int", "r": "string"}
+    write(root, "days/", "plain/")
     days = {"ds": "date", "at": "timestamp", "c": "char(4)", "ok": "boolean"}
-    add = fake_service.add_table
-    return {
-        "trips": add("trips", root / "t", columns, keys, file_format="csv"),
-        "trips2": add("trips2", root / "trips2", columns, keys, file_format="csv", mode="declared"),
-        "days": add("days", root / "days", columns, days, mode="declared"),
-        "plain": add("plain", root / "plain", columns, {}),
-    }
+    recorded_service.add_table("days", root / "days", {"id": "bigint"}, days, mode="declared")
+    recorded_service.add_table("plain", root / "plain", {"id": "bigint"}, {})
+    add_trips(recorded_service, "trips", root / "t", NAMES)
 
 
 @pytest.fixture
-def service(fake_service: FakeService, tables: dict[str, FakeTable]) -> FakeService:
-    fake_service.reset()
-    return fake_service
+def service(recorded_service: RecordedService, tables: None, tmp_path: Path) -> RecordedService:
+    """The service with its tables as they were, and nothing counted."""
+    there = recorded_service.catalog.partitions("sales.trips").column("partition").to_pylist()
+    if sorted(there) != sorted(NAMES):
+        add_trips(recorded_service, "trips", tmp_path / "t", NAMES)
+    recorded_service.reset()
+    return recorded_service
+
+
+def add_trips(service: RecordedService, name: str, root: Path, partitions: list[str], mode: str | None = None) -> Table:
+    """Register a table with a file in each of these partitions of (k INT, r STRING)."""
+    write(root, *(f"{partition}/f.csv" for partition in partitions), content=b"1\n")
+    columns, keys = {"id": "bigint"}, {"k": "int", "r": "string"}
+    return service.add_table(name, root, columns, keys, file_format="csv", mode=mode)
 
 
 @pytest.fixture(scope="module")
@@ -59,17 +67,17 @@ def refusal(spark: SparkSession, sql: str) -> AnalysisException:
     return caught.value
 
 
-def sent(service: FakeService, operation: str) -> dict[str, Any]:
+def sent(service: RecordedService, operation: str) -> dict[str, Any]:
     """The fields of the one request that a statement made, beside loading its tables."""
     assert {name: n for name, n in service.requests.items() if name != "tables/load"} == {operation: 1}
     body = dict(service.last(operation))
-    assert body.pop("version") == 1
-    assert body.pop("table_id") > 0
+    loaded = [answer.json for name, answer in service.answers if name == "tables/load"]
+    assert (body.pop("table_id"), body.pop("version")) in [(table["table_id"], table["version"]) for table in loaded]
     assert set(body.pop("session")) == {"zone", "case_sensitive"}
     return body
 
 
-def clauses(service: FakeService) -> list[list[tuple[str, str, list[str | None]]]]:
+def clauses(service: RecordedService) -> list[list[tuple[str, str, list[str | None]]]]:
     """The comparisons of each PARTITION clause that the one request of a DROP has."""
     return [
         [(each["column"], each["op"], each["values"]) for each in clause["comparisons"]]
@@ -78,15 +86,17 @@ def clauses(service: FakeService) -> list[list[tuple[str, str, list[str | None]]
 
 
 class TestRequests:
-    def test_add(self, spark: SparkSession, service: FakeService) -> None:
-        spark.sql("ALTER TABLE lake.sales.trips ADD PARTITION (r = 'a/b', k = '07') LOCATION '/data/x y'")
+    def test_add(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
+        place = tmp_path / "x y"
+        place.mkdir()
+        spark.sql(f"ALTER TABLE lake.sales.trips ADD PARTITION (r = 'a/b', k = '07') LOCATION '{place}'")
         assert sent(service, "partitions/add") == {
-            "partitions": [{"spec": {"k": "07", "r": "a/b"}, "location": "/data/x y"}],
+            "partitions": [{"spec": {"k": "07", "r": "a/b"}, "location": str(place)}],
             "if_not_exists": False,
         }
         assert service.requests["tables/load"] == 1
 
-    def test_add_several_as_spark_and_as_flink_write_it(self, spark: SparkSession, service: FakeService) -> None:
+    def test_add_several_as_spark_and_as_flink_write_it(self, spark: SparkSession, service: RecordedService) -> None:
         for separator in (" ", ", "):
             service.reset()
             clauses = separator.join(f"PARTITION (k = {k}, r = 'x')" for k in (1, 2, 3))
@@ -96,7 +106,7 @@ class TestRequests:
                 "if_not_exists": True,
             }
 
-    def test_literals_are_sent_as_the_statement_has_them(self, spark: SparkSession, service: FakeService) -> None:
+    def test_literals_are_sent_as_the_statement_has_them(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("SET spark.sql.session.timeZone = America/New_York")
         spec = "ds = '2024-1-2', at = TIMESTAMP '2024-01-02 03:04:05.50', c = 'ab  ', ok = TRUE"
         try:
@@ -112,12 +122,12 @@ class TestRequests:
         ("null", "literal"), [("NULL", None), ("'__HIVE_DEFAULT_PARTITION__'", "__HIVE_DEFAULT_PARTITION__")]
     )
     def test_null_and_the_default_partition(
-        self, spark: SparkSession, service: FakeService, null: str, literal: str | None
+        self, spark: SparkSession, service: RecordedService, null: str, literal: str | None
     ) -> None:
         spark.sql(f"ALTER TABLE lake.sales.trips DROP PARTITION (k = {null})")
         assert clauses(service) == [[("k", "=", [literal])]]
 
-    def test_drop_by_a_partial_spec(self, spark: SparkSession, service: FakeService) -> None:
+    def test_drop_by_a_partial_spec(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("ALTER TABLE lake.sales.trips DROP IF EXISTS PARTITION (r = 'x'), PARTITION (k = 1) PURGE")
         assert clauses(service) == [[("r", "=", ["x"])], [("k", "=", ["1"])]]
         request = sent(service, "partitions/drop")
@@ -135,19 +145,24 @@ class TestRequests:
         ],
     )
     def test_drop_by_comparisons(
-        self, spark: SparkSession, service: FakeService, clause: str, comparisons: list[Any]
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, clause: str, comparisons: list[Any]
     ) -> None:
+        add_trips(service, "trips", tmp_path / "t", ["k=3/r=a", "k=3/r=y"])
         spark.sql(f"ALTER TABLE lake.sales.trips DROP PARTITION ({clause}), PARTITION (k > 7)")
         assert clauses(service) == [comparisons, [("k", ">", ["7"])]]
         request = sent(service, "partitions/drop")
         assert (request["predicates"], request["if_exists"], request["purge"]) == ([], False, False)
 
-    def test_rename_and_set_location(self, spark: SparkSession, service: FakeService) -> None:
+    def test_rename_and_set_location(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
+        # Two directories of one value cannot be renamed.
+        add_trips(service, "trips", tmp_path / "one", ["k=1/r=a%2Fb"])
+        place = tmp_path / "100%"
+        place.mkdir()
+        spark.sql(f"ALTER TABLE lake.sales.trips PARTITION (k=1, r='a/b') SET LOCATION 'file:{place}'")
+        assert sent(service, "partitions/relocate") == {"spec": {"k": "1", "r": "a/b"}, "location": f"file:{place}"}
+        service.reset()
         spark.sql("ALTER TABLE lake.sales.trips PARTITION (k=1, r='a/b') RENAME TO PARTITION (r='c', k=2)")
         assert sent(service, "partitions/rename") == {"from": {"k": "1", "r": "a/b"}, "to": {"k": "2", "r": "c"}}
-        service.reset()
-        spark.sql("ALTER TABLE lake.sales.trips PARTITION (k=1, r='a/b') SET LOCATION 's3a://b/100%'")
-        assert sent(service, "partitions/relocate") == {"spec": {"k": "1", "r": "a/b"}, "location": "s3a://b/100%"}
 
     @pytest.mark.parametrize(
         ("clause", "specs"),
@@ -159,32 +174,39 @@ class TestRequests:
         ],
     )
     def test_exchange(
-        self, spark: SparkSession, service: FakeService, tables: dict[str, FakeTable], clause: str, specs: list[Any]
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, clause: str, specs: list[Any]
     ) -> None:
+        partitions = ["k=1/r=x", "k=1/r=y", "k=2/r=y"]
+        source = add_trips(service, "trips2", tmp_path / "trips2", partitions, mode="declared")
         spark.sql(f"ALTER TABLE lake.sales.trips EXCHANGE PARTITION {clause} WITH TABLE lake.sales.trips2")
         assert sent(service, "partitions/exchange") == {
-            "source_id": tables["trips2"].table_id, "source_version": 1, "specs": specs,
+            "source_id": source.table_id, "source_version": source.version, "specs": specs,
         }  # fmt: skip
         assert service.requests["tables/load"] == 2
 
     @pytest.mark.parametrize("sensitive", ["true", "false"])
-    def test_case_of_names(self, spark: SparkSession, service: FakeService, sensitive: str) -> None:
+    def test_case_of_names(self, spark: SparkSession, service: RecordedService, sensitive: str) -> None:
         spark.sql(f"SET spark.sql.caseSensitive = {sensitive}")
+        statement = "ALTER TABLE lake.sales.trips DROP PARTITION (K = 1)"
         try:
-            spark.sql("ALTER TABLE lake.sales.trips DROP PARTITION (K = 1)")
+            if sensitive == "true":
+                assert refusal(spark, statement).getCondition() == "CATALOG_EXT_INVALID_PARTITION_SPEC"
+            else:
+                spark.sql(statement)
         finally:
             spark.sql("RESET spark.sql.caseSensitive")
         assert service.last("partitions/drop")["session"]["case_sensitive"] is (sensitive == "true")
         assert clauses(service) == [[("K", "=", ["1"])]]
 
-    def test_parameters_and_variables(self, spark: SparkSession, service: FakeService) -> None:
-        spark.sql("ALTER TABLE lake.sales.trips DROP PARTITION (k < :most, r = :r)", {"most": 3, "r": "it's"})
+    def test_parameters_and_variables(self, spark: SparkSession, service: RecordedService) -> None:
+        drop = "ALTER TABLE lake.sales.trips DROP IF EXISTS PARTITION"
+        spark.sql(f"{drop} (k < :most, r = :r)", {"most": 3, "r": "it's"})
         assert clauses(service) == [[("k", "<", ["3"]), ("r", "=", ["it's"])]]
         service.reset()
-        spark.sql("ALTER TABLE lake.sales.trips DROP PARTITION (k > ?, k < ?)", [5, 7])
+        spark.sql(f"{drop} (k > ?, k < ?)", [5, 7])
         assert clauses(service) == [[("k", ">", ["5"]), ("k", "<", ["7"])]]
         service.reset()
-        spark.sql("EXECUTE IMMEDIATE 'ALTER TABLE lake.sales.trips DROP PARTITION (k > 5)'")
+        spark.sql(f"EXECUTE IMMEDIATE '{drop} (k > 5)'")
         assert clauses(service) == [[("k", ">", ["5"])]]
 
 
@@ -197,11 +219,11 @@ class TestRefusals:
             "TRUNCATE TABLE lake.sales.plain PARTITION (k = 1)",
         ],
     )
-    def test_a_table_without_partitions(self, spark: SparkSession, service: FakeService, statement: str) -> None:
+    def test_a_table_without_partitions(self, spark: SparkSession, service: RecordedService, statement: str) -> None:
         assert refusal(spark, statement).getCondition() == "CATALOG_EXT_INVALID_PARTITION_SPEC"
 
     def test_a_metadata_table_and_a_table_of_another_catalog(
-        self, spark: SparkSession, service: FakeService, tmp_path: Path
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
     ) -> None:
         spark.sql(f"CREATE TABLE session_table (a INT, k INT) USING csv PARTITIONED BY (k) LOCATION '{tmp_path}'")
         try:
@@ -246,7 +268,7 @@ class TestRefusals:
         ],
     )
     def test_parser_errors_point_at_the_place(
-        self, spark: SparkSession, service: FakeService, statement: str, line: int, position: int, words: str
+        self, spark: SparkSession, service: RecordedService, statement: str, line: int, position: int, words: str
     ) -> None:
         error = refusal(spark, statement)
         assert isinstance(error, ParseException)
@@ -255,17 +277,9 @@ class TestRefusals:
         assert f"(line {line}, pos {position})" in str(error)
         assert service.requests == {}
 
-    def test_errors_of_the_service_arrive_as_they_are(self, spark: SparkSession, service: FakeService) -> None:
-        from tests.integration.fake_service import Refusal
-
-        def refuse() -> None:
-            raise Refusal(409, "PARTITION_ALREADY_EXISTS", "there is k=1")
-
-        service.faults["partitions/add"] = refuse
-        try:
+    def test_errors_of_the_service_arrive_as_they_are(self, spark: SparkSession, service: RecordedService) -> None:
+        with service.answering(refusing(PartitionAlreadyExistsError("there is k=1")), "partitions/add"):
             error = refusal(spark, "ALTER TABLE lake.sales.trips ADD PARTITION (k = 1, r = 'x')")
-        finally:
-            service.faults.clear()
         assert error.getCondition() == "CATALOG_EXT_PARTITION_ALREADY_EXISTS"
         assert "there is k=1" in str(error)
 
@@ -285,9 +299,10 @@ class TestShow:
             ("LIMIT 0", []),
         ],
     )
-    def test_clauses_of_hive(self, spark: SparkSession, service: FakeService, clauses: str, names: list[str]) -> None:
-        for prune in (True, False):
-            service.prune = prune
+    def test_clauses_of_hive(
+        self, spark: SparkSession, service: RecordedService, clauses: str, names: list[str]
+    ) -> None:
+        def check() -> None:
             service.reset()
             frame = spark.sql(f"SHOW PARTITIONS lake.sales.trips {clauses}")
             assert frame.columns == ["partition"]
@@ -295,43 +310,42 @@ class TestShow:
             # Equal values: which of the two directories comes is not said.
             assert [name.replace("k=01", "k=1") for name in shown] == [name.replace("k=01", "k=1") for name in names]
             assert service.requests["partitions/list"] <= 1
-        service.prune = True
 
-    def test_the_condition_goes_to_the_service(self, spark: SparkSession, service: FakeService) -> None:
+        check()
+        with service.answering(unpruned, *PRUNED):
+            check()
+
+    def test_the_condition_goes_to_the_service(self, spark: SparkSession, service: RecordedService) -> None:
         rows(spark, "SHOW PARTITIONS lake.sales.days WHERE ds >= '2024-01-02' AND ok LIMIT 1")
         predicate = service.last("partitions/list")["predicate"]
         assert {"op": ">=", "column": "ds", "value": "2024-01-02"} in predicate["args"]
         assert {"op": "=", "column": "ok", "value": "true"} in predicate["args"]
 
     @pytest.mark.parametrize("clauses", ["LIMIT 2", "PARTITION (r = 'x') LIMIT 1", "WHERE k > 0 LIMIT 2"])
-    def test_a_limit_reads_no_further(self, spark: SparkSession, service: FakeService, clauses: str) -> None:
+    def test_a_limit_reads_no_further(self, spark: SparkSession, service: RecordedService, clauses: str) -> None:
         """The answer is cut off after its first batch, which nobody notices who needs no more."""
-        import pyarrow as pa
-
-        first = pa.table(
-            [[1, 2, 3], ["k=1/r=x", "k=2/r=x", "k=3/r=x"], [None] * 3, [1] * 3, [1] * 3, [None] * 3, [0] * 3],
-            schema=PARTITIONS_SCHEMA,
-        )
-        whole = ipc_bytes(pa.concat_tables([first, first]))
-        service.faults["partitions/list"] = lambda: whole[: len(whole) * 2 // 3]
-        try:
+        listed = [
+            {"partition_id": k, "partition": f"k={k}/r=x", "files": 1, "bytes": 1, "created_ms": 0}
+            for k in (1, 2, 3) * 2
+        ]
+        whole = arrow_answer(pa.Table.from_pylist(listed, schema=PARTITION_SCHEMA), batch_rows=3)
+        broken = replace(whole, body=whole.body[: len(whole.body) * 2 // 3])
+        with service.answering(lambda body, ask: broken, "partitions/list"):
             shown = rows(spark, f"SHOW PARTITIONS lake.sales.trips {clauses}")
             assert shown == [("k=1/r=x",), ("k=2/r=x",)][: int(clauses[-1])]
             with pytest.raises(Exception, match="broke off"):
                 rows(spark, "SHOW PARTITIONS lake.sales.trips")
-        finally:
-            service.faults.clear()
 
-    def test_parameters(self, spark: SparkSession, service: FakeService) -> None:
+    def test_parameters(self, spark: SparkSession, service: RecordedService) -> None:
         statement = "SHOW PARTITIONS lake.sales.trips WHERE k >= :least LIMIT :most"
         assert rows(spark, statement, least=2, most=1) == [("k=2/r=x",)]
 
-    def test_an_unknown_column(self, spark: SparkSession, service: FakeService) -> None:
+    def test_an_unknown_column(self, spark: SparkSession, service: RecordedService) -> None:
         error = refusal(spark, "SHOW PARTITIONS lake.sales.trips WHERE id = 1")
         assert error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
         assert "pos 39" in str(error)
 
-    def test_explain(self, spark: SparkSession, service: FakeService) -> None:
+    def test_explain(self, spark: SparkSession, service: RecordedService) -> None:
         ((plan,),) = rows(spark, "EXPLAIN EXTENDED SHOW PARTITIONS lake.sales.trips WHERE k > 1 LIMIT 1")
         assert "partitions of lake.sales.trips" in plan
         ((plan,),) = rows(spark, "EXPLAIN ALTER TABLE lake.sales.trips DROP PARTITION (k < 1)")

@@ -7,22 +7,17 @@ scheduler would.
 
 from __future__ import annotations
 
-import json
-import os
 import secrets
 import signal
-import subprocess
-import sys
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import pytest
 from pyspark.errors import PySparkException
 
 from catalog_ext.catalog import connect
-from catalog_ext.metastore.commit.fault_points import ENVIRONMENT
+from tests.integration.clients import StandingService
 from tests.integration.lake import Lake
 from tests.integration.spark_batch import Batch
 from tests.integration.spark_driver import sibling
@@ -38,67 +33,15 @@ if TYPE_CHECKING:
 pytestmark = [pytest.mark.spark, pytest.mark.slow]
 
 
-@dataclass
-class Standing:
-    """``catalog-ext serve`` over one index and warehouse, at one address however often it is started."""
-
-    folder: Path
-    port: int = 0
-    token: str = ""
-    process: subprocess.Popen[str] | None = field(default=None, repr=False)
-
-    @property
-    def index(self) -> Path:
-        return self.folder / "index.db"
-
-    @property
-    def warehouse(self) -> str:
-        return str(self.folder / "warehouse")
-
-    @property
-    def uri(self) -> str:
-        return f"http://127.0.0.1:{self.port}"
-
-    def start(self, fault: str = "") -> None:
-        """Start it; ``fault``: a fault point that is armed in it, with its action."""
-        token_file = self.folder / "token"
-        command = [sys.executable, "-m", "catalog_ext.cli.main", "--metastore", "none"]
-        command += ["--index", str(self.index), "--warehouse", self.warehouse]
-        command += ["serve", "--port", str(self.port), "--token-file", str(token_file), "--json"]
-        with (self.folder / "service.log").open("a") as log:
-            self.process = subprocess.Popen(
-                command,
-                cwd=self.folder,
-                env=os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, sys.path)), ENVIRONMENT: fault},
-                stdout=subprocess.PIPE,
-                stderr=log,
-                text=True,
-            )
-        assert self.process.stdout is not None
-        uri: str = json.loads(self.process.stdout.readline())["uri"]
-        self.port = int(uri.rpartition(":")[2])
-        self.token = token_file.read_text().strip()
-
-    def kill(self) -> None:
-        """Kill it with -9."""
-        if self.process is not None:
-            self.process.kill()
-            self.process.communicate()
-            self.process = None
+@pytest.fixture(scope="module")
+def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingService]:
+    standing = StandingService(tmp_path_factory.mktemp("bad_luck"), stop_signal=signal.SIGKILL)
+    yield standing
+    standing.stop()
 
 
 @pytest.fixture(scope="module")
-def service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Standing]:
-    standing = Standing(tmp_path_factory.mktemp("bad_luck"))
-    try:
-        standing.start()
-        yield standing
-    finally:
-        standing.kill()
-
-
-@pytest.fixture(scope="module")
-def lake(driver: Driver, service: Standing) -> Iterator[Lake]:
+def lake(driver: Driver, service: StandingService) -> Iterator[Lake]:
     with (
         driver.connected(service.uri, service.token, master="local[3]") as spark,
         connect(index=str(service.index), warehouse=service.warehouse, metastore=None) as catalog,
@@ -196,14 +139,14 @@ def test_an_attempt_outlives_its_job(lake: Lake) -> None:
     lake.check_clean(table)
 
 
-def test_the_service_is_killed_while_tasks_write(service: Standing, lake: Lake, tmp_path: Path) -> None:
+def test_the_service_is_killed_while_tasks_write(service: StandingService, lake: Lake, tmp_path: Path) -> None:
     table = new_table(lake)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")
     before = lake.on_disk(table)
 
     def kill() -> None:
         assert staged(lake, table)
-        service.kill()
+        service.stop()
 
     overwrite = f"INSERT OVERWRITE lake.w.{table} SELECT {{}}, id % 2 FROM range(0, 3000, 1, 3)"
     error = interrupted(lake, overwrite, tmp_path, kill)
@@ -233,19 +176,17 @@ def test_the_service_is_killed_while_tasks_write(service: Standing, lake: Lake, 
     differs="All or nothing also when a process dies: who asks next finishes the write or undoes it.",
 )
 @pytest.mark.parametrize("point", ["reserve.before", "promote.file", "commit.after"])
-def test_the_service_is_killed_while_it_commits(service: Standing, lake: Lake, point: str) -> None:
+def test_the_service_is_killed_while_it_commits(service: StandingService, lake: Lake, point: str) -> None:
     table = new_table(lake)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")
-    service.kill()
+    service.stop()
     service.start(f"{point}=kill")
-    dying = service.process
-    assert dying is not None
     with ThreadPoolExecutor(1) as pool:
         running = pool.submit(lake.sql, f"INSERT OVERWRITE lake.w.{table} SELECT id, id % 2 FROM range(0, 100, 1, 2)")
         try:
-            assert dying.wait(WAIT_S) == -signal.SIGKILL
+            assert service.wait(WAIT_S) == -signal.SIGKILL
         finally:
-            service.kill()
+            service.stop()
             service.start()
         # The connector asks again, and who is asked goes on from where the dead one was.
         running.result(WAIT_S)

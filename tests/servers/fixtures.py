@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tests.servers.stores import S3Server
 
 _SERVERS = frozenset({
-    "driver", "fake_service", "hdfs_server", "hive_cli", "hive_metastore", "make_hive_metastore", "mariadb_server",
-    "moto_server", "postgres_server", "s3_server", "standing_service",
+    "driver", "hdfs_server", "hive_cli", "hive_metastore", "make_hive_metastore", "mariadb_server", "moto_server",
+    "postgres_server", "recorded_service", "s3_server", "standing_service",
 })  # fmt: skip
 _DATABASES = frozenset({"postgres", "mariadb"})
 """The parameters by which a fixture asks for a server."""

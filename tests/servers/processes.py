@@ -108,6 +108,11 @@ class ServerProcess:
                 {"server": self.name, "log": str(self.log_file)},
             )
 
+    def wait(self, timeout: float) -> int:
+        """The status that the server has ended with by itself; of one that a signal killed, minus its number."""
+        status = self._process.wait(timeout)
+        return 128 - status if status > 128 else status
+
     def stop(self) -> None:
         """The server and its children are gone when this returns."""
         atexit.unregister(self.stop)
