@@ -55,7 +55,7 @@ class Context:
             threads=write_keys.COMMIT_THREADS.read(conf),
             unknown_timeout_s=write_keys.COMMIT_UNKNOWN_TIMEOUT.read(conf),
             deliver=self.metastore.accepts,
-            follow=self.sync.publish,
+            publish=self.sync.publish,
         )
 
     def identify(self, table: str) -> TableIdentifier:

@@ -23,10 +23,6 @@ NO_SETTINGS = {
     "table_type": "what other catalogs note in the metastore's parameters",
     "storage_handler": "what other catalogs note in the metastore's parameters",
     "request_sent": "what an error of the metastore's client says of itself",
-    "hive.stored-as": "Spark hands STORED AS on by it",
-    "hive.serde": "Spark hands ROW FORMAT SERDE on by it",
-    "hive.input-format": "Spark hands STORED AS INPUTFORMAT on by it",
-    "hive.output-format": "Spark hands STORED AS OUTPUTFORMAT on by it",
 }
 """Prefixes of keys that are read and are no settings of this catalog, each with the reason."""
 

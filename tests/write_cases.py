@@ -93,7 +93,7 @@ class Stand:
 
     def write(self, files: Mapping[str, str], kind: WriteKind = WriteKind.APPEND, **more: Any) -> WriteOutcome:
         """A whole write."""
-        ending = {name: more.pop(name) for name in ("keep", "watermark_ms", "final") if name in more}
+        ending = {name: more.pop(name) for name in ("static_partition", "watermark_ms", "final") if name in more}
         begun = self.begin(kind, **more)
         try:
             staged = self.put(begun, files)

@@ -43,16 +43,16 @@ class Invocation:
     storage: Mapping[str, str] = field(default_factory=dict)
     debug: bool = False
 
-    def catalog(self, *, follow: bool = True) -> Catalog:
+    def catalog(self, *, with_metastore: bool = True) -> Catalog:
         """Return the catalog; close it.
 
         Args:
-            follow: Whether the command concerns the metastore. Where it does not, none is connected to, and the
+            with_metastore: Whether the command concerns the metastore. Where it does not, none is connected to, and the
                 embedded one is not started.
         """
         return connect(
             index=self.index,
-            metastore=self.metastore if follow else None,
+            metastore=self.metastore if with_metastore else None,
             warehouse=self.warehouse,
             storage=self.storage,
         )

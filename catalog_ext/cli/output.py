@@ -69,7 +69,7 @@ def _cell(cell: object) -> str:
 
 
 def size(count: int) -> str:
-    """Bytes for people."""
+    """Return a number of bytes for people."""
     return format_bytes(count)
 
 

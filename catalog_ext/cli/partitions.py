@@ -28,7 +28,7 @@ def partitions(
     invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
     """List the registered partitions of TABLE, in the order of their values."""
-    with invocation.catalog(follow=False) as catalog:
+    with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.partitions(table, where_of(where, spec))
     columns = (
         ("partition", "left"),
@@ -54,7 +54,7 @@ def files(
     invocation: Invocation, table: str, where: str | None, spec: tuple[str, ...], limit: int | None, as_json: bool
 ) -> None:
     """List the registered files of TABLE, as a query would read them."""
-    with invocation.catalog(follow=False) as catalog:
+    with invocation.catalog(with_metastore=False) as catalog:
         found = catalog.files(table, where_of(where, spec))
     columns = (
         ("partition", "left"),

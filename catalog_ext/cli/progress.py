@@ -29,7 +29,7 @@ def progress_bar(console: Console, title: str) -> Iterator[Report | None]:
 
     Args:
         console: Standard error's.
-        title: What is under way before the first report arrives.
+        title: What is shown before the first report.
     """
     if not console.is_terminal:
         yield None

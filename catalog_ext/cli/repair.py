@@ -67,7 +67,7 @@ def repair(
     catalog-ext repair sales.trips --mode add -p region=eu --strict
     """  # noqa: D301 -- click wants the character, not a raw backslash
     preview = dry_run or check
-    with invocation.catalog(follow=not preview) as catalog:
+    with invocation.catalog(with_metastore=not preview) as catalog:
         with progress_bar(message_console(), f"Repairing {table}") as progress:
             report = catalog.repair_partitions(
                 table,

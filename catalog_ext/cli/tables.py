@@ -119,7 +119,7 @@ def import_(invocation: Invocation, table: str, properties: tuple[str, ...], as_
 @click.pass_obj
 def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
     """Forget TABLE; its files, and the metastore's table, stay."""
-    with invocation.catalog(follow=False) as catalog:
+    with invocation.catalog(with_metastore=False) as catalog:
         gone = catalog.unregister_table(table)
     _show(gone, "Unregistered", None, as_json=as_json)
 
@@ -130,7 +130,7 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
 @click.pass_obj
 def tables(invocation: Invocation, namespaces: tuple[str, ...], as_json: bool) -> None:
     """List the tables and views, of all namespaces or of those named."""
-    with invocation.catalog(follow=False) as catalog:
+    with invocation.catalog(with_metastore=False) as catalog:
         found = list(_tables(catalog, namespaces))
     if as_json:
         echo_json({"tables": [table_json(t) for t in found]})

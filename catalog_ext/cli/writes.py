@@ -1,4 +1,4 @@
-"""Commands about writes: what is under way, what became of them, and the end of what nobody finishes or needs."""
+"""Commands about writes: those in flight, what became of others, and the end of what nobody finishes or needs."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def recover(
     catalog-ext recover --dry-run
     catalog-ext recover sales.trips --older-than 0s
     """  # noqa: D301 -- click wants the character, not a raw backslash
-    with invocation.catalog(follow=not dry_run) as catalog:
+    with invocation.catalog(with_metastore=not dry_run) as catalog:
         with spinner(message_console(), "Looking for unfinished writes"):
             report = catalog.recover(table, older_than=older_than, dry_run=dry_run)
         if not dry_run:
@@ -80,7 +80,7 @@ def vacuum(
     catalog-ext vacuum sales.trips --retention 1d
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with (
-        invocation.catalog(follow=False) as catalog,
+        invocation.catalog(with_metastore=False) as catalog,
         spinner(message_console(), f"Looking for what table {table} does not need"),
     ):
         report = catalog.vacuum(table, retention=retention, dry_run=dry_run)
@@ -104,7 +104,7 @@ def vacuum(
 @click.pass_obj
 def status(invocation: Invocation, table: str | None, limit: int | None, as_json: bool) -> None:
     """Show what is under way, for TABLE or all tables: writes, waiting partitions, changes for the metastore."""
-    with invocation.catalog(follow=False) as catalog:
+    with invocation.catalog(with_metastore=False) as catalog:
         rows = [entry._asdict() for entry in catalog.status(table)]
     columns = ("kind", "table", "id", "state", "since_ms", "detail")
     Listing(
@@ -124,7 +124,7 @@ def status(invocation: Invocation, table: str | None, limit: int | None, as_json
 @click.pass_obj
 def history(invocation: Invocation, table: str, limit: int | None, as_json: bool) -> None:
     """List the commits of TABLE, newest first: when, by what, and what changed."""
-    with invocation.catalog(follow=False) as catalog:
+    with invocation.catalog(with_metastore=False) as catalog:
         versions = catalog.history(table)
     rows = [
         {"version": v.version, "operation": v.operation, "committed_at_ms": v.committed_at_ms, "summary": v.summary}

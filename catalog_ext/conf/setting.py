@@ -104,7 +104,7 @@ class Setting(Generic[T]):
 
 
 def text_value(text: str) -> str:
-    """Any text but none; like every parser here it raises ``ValueError`` for what it does not take."""
+    """Return any text but the empty one; like every parser here, raise ``ValueError`` for what is not accepted."""
     if not text:
         raise ValueError("it is empty")
     return text
@@ -194,7 +194,7 @@ def hidden_name(text: str) -> str:
 
 
 def flag(text: str) -> bool:
-    """``1`` or ``true``, ``0`` or ``false``."""
+    """Return whether the text is ``1`` or ``true``, rather than ``0`` or ``false``."""
     if text.lower() not in ("1", "true", "0", "false"):
         raise ValueError("give 1, 0, true or false")
     return text.lower() in ("1", "true")

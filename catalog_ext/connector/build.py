@@ -173,7 +173,7 @@ def _entry(archive: zipfile.ZipFile, name: str, content: bytes) -> None:
 
 
 def main() -> int:
-    """Builds the jar if need be and prints its path; 1 with the error on standard error when that fails."""
+    """Build the jar if need be and print its path; return 1, with the error on standard error, when that fails."""
     try:
         sys.stdout.write(f"{connector_jar()}\n")
     except EnvironmentSetupError as error:

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
 from catalog_ext.metastore.errors import (
-    CatalogExtError,
     MetastoreUnavailableError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
-from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
 
 if TYPE_CHECKING:
@@ -124,17 +123,10 @@ class MetastoreSync:
         except MetastoreUnavailableError as error:
             logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
             return
-        if _canonical_or_none(there.location) != definition.location:
+        # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
+        if not locations_equal(there.location, definition.location):
             raise TableAlreadyExistsError(
                 f"The metastore has a table {identifier} already, at {there.location or 'no location'}. Import it with "
                 "import_table, or choose another name.",
                 {"table": str(identifier), "location": there.location},
             )
-
-
-def _canonical_or_none(location: str) -> str | None:
-    try:
-        return canonical_location(location)
-    except CatalogExtError:
-        # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
-        return None

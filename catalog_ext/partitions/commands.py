@@ -14,24 +14,23 @@ from catalog_ext.metastore.commit.plan import (
     RelocatePartition,
     RenamePartition,
 )
-from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
-from catalog_ext.metastore.predicates.json import predicate_to_json
+from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.metastore.predicates.partition_specs import (
     ANY_SESSION,
     Session,
-    clause_condition,
     partition_name,
     require_partitioned,
     spec_condition,
 )
-from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Or, StringMatch
+from catalog_ext.metastore.predicates.tree import Or
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.tables.locations import TableOverlapWarning
+from catalog_ext.tables.partition_matches import require_match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import AskedCommand
     from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
-    from catalog_ext.metastore.predicates.partition_specs import KeyComparison
     from catalog_ext.metastore.predicates.tree import Predicate
 
     Spec = Mapping[str, str | None]
@@ -64,7 +62,7 @@ class PartitionCommands:
 
         Args:
             table: The table.
-            partitions: Full specs with locations; a relative one is relative to the table's, None is the default place.
+            partitions: Full specs with locations; a relative one is relative to the table's, None is the default.
             if_not_exists: Whether partitions that are there stay as they are, rather than being an error.
             session: The one that the statement runs in.
 
@@ -88,7 +86,7 @@ class PartitionCommands:
         for name, location in named:
             place = below(Location.parse(target.definition.location), name)
             if location is not None:
-                place = self._place(target, name, location)
+                place = self._chosen_location(target, name, location)
             self._look_for_others(target, name, place, own, comes, chosen=location is not None)
             if location is not None:
                 own[name] = place
@@ -96,9 +94,8 @@ class PartitionCommands:
         return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
     def drop(
-        self, table: str | Table, predicates: Sequence[Predicate] = (), *,
-        clauses: Sequence[Sequence[KeyComparison]] = (), if_exists: bool = False, purge: bool = False,
-        session: Session = ANY_SESSION,
+        self, table: str | Table, predicates: Sequence[Predicate] = (), *, clauses: PartitionClauses = NO_CLAUSES,
+        if_exists: bool = False, purge: bool = False,
     ) -> WriteOutcome:  # fmt: skip
         """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
 
@@ -108,7 +105,6 @@ class PartitionCommands:
             clauses: PARTITION clauses, which stand for as many predicates.
             if_exists: Whether a predicate that matches nothing is no error.
             purge: Whether data of a managed table that lies outside its directory is deleted too.
-            session: The one that the statement runs in.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
@@ -118,18 +114,21 @@ class PartitionCommands:
         """
         target = self._table(table)
         require_partitioned(target)
-        predicates = [*predicates, *(clause_condition(target, clause, session) for clause in clauses)]
+        predicates = [*predicates, *clauses.conditions(target)]
         if not predicates:
             raise InvalidPartitionSpecError(f"No partition was given to be dropped from table {target.identifier}.")
         for predicate in predicates:
-            self._require_match(target, predicate, needed=not if_exists)
+            if if_exists:
+                bound_to(target, predicate)
+            else:
+                require_match(self._context.index, target, predicate)
         managed = target.definition.table_type is TableType.MANAGED
         deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
         either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
         return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
     def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
-        """Give a partition other values; files of a managed one at its default place are moved.
+        """Give a partition other values; files of a managed one at its default location are moved.
 
         Raises:
             PartitionNotFoundError: There is none with the old values.
@@ -145,7 +144,7 @@ class PartitionCommands:
     def relocate(
         self, table: str | Table, spec: Spec, location: str, *, session: Session = ANY_SESSION
     ) -> WriteOutcome:
-        """Make a partition's files those of another place; nothing is touched at the old one.
+        """Make a partition's files those of another location; nothing is touched at the old one.
 
         Raises:
             PartitionNotFoundError: There is no such partition.
@@ -156,7 +155,7 @@ class PartitionCommands:
         """
         target = self._table(table)
         name = partition_name(target, spec, session)
-        place = self._place(target, name, location)
+        place = self._chosen_location(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
         return self._run(target, RelocatePartition(name, str(place)), "SET LOCATION")
 
@@ -190,7 +189,7 @@ class PartitionCommands:
             raise InvalidPartitionSpecError(f"No partition was given to be moved from table {origin.identifier}.")
         predicates = [spec_condition(target, spec, session) for spec in specs]
         for predicate in predicates:
-            self._require_match(origin, predicate, needed=True)
+            require_match(self._context.index, origin, predicate)
         either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
         asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
         return self._run(target, asked, "EXCHANGE PARTITION")
@@ -201,15 +200,8 @@ class PartitionCommands:
     def _table(self, table: str | Table) -> Table:
         return self._context.load_table(table) if isinstance(table, str) else table
 
-    def _require_match(self, table: Table, predicate: Predicate, *, needed: bool) -> None:
-        bound = bound_to(table, predicate)
-        if needed:
-            with self._context.index.list_partitions(table, bound) as found:
-                if not any(batch.num_rows for batch in found):
-                    raise not_found(table, _words(predicate))
-
-    def _place(self, table: Table, name: str, location: str) -> Location:
-        """Return the place of a partition with a LOCATION of its own.
+    def _chosen_location(self, table: Table, name: str, location: str) -> Location:
+        """Return the location of a partition with a LOCATION of its own.
 
         Raises:
             InvalidInputError: No partition of the table can lie there.
@@ -234,7 +226,7 @@ class PartitionCommands:
         return place
 
     def _located(self, table: Table) -> dict[str, Location]:
-        """Return the places of the partitions that are not at their default ones."""
+        """Return the locations of the partitions that are not at their default ones."""
         return {name: Location.parse(at) for name, at in self._context.index.located_partitions(table).items()}
 
     def _look_for_others(
@@ -247,8 +239,8 @@ class PartitionCommands:
             table: The table.
             name: The partition.
             place: Where it is to lie.
-            own: Places of partitions that are not at their default ones.
-            comes: Partitions that come to their default places by the same statement.
+            own: Locations of partitions that are not at their default ones.
+            comes: Partitions that come to their default locations by the same statement.
             chosen: Whether the statement says the place; otherwise it is the default one.
         """
         index, root = self._context.index, Location.parse(table.definition.location)
@@ -286,18 +278,3 @@ def _require_same_schema(target: Table, source: Table) -> None:
 
 def _described(columns: Sequence[Column]) -> list[str]:
     return [f"{column.name.lower()} {column.type}" for column in columns]
-
-
-def _words(predicate: Predicate) -> str:
-    """Return a predicate as people write it, if it is one of a partition spec."""
-    match predicate:
-        case And(args):
-            return ", ".join(_words(arg) for arg in args)
-        case IsNull(column):
-            return f"{column}=NULL"
-        case Comparison(operator, column, value):
-            return f"{column}{operator}{value}"
-        case StringMatch(kind, column, pattern):
-            return f"{column}{kind}{pattern}"
-        case _:
-            return f"with {predicate_to_json(predicate)}"

@@ -6,8 +6,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.metastore.storage.store import EntryKind
 from catalog_ext.paths.keys import Pruner
 from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, step
 from catalog_ext.paths.walk import Walk

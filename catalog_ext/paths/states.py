@@ -8,9 +8,9 @@ from functools import lru_cache
 from typing import NamedTuple, TypeAlias
 
 from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.patterns import Alternative, Component, Wild, compile_components
-from catalog_ext.metastore.storage.store import Entry, EntryKind
 
 EVERYTHING = (Component((Wild.ACROSS,)),)
 """What is left of a pattern that has come to a directory: all files below it."""

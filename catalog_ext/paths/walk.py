@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.store import Entry, EntryKind
 from catalog_ext.paths.keys import Verdict, keys_of
 from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below, step
 

@@ -80,7 +80,7 @@ class Difference:
         return bool(self._scratch.count(query, (name, name)))
 
     def dropped(self) -> Iterator[Proposed]:
-        """Partitions that are registered and gone."""
+        """Yield the partitions that are registered and gone."""
         query = (
             "SELECT name, coalesce(location, name), files, bytes FROM indexed_partitions i "
             f"WHERE {self._is_gone} ORDER BY name"
@@ -91,7 +91,7 @@ class Difference:
             yield Proposed(DropPartition(name), (ReportEntry("drop", name, path, files, size, reason),))
 
     def added(self) -> Iterator[Proposed]:
-        """Partitions that are on the store and not registered."""
+        """Yield the partitions that are on the store and not registered."""
         query = (
             "SELECT name, path, size, modified_ms FROM ("
             " SELECT name, NULL AS path, 0 AS size, 0 AS modified_ms FROM listed_partitions"

@@ -99,7 +99,7 @@ class InFlightWrites:
         scratch.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
         if not scratch.count("SELECT count(*) FROM replaced"):
             return
-        # One that was registered at a place of its own is where its files are looked for.
+        # One that was registered at a location of its own is where its files are looked for.
         there = (
             "SELECT f.rowid FROM {} f"
             " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"

@@ -58,7 +58,7 @@ class EquivalentNames:
 
     @cached_property
     def _registered(self) -> dict[str, str]:
-        """The registered names that Hive would write differently, by the names that it would write; they are few."""
+        """Return the registered names that Hive would write differently, by those that it would write; they are few."""
         names = (name for name in self._staying() if not self._canonical.fullmatch(name))
         return {self._canonical_name(name): name for name in names if not metastore_obstacle(name)}
 

@@ -12,16 +12,17 @@ from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError,
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
-from catalog_ext.metastore.storage.store import EntryKind, Storage
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
 
 _BUFFER_ROWS = 5000

@@ -50,7 +50,7 @@ class Service:
         host: The address to listen on.
         port: The port, 0 for a free one.
         token: What requests must carry; a new random one if left out.
-        drain_seconds: How long requests that are under way when it stops have to end.
+        drain_seconds: How long requests that are in flight when it stops have to end.
 
     Raises:
         ServiceError: The port is taken.
@@ -109,7 +109,7 @@ class Service:
         self._server.run([self._socket])
 
     def stop(self) -> None:
-        """Answer what is under way, and end."""
+        """Answer the requests in flight, and end."""
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_START_TIMEOUT_S)

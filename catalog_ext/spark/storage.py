@@ -62,7 +62,7 @@ def s3a_settings(settings: Settings, options: Mapping[str, str]) -> dict[str, st
 
 
 def spark_storage(settings: Settings) -> Callable[[], Storage]:
-    """Makes the storage on its first use, when the session runs whose Hadoop configuration it takes over."""
+    """Make the storage on its first use, when the session runs whose Hadoop configuration it takes over."""
     return lambda: settings.open_storage({**active_hadoop_settings(), **settings.storage})
 
 

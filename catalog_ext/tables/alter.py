@@ -55,7 +55,7 @@ class TableAlterations:
             changes: What happens to its columns, one after another.
             set_: Properties to set; ``comment`` is the table's own.
             remove: Properties to remove.
-            location: Where partitions that are yet to come lie; those that are there stay at their places. An
+            location: Where partitions that are yet to come lie; those that are there stay at their locations. An
                 unpartitioned table has the files that lie there from now on.
 
         Raises:

@@ -5,8 +5,9 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableAlreadyExistsError
 from catalog_ext.metastore.model.tables import TableDefinition, TableType
+from catalog_ext.metastore.storage.locations import locations_equal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -32,6 +33,25 @@ def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> No
         # On S3 a prefix without keys is no different from one that is not there: fine where an empty table is.
         if not may_be_empty or storage.store_has_directories(location) or storage.stat(location) is not None:
             raise
+
+
+def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:
+    """Return if a table of the caller's own catalog lies where one of its name is to be registered: both are one.
+
+    Args:
+        table: The name of both.
+        location: Where the table is to be registered.
+        there: Where the caller's own table lies; None where it has no location.
+
+    Raises:
+        TableAlreadyExistsError: It lies elsewhere, and would be hidden.
+    """
+    if not locations_equal(location, there):
+        raise TableAlreadyExistsError(
+            f"The session's own catalog has a table {table} already, at {there or 'no location'}, which the registered "
+            "one would hide. Give that location, or choose another name.",
+            {"table": table, "session_location": there or ""},
+        )
 
 
 def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifier]) -> None:

@@ -6,7 +6,10 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import WriteOutcome
+from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
 from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.tables.partition_matches import require_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -16,11 +19,27 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
 
-PREFIX = "spark.sql.statistics."
-"""Spark's own keys: ``numRows``, ``totalSize`` and ``colStats.<column>.<statistic>`` are properties of the table."""
-COLUMN_PREFIX = f"{PREFIX}colStats."
+COLUMN_PREFIX = f"{SPARK_PREFIX}colStats."
 VERSION = "catalog-ext.statistics.version"
-"""The version of the table that these properties describe; of any other one they are out of date."""
+"""The version of the table that Spark's properties describe; of any other one they are out of date."""
+
+
+def column_statistics(table: Table) -> dict[str, dict[str, str]]:
+    """Return the statistics of the columns at the table's very version, by column and by Spark's names for them."""
+    properties = table.definition.properties
+    found: dict[str, dict[str, str]] = {}
+    if properties.get(VERSION) == str(table.version):
+        for key, text in properties.items():
+            if key.startswith(COLUMN_PREFIX):
+                # The column's name may have dots itself.
+                column, _, statistic = key.removeprefix(COLUMN_PREFIX).rpartition(".")
+                found.setdefault(column, {})[statistic] = text
+    return found
+
+
+def without_statistics(properties: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties that people give a table, without those that hold statistics."""
+    return {key: text for key, text in properties.items() if not key.startswith(SPARK_PREFIX) and key != VERSION}
 
 
 class ColumnStatistics:
@@ -35,6 +54,7 @@ class ColumnStatistics:
         files: Sequence[KnownFile],
         columns: Mapping[str, Mapping[str, str]] | None,
         predicate: Predicate | None = None,
+        clauses: PartitionClauses = NO_CLAUSES,
     ) -> WriteOutcome:
         """Record what was found; with neither files nor columns, publish what is known already.
 
@@ -43,14 +63,18 @@ class ColumnStatistics:
             files: What was counted; files that have changed since are left as they are.
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
             predicate: Limits the partitions that are published; unbound, None for all.
+            clauses: PARTITION clauses, which limit them further.
 
         Raises:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            InvalidPartitionSpecError: A clause is none over them.
+            PartitionNotFoundError: A clause that has a value names no partition.
         """
         index = self._context.index
         deliver = self._context.metastore.accepts(table.definition)
-        bound = bound_to(table, predicate)
+        bound = bound_to(table, clauses.narrow(table, predicate))
+        require_matches(index, table, clauses)
         messages = rows = changed = 0
         if files:
             counted = index.put_statistics(table, files, deliver=deliver)
@@ -72,22 +96,22 @@ class ColumnStatistics:
         )
 
     def _put_columns(self, table: Table, columns: Mapping[str, Mapping[str, str]]) -> None:
-        """Spark's properties of this version replace those of any other one."""
+        """Replace Spark's properties of any other version by those of this one."""
         totals = self._context.index.load_table(table.identifier).totals
         found = {
             f"{COLUMN_PREFIX}{column}.{name}": text
             for column, statistics in columns.items()
             for name, text in statistics.items()
         }
-        found |= {VERSION: str(table.version), f"{PREFIX}totalSize": str(totals.bytes)}
+        found |= {VERSION: str(table.version), f"{SPARK_PREFIX}totalSize": str(totals.bytes)}
         if totals.rows is not None:
-            found[f"{PREFIX}numRows"] = str(totals.rows)
+            found[f"{SPARK_PREFIX}numRows"] = str(totals.rows)
 
         def change(definition: TableDefinition) -> TableDefinition:
-            old = PREFIX
+            old = SPARK_PREFIX
             if definition.properties.get(VERSION) == str(table.version):
                 # Those of other columns hold on.
-                old = f"{PREFIX}numRows"
+                old = f"{SPARK_PREFIX}numRows"
             kept = {key: text for key, text in definition.properties.items() if not key.startswith(old)}
             return replace(definition, properties={**kept, **found})
 

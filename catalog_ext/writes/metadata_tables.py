@@ -1,17 +1,79 @@
-"""Reads the metadata tables, which show what writes and repairs have made of a table."""
+"""Describes and reads the metadata tables, which show what writes and repairs have made of a table."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
+
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+from catalog_ext.metastore.index.read.file_rows import FILE_ROWS_SCHEMA
+from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_SCHEMA
+from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA
+from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.conditions import bound_to
 
 if TYPE_CHECKING:
-    import pyarrow as pa
-
     from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+
+_BY_PARTITION = {"files": FILE_ROWS_SCHEMA, "partitions": PARTITION_STATES_SCHEMA}
+_WHOLE = {"history": HISTORY_SCHEMA, "repairs": REPAIRS_SCHEMA, "transactions": TRANSACTIONS_SCHEMA}
+NAMES = tuple(sorted((*_BY_PARTITION, *_WHOLE)))
+"""The metadata tables that every table has."""
+
+_VALUES = "values"
+_LOCATIONS = frozenset({"location", "path"})
+_TYPES = {
+    pa.string(): "string",
+    pa.int64(): "bigint",
+    pa.bool_(): "boolean",
+    pa.timestamp("ms", tz="UTC"): "timestamp",
+}
+_OF_JSON = {"statistics": "map<string,struct<min:string,max:string,nulls:bigint>>"}
+"""Types of the columns that come as JSON text."""
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataTable:
+    """Says what queries see of a metadata table, and how it comes of the rows that ``MetadataTables.read`` gives.
+
+    Attributes:
+        columns: What a query sees, in order; the rows have each under its name, but for ``values``.
+        values: The column with the typed values of the partition columns, of which the rows have the ``partition``;
+            None where there is none.
+        locations: The columns that hold locations.
+        takes_condition: Whether its rows can be asked for by a condition over the partition columns.
+    """
+
+    columns: tuple[Column, ...]
+    values: str | None
+    locations: tuple[str, ...]
+    takes_condition: bool
+
+
+def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
+    """Return what the metadata table of a table is like; None where there is none of that name."""
+    schema = _BY_PARTITION.get(name, _WHOLE.get(name))
+    if schema is None:
+        return None
+    sent = [Column(field.name, _OF_JSON.get(field.name, _TYPES[field.type])) for field in schema]
+    locations = tuple(column.name for column in sent if column.name in _LOCATIONS)
+    by_partition = name in _BY_PARTITION
+    if by_partition and table.definition.partition_columns:
+        values = Column(_VALUES, str(_values_type(table.definition.partition_columns)))
+        return MetadataTable((sent[0], values, *sent[1:]), _VALUES, locations, by_partition)
+    return MetadataTable(tuple(sent), None, locations, by_partition)
+
+
+def _values_type(keys: tuple[Column, ...]) -> DataType:
+    # CHAR and VARCHAR keys are STRING to readers: their values are unpadded, as in paths.
+    types = ((key.name, key.data_type) for key in keys)
+    return DataType("struct", fields=tuple(Field(name, STRING if of.is_string else of) for name, of in types))
 
 
 class MetadataTables:

@@ -26,7 +26,7 @@ _NEXT = {
 
 
 class StatusEntry(NamedTuple):
-    """Something that is under way.
+    """A write, a waiting partition or a change for the metastore that is pending.
 
     Attributes:
         kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come) or ``delivery``.
@@ -46,7 +46,7 @@ class StatusEntry(NamedTuple):
 
 
 def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
-    """Yield everything that is under way, of one table or (``table`` is None) of all."""
+    """Yield everything that is in flight or pending, of one table or (``table`` is None) of all."""
     table_id = None if table is None else table.table_id
     now = now_ms()
     for transaction in index.list_transactions(table_id, states=IN_FLIGHT):

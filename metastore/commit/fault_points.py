@@ -94,7 +94,7 @@ def fault_point(point: str) -> None:
 
 @contextmanager
 def armed(point: str, action: str | Callable[[str], None], nth: int = 1, *, lasting: bool = False) -> Iterator[None]:
-    """Arms a point for as long as the context lasts.
+    """Arm a point for as long as the context lasts.
 
     Args:
         point: One of ``POINTS``.

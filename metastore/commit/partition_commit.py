@@ -242,7 +242,7 @@ def run_policies(
     partitions: Iterable[tuple[str, str]],
     write_success_file: Callable[[str], None],
 ) -> None:
-    """Does for every committed partition what the policies say, in their order; one that fails stops no other.
+    """Do for every committed partition what the policies say, in their order; one that fails stops no other.
 
     Args:
         commit: The options.
@@ -321,7 +321,7 @@ def parse_zone(text: str) -> tzinfo:
 
 
 def parse_policies(text: str) -> tuple[PolicyKind, ...]:
-    """Policies with commas between them, in their order."""
+    """Return the policies of a list with commas, in their order."""
     words = [word.strip().lower() for word in text.split(",")]
     if any(word not in tuple(PolicyKind) for word in words):
         raise ValueError("give 'metastore', 'success-file' or 'custom', with commas between them")

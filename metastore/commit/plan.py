@@ -104,7 +104,7 @@ class CreateOrReplace:
 
 @dataclass(frozen=True, slots=True)
 class NewPartition:
-    """A partition that is to be registered, with the URI of its directory (None: the default place)."""
+    """A partition that is to be registered, with the URI of its directory (None: the default location)."""
 
     name: str
     location: str | None = None
@@ -239,7 +239,7 @@ class CheckedRename:
 
 @dataclass(frozen=True, slots=True)
 class CheckedRelocate:
-    """The new directory (None: the default place), and the files that lie there."""
+    """The new directory (None: the default location), and the files that lie there."""
 
     asked: RelocatePartition
     location: str | None

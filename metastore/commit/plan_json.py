@@ -106,7 +106,7 @@ def _command_to_dict(
     change: AddPartitions | CheckedAdd | RenamePartition | CheckedRename | RelocatePartition | CheckedRelocate
     | CheckedExchange,
 ) -> JsonObject:  # fmt: skip
-    """``names``, which a command has once it is checked, are the partitions of the table that it claims."""
+    """Return the fields of a command; ``names``, once it is checked, are the partitions of the table that it claims."""
     match change:
         case AddPartitions():
             return {"command": _add_to_dict(change.partitions, change)}
@@ -196,7 +196,7 @@ def _asked_command(kind: WriteKind, command: JsonObject, value: JsonObject) -> A
             return RenamePartition(command["from"], command["to"])
         case WriteKind.RELOCATE_PARTITION:
             name = command["name"]
-            # Once it is checked, the default place stands there as null.
+            # Once it is checked, the default location stands there as null.
             return RelocatePartition(name, command["location"] or f"{value['location']}/{name}")
         case _:
             predicate = predicate_from_json(value["predicate"])

@@ -1,10 +1,13 @@
 """The index: every partition and file of every table, in a SQL database."""
 
 from catalog_ext.metastore.index.index import Index
+from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
+from catalog_ext.metastore.index.read.ended_files import ENDED_SCHEMA
+from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
-from catalog_ext.metastore.index.read.versions import CHANGES_SCHEMA, ENDED_SCHEMA, HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.tables.tables import TableVersion
-from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
 
 __all__ = [
     "CHANGES_SCHEMA",

@@ -12,19 +12,30 @@ from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
-from catalog_ext.metastore.index.read import file_rows, partition_states, planner_statistics, reader, versions
+from catalog_ext.metastore.index.read import (
+    changes,
+    ended_files,
+    file_rows,
+    history,
+    partition_states,
+    planner_statistics,
+    reader,
+)
 from catalog_ext.metastore.index.tables import alter_table, namespaces, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
     apply_changes,
     commits,
+    expire_versions,
     file_statistics,
     outbox,
     partition_rows,
     repairs,
     reservations,
+    transaction_files,
     transactions,
+    waiting_files,
 )
 from catalog_ext.metastore.model.changes import Change, Commit
 
@@ -38,7 +49,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
-    from catalog_ext.metastore.index.write.transactions import ApplicationVersion, WaitingFiles
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+    from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -101,7 +113,7 @@ class Index:
         self.close()
 
     def close(self) -> None:
-        """Closes the connections."""
+        """Close the connections."""
         self._database.close()
 
     @property
@@ -150,7 +162,7 @@ class Index:
         return namespaces.alter_namespace(self._database, name, set_, remove, deliver=deliver)
 
     def drop_namespace(self, name: str, *, deliver: bool) -> None:
-        """Removes an empty namespace; ``NamespaceNotFoundError``, ``NamespaceNotEmptyError``."""
+        """Remove an empty namespace; ``NamespaceNotFoundError``, ``NamespaceNotEmptyError``."""
         namespaces.drop_namespace(self._database, name, deliver=deliver)
 
     def list_tables(self, namespace: str) -> list[str]:
@@ -235,7 +247,7 @@ class Index:
         return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
 
     def located_partitions(self, table: Table) -> dict[str, str]:
-        """Return the locations of those partitions of the table that are not at its default place for them, by name."""
+        """Return the locations of those partitions of the table that are not at their default ones, by name."""
         return reader.located_partitions(self._database, table)
 
     def commit(
@@ -291,11 +303,11 @@ class Index:
         return partition_rows.files_of_partitions(self._database, partition_ids)
 
     def put_statistics(self, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
-        """Records row counts and bounds of files that are as they were when they were counted; no version is made."""
+        """Record row counts and bounds of files that are as they were when they were counted; no version is made."""
         return file_statistics.put(self._database, table, found, deliver=deliver)
 
     def enqueue_statistics(self, table: Table, predicate: Predicate | None) -> int:
-        """Queues for the metastore what is known of the partitions that a bound predicate leaves; the messages."""
+        """Enqueue what is known of the partitions that a predicate leaves; return how many messages that makes."""
         return file_statistics.enqueue(self._database, table, predicate)
 
     def retype_keys(self, table: Table, types: Mapping[str, str], *, deliver: bool) -> Table:
@@ -306,7 +318,7 @@ class Index:
         return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
     def begin_transaction(self, transaction: Transaction) -> None:
-        """Writes the row of a new transaction."""
+        """Write the row of a new transaction."""
         transactions.begin(self._database, transaction)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
@@ -321,7 +333,7 @@ class Index:
         expired_before_ms: int | None = None,
         limit: int | None = None,
     ) -> list[Transaction]:
-        """Transactions, newest first: of one table, in one of the states, with a lease that ended before a time."""
+        """Return transactions, newest first: of a table, in some states, with a lease that ended before a time."""
         return transactions.list_all(
             self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
         )
@@ -331,16 +343,16 @@ class Index:
         return transactions.extend_lease(self._database, transaction_id, until_ms)
 
     def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
-        """Adds staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
-        transactions.record_files(self._database, transaction_id, files)
+        """Add staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
+        transaction_files.record_files(self._database, transaction_id, files)
 
     def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
         """Return the files that the transaction staged and has not committed, in bounded memory."""
-        return transactions.staged_files(self._database, transaction_id)
+        return transaction_files.staged_files(self._database, transaction_id)
 
     def staged_count(self, transaction_id: str) -> int:
         """Return how many files ``staged_files`` has."""
-        return transactions.staged_count(self._database, transaction_id)
+        return transaction_files.staged_count(self._database, transaction_id)
 
     def move_transaction(
         self, transaction_id: str, from_: Collection[State], to: State, *, error: str | None = None
@@ -353,7 +365,7 @@ class Index:
         return transactions.find_application(self._database, table_id, app_id)
 
     def reserve(self, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
-        """Decides conflicts and makes the transaction reserved; not None: its batch is committed already.
+        """Decide conflicts and make the transaction reserved; return its batch if that is committed already.
 
         A transaction that is reserved or committed stays as it is, so that the call may be repeated.
 
@@ -396,8 +408,8 @@ class Index:
         return done
 
     def removals(self, transaction_id: str) -> Iterator[str]:
-        """Absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
-        return transactions.removals(self._database, transaction_id)
+        """Yield the absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
+        return transaction_files.removals(self._database, transaction_id)
 
     def finish_transaction(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
@@ -409,7 +421,7 @@ class Index:
 
     def waiting_files(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
         """Return the staged files that wait for their partition to be due, of one application or of all."""
-        return transactions.waiting(self._database, table_id, app_id)
+        return waiting_files.waiting(self._database, table_id, app_id)
 
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions of the table that relocating overwrites have made and vacuum has not forgotten."""
@@ -417,45 +429,45 @@ class Index:
 
     def tables_with_waiting_files(self) -> list[int]:
         """Return the numbers of the tables that ``waiting_files`` has something for."""
-        return transactions.waiting_tables(self._database)
+        return waiting_files.waiting_tables(self._database)
 
     def changes(
-        self, table_id: int, after: int, upto: int, removals: versions.Removals = versions.Removals.IGNORE
+        self, table_id: int, after: int, upto: int, removals: changes.Removals = changes.Removals.IGNORE
     ) -> pa.RecordBatchReader:
-        """Return the files that the versions above ``after`` up to ``upto`` added (``versions.CHANGES_SCHEMA``).
+        """Return the files that the versions above ``after`` up to ``upto`` added (``changes.CHANGES_SCHEMA``).
 
         Raises:
             TableNotFoundError: The table is gone.
             VersionExpiredError: Vacuum has forgotten one of the versions.
             StreamChangedError: A version removed files, which ``removals`` refuses.
         """
-        return versions.changes(self._database, table_id, after, upto, removals)
+        return changes.changes(self._database, table_id, after, upto, removals)
 
     def history_rows(self, table: Table) -> pa.RecordBatchReader:
-        """Return the metadata table ``history``, newest version first (``versions.HISTORY_SCHEMA``)."""
-        return versions.history_rows(self._database, table)
+        """Return the metadata table ``history``, newest version first (``history.HISTORY_SCHEMA``)."""
+        return history.history_rows(self._database, table)
 
     def transaction_rows(self, table: Table) -> pa.RecordBatchReader:
-        """Return the metadata table ``transactions``, newest first (``versions.TRANSACTIONS_SCHEMA``)."""
-        return versions.transaction_rows(self._database, table)
+        """Return the metadata table ``transactions``, newest first (``history.TRANSACTIONS_SCHEMA``)."""
+        return history.transaction_rows(self._database, table)
 
     def version_at(self, table_id: int, at_ms: int) -> int:
         """Return the newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
-        return versions.version_at(self._database, table_id, at_ms)
+        return history.version_at(self._database, table_id, at_ms)
 
     def ended_files(self, table: Table, before_version: int) -> pa.RecordBatchReader:
-        """Return the replaced files that no version from ``before_version`` on needs (``versions.ENDED_SCHEMA``).
+        """Return the replaced files that no version from ``before_version`` on needs (``ended_files.ENDED_SCHEMA``).
 
         What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
         """
-        return versions.ended_files(self._database, table, before_version)
+        return ended_files.ended_files(self._database, table, before_version)
 
     def expire_versions(self, table_id: int, before_version: int) -> int:
-        """Forgets the versions below ``before_version``; returns how many rows were removed, in short transactions.
+        """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
         Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
         """
-        return versions.expire(self._database, table_id, before_version)
+        return expire_versions.expire_versions(self._database, table_id, before_version)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
@@ -466,13 +478,13 @@ class Index:
         return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)
 
     def delivery_done(self, outbox_id: int) -> None:
-        """Removes a message that the metastore has taken."""
+        """Remove a message that the metastore has taken."""
         outbox.delivery_done(self._database, outbox_id)
 
     def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
-        """Records that the metastore did not take a message, and when to try again."""
+        """Record that the metastore did not take a message, and when to try again."""
         outbox.delivery_failed(self._database, outbox_id, error, next_attempt_at_ms)
 
     def analyze(self) -> None:
-        """Brings the database's statistics up to date, without which it takes wrong indexes."""
+        """Bring the database's statistics up to date, without which it takes wrong indexes."""
         planner_statistics.analyze(self._database)

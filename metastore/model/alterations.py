@@ -106,7 +106,7 @@ class ChangeDefault:
 
 @dataclass(frozen=True, slots=True)
 class MoveColumn:
-    """Another place among the columns of its level."""
+    """Another position among the columns of its level."""
 
     path: tuple[str, ...]
     position: Position
@@ -143,7 +143,7 @@ def altered(definition: TableDefinition, changes: Sequence[ColumnChange]) -> Tab
 
 
 def _check_replaced(before: TableDefinition, after: TableDefinition, changes: Sequence[ColumnChange]) -> None:
-    """Returns if columns that went and came again (REPLACE COLUMNS) can still be read."""
+    """Return if columns that went and came again (REPLACE COLUMNS) can still be read."""
     came = {c.path[0].lower() for c in changes if isinstance(c, AddColumn) and len(c.path) == 1}
     went = {c.path[0].lower() for c in changes if isinstance(c, DropColumn) and len(c.path) == 1}
     for name in sorted(came & went):

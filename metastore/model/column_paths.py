@@ -31,7 +31,7 @@ def at_path(items: Sequence[Item], path: Sequence[str], work: OnLevel, table: st
     """Return the items, with ``work`` done on the level where the path ends.
 
     Raises:
-        ColumnNotFoundError: A name of the path is not there; of the last one ``work`` is told.
+        ColumnNotFoundError: A name of the path is not there; ``work`` decides about the last one.
     """
     at = find(items, path[0])
     if len(path) == 1:

@@ -113,6 +113,6 @@ def next_prefix(prefix: str) -> str | None:
     for end in range(len(prefix), 0, -1):
         code = ord(prefix[end - 1])
         if code < 0x10FFFF:
-            following = 0xE000 if code == 0xD7FF else code + 1
-            return prefix[: end - 1] + chr(following)
+            next_code = 0xE000 if code == 0xD7FF else code + 1
+            return prefix[: end - 1] + chr(next_code)
     return None

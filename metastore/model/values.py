@@ -25,7 +25,7 @@ Value: TypeAlias = Scalar | None
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A partition column as predicates see it: its place in the partition's name, its spelling, its type."""
+    """A partition column as predicates see it: its position in the partition's name, its spelling, its type."""
 
     position: int
     name: str
@@ -280,5 +280,5 @@ _EPOCH = datetime(1970, 1, 1)
 
 
 def epoch_microseconds(value: datetime) -> int:
-    """Microseconds from 1970-01-01 00:00:00 to the local time given, negative before it."""
+    """Return the microseconds from 1970-01-01 00:00:00 to the local time given, negative before it."""
     return (value - _EPOCH) // timedelta(microseconds=1)

@@ -168,6 +168,14 @@ def canonical_location(text: str) -> str:
     return str(Location.parse(text))
 
 
+def locations_equal(left: str | None, right: str | None) -> bool:
+    """Return whether both texts name one location; False where one of them names none."""
+    try:
+        return Location.parse(left or "") == Location.parse(right or "")
+    except InvalidInputError:
+        return False
+
+
 def _check_text(text: str) -> None:
     if not text:
         raise InvalidInputError("The location is empty. Give an absolute path or a URI such as s3a://bucket/path.")

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.errors import CatalogExtError, StagedFileMissingError, StorageError
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
-from catalog_ext.metastore.storage.store import EntryKind
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -31,7 +31,7 @@ class StagedLocation:
     """Where a staged file is and where it goes; exactly one of ``source`` and ``upload`` is given.
 
     Attributes:
-        target: Its final place.
+        target: Its final location.
         size: Bytes.
         source: The staged file, on a store where it is renamed.
         upload: The upload to complete, on S3.
@@ -47,32 +47,32 @@ class StagedLocation:
             raise ValueError(f"{self.target} needs either a staged file or an upload")
 
 
-def check_staged(storage: Storage, places: Sequence[StagedLocation]) -> None:
+def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
     """Return if every staged file that is to be renamed is there with its size; uploads are not looked at.
 
     Raises:
         StagedFileMissingError: Some are gone or have another size; the message names how many and the first.
         StorageError: The store refuses or does not answer.
     """
-    renamed = [(place, place.source) for place in places if place.source is not None]
+    renamed = [(file, file.source) for file in staged if file.source is not None]
     found = storage.stat_many([source for _, source in renamed])
     wrong = [
-        (source, place.size, entry)
-        for (place, source), entry in zip(renamed, found, strict=True)
-        if entry is None or entry.kind is not EntryKind.FILE or entry.size != place.size
+        (source, file.size, entry)
+        for (file, source), entry in zip(renamed, found, strict=True)
+        if entry is None or entry.kind is not EntryKind.FILE or entry.size != file.size
     ]
     if not wrong:
         return
     source, size, entry = wrong[0]
     state = "is not there" if entry is None else f"is a {entry.kind.value} of {entry.size} bytes, not of {size}"
     raise StagedFileMissingError(
-        f"{len(wrong)} of {len(places)} staged files are not as they were written; the first, {shown(str(source))}, "
+        f"{len(wrong)} of {len(staged)} staged files are not as they were written; the first, {shown(str(source))}, "
         f"{state}. Somebody has deleted or changed them. Write again.",
         {"location": str(source), "count": str(len(wrong))},
     )
 
 
-def promote(storage: Storage, places: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+def promote(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Give every staged file its final name, in parallel; one that has it is done.
 
     After the first error no further file is begun; those that have their names keep them.
@@ -82,10 +82,10 @@ def promote(storage: Storage, places: Sequence[StagedLocation], *, threads: int 
         StorageError: The store refuses or does not answer, or another file has the name.
         LocationNotFoundError: The bucket does not exist.
     """
-    in_parallel(partial(_promote_one, storage), places, threads)
+    in_parallel(partial(_promote_one, storage), staged, threads)
 
 
-def undo(storage: Storage, places: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Remove every staged file and what was promoted of them; what is gone is fine.
 
     All sources go first: an owner that is only slow can then promote nothing more, and what it promoted before is a
@@ -96,51 +96,51 @@ def undo(storage: Storage, places: Sequence[StagedLocation], *, threads: int = D
         LocationNotFoundError: The bucket does not exist.
     """
     _collect(
-        partial(_abort_uploads, storage, places, threads),
-        partial(storage.delete_files, [place.source for place in places if place.source is not None]),
-        partial(storage.delete_files, [place.target for place in places]),
+        partial(_abort_uploads, storage, staged, threads),
+        partial(storage.delete_files, [file.source for file in staged if file.source is not None]),
+        partial(storage.delete_files, [file.target for file in staged]),
     )
 
 
-def _promote_one(storage: Storage, place: StagedLocation) -> None:
+def _promote_one(storage: Storage, file: StagedLocation) -> None:
     fault_point("promote.file")
-    if place.upload is not None:
-        storage.complete_upload(place.target, place.upload, place.size)
-    elif place.source is not None:
-        storage.move_file(place.source, place.target, place.size)
+    if file.upload is not None:
+        storage.complete_upload(file.target, file.upload, file.size)
+    elif file.source is not None:
+        storage.move_file(file.source, file.target, file.size)
 
 
-def restore(storage: Storage, places: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+def restore(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Bring files that ``promote`` has moved, or was to move, back to their sources; it may be called again.
 
     Raises:
         StorageError: The store refuses or does not answer.
     """
-    in_parallel(partial(_restore_one, storage), places, threads)
+    in_parallel(partial(_restore_one, storage), staged, threads)
 
 
-def _restore_one(storage: Storage, place: StagedLocation) -> None:
-    if place.source is None:
+def _restore_one(storage: Storage, file: StagedLocation) -> None:
+    if file.source is None:
         return
     try:
-        storage.move_file(place.target, place.source, place.size)
+        storage.move_file(file.target, file.source, file.size)
     except StagedFileMissingError:
         # Somebody else has deleted it: there is nothing to bring back.
         return
-    if not storage.store_has_directories(place.target):
-        storage.delete_files([place.target])
+    if not storage.store_has_directories(file.target):
+        storage.delete_files([file.target])
 
 
-def _abort_uploads(storage: Storage, places: Sequence[StagedLocation], threads: int) -> None:
-    def abort(place: StagedLocation) -> CatalogExtError | None:
+def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: int) -> None:
+    def abort(file: StagedLocation) -> CatalogExtError | None:
         try:
-            if place.upload is not None:
-                storage.abort_upload(place.target, place.upload.upload_id)
+            if file.upload is not None:
+                storage.abort_upload(file.target, file.upload.upload_id)
         except StorageError as error:
             return error
         return None
 
-    answers = in_parallel(abort, [place for place in places if place.upload is not None], threads)
+    answers = in_parallel(abort, [file for file in staged if file.upload is not None], threads)
     kept = [error for error in answers if error is not None]
     raise_together(kept, "upload could not be aborted", "uploads could not be aborted")
 

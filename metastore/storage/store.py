@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
-import threading
-from dataclasses import dataclass
-from enum import Enum
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TYPE_CHECKING
 
 import pyarrow as pa
 from pyarrow import fs as pafs
@@ -20,57 +17,30 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.runtime.retry import Backoff
-from catalog_ext.metastore.storage.failures import is_throttled, location_not_found, translate
-from catalog_ext.metastore.storage.hdfs.client import Hdfs, HdfsHandler
-from catalog_ext.metastore.storage.local.files import LocalFiles
+from catalog_ext.metastore.storage.connections import StoreConnections
+from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location, entry_of
+from catalog_ext.metastore.storage.failures import location_not_found
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.options import S3Options, StorageOptions
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
-from catalog_ext.metastore.storage.s3.client import Timeouts, connect, connect_boto, knows_region
-from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload, Uploads
+from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.staged_files import Upload
-
-T = TypeVar("T")
+    from catalog_ext.metastore.runtime.retry import Backoff
+    from catalog_ext.metastore.storage.options import StorageOptions
+    from catalog_ext.metastore.storage.s3.client import Timeouts
 
 DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
 
-_S3Key: TypeAlias = S3Options | tuple[S3Options, str]
 _RENAME_ATTEMPTS = 20
 _FILES_PER_TASK = 50
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
-class EntryKind(Enum):
-    """What lies at a location."""
-
-    FILE = "file"
-    DIRECTORY = "directory"
-
-
-@dataclass(frozen=True, slots=True)
-class Entry:
-    """What a store says about one location.
-
-    Attributes:
-        location: The place.
-        kind: File or directory.
-        size: Bytes of a file, 0 for a directory.
-        modified_ms: Last modification in milliseconds since 1970, 0 where the store has none (an S3 prefix).
-    """
-
-    location: Location
-    kind: EntryKind
-    size: int
-    modified_ms: int
-
-
-class Storage:
+class Storage(StoreConnections):
     """Reads, lists and changes locations on every store; safe to use from several threads.
 
     Args:
@@ -93,50 +63,9 @@ class Storage:
         timeouts: Timeouts | None = None,
         backoff: Backoff | None = None,
     ) -> None:
-        self.options = options if isinstance(options, StorageOptions) else StorageOptions.parse(options)
         self.listing_threads = max(1, listing_threads)
         self.target_prefixes = max(1, target_prefixes)
-        self.backoff = backoff or Backoff()
-        self._timeouts = timeouts or Timeouts()
-        self._lock = threading.Lock()
-        self._local = pafs.LocalFileSystem()
-        self._local_files = LocalFiles()
-        self._hdfs: dict[str, Hdfs] = {}
-        self._s3: dict[_S3Key, pafs.FileSystem] = {}
-        self._uploads: dict[_S3Key, Uploads] = {}
-
-    def filesystem(self, location: Location) -> pafs.FileSystem:
-        """Return the pyarrow file system that ``location`` lies on; it takes ``location.path``.
-
-        Raises:
-            StorageUnavailableError: The region of a bucket on Amazon S3 cannot be found out.
-            EnvironmentSetupError: The client of HDFS is not installed.
-        """
-        if location.scheme == "file":
-            return self._local
-        if location.scheme == "hdfs":
-            return pafs.PyFileSystem(HdfsHandler(self.hdfs(location)))
-        options = self.options.for_bucket(location.bucket)
-        key = _s3_key(options, location)
-        with self._lock:
-            if key not in self._s3:
-                self._s3[key] = self._connect(options, location)
-            return self._s3[key]
-
-    def hdfs(self, location: Location) -> Hdfs:
-        """Return the HDFS that ``location`` lies on; it does not connect before it is used.
-
-        Raises:
-            EnvironmentSetupError: Its client is not installed.
-            StorageError: The name service is not described by the settings.
-        """
-        with self._lock:
-            if location.bucket not in self._hdfs:
-                try:
-                    self._hdfs[location.bucket] = Hdfs(location.bucket, self.options.hdfs)
-                except OSError as error:
-                    raise self.translate(error, location, "connect to") from error
-            return self._hdfs[location.bucket]
+        super().__init__(options, threads=self.listing_threads, timeouts=timeouts, backoff=backoff)
 
     def store_has_directories(self, location: str | Location) -> bool:
         """Return whether the store keeps directories that hold nothing (local and HDFS: yes, S3: no)."""
@@ -154,7 +83,7 @@ class Storage:
         except LocationNotFoundError:
             # A name that is too long for the store.
             return None
-        return _entry(info, place)
+        return entry_of(info, place)
 
     def stat_many(self, locations: Sequence[Location]) -> list[Entry | None]:
         """Return what lies at each location, asked for in parallel; ``None`` where nothing does.
@@ -200,7 +129,7 @@ class Storage:
         place = _location(location)
         selector = pafs.FileSelector(place.path, recursive=False)
         infos = self.attempt(place, "list", lambda filesystem: filesystem.get_file_info(selector))
-        entries = (_entry(info, _child(place, info.base_name)) for info in infos if info.path != place.path)
+        entries = (entry_of(info, child_location(place, info.base_name)) for info in infos if info.path != place.path)
         return [entry for entry in entries if entry is not None]
 
     def open_input_file(self, location: str | Location) -> pa.NativeFile:
@@ -275,7 +204,7 @@ class Storage:
         """
         for _ in range(_RENAME_ATTEMPTS):
             try:
-                self._files(target).rename(source.path, target.path)
+                self.files_of(target).rename(source.path, target.path)
                 return
             except FileExistsError:
                 self._check_moved(target, size)
@@ -294,7 +223,7 @@ class Storage:
         )
 
     def move_file(self, source: Location, target: Location, size: int) -> None:
-        """`rename_file`; on S3, where there is none, a copy that the store makes, while the source stays.
+        """Move a file as ``rename_file``; on S3, where there is none, have the store copy it, while the source stays.
 
         Raises:
             StagedFileMissingError: The source is gone and the target is not there.
@@ -303,7 +232,7 @@ class Storage:
         if self.store_has_directories(target):
             self.rename_file(source, target, size)
         else:
-            self._uploads_to(target).copy(source, target, size)
+            self.uploads_to(target).copy(source, target, size)
 
     def delete_files(self, locations: Iterable[Location]) -> None:
         """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
@@ -354,7 +283,7 @@ class Storage:
             LocationNotFoundError: The bucket does not exist.
             StorageError: The store refuses or does not answer.
         """
-        self._uploads_to(location).complete(location, upload, size)
+        self.uploads_to(location).complete(location, upload, size)
 
     def check_writable(self, directory: Location) -> None:
         """Return if files can be written below a directory on S3: two requests, and nothing is left there.
@@ -364,7 +293,7 @@ class Storage:
             StorageAccessDeniedError: It is read-only for us.
             StorageError: The store refuses or does not answer.
         """
-        uploads, probe = self._uploads_to(directory), directory.join("_catalog_ext_probe")
+        uploads, probe = self.uploads_to(directory), directory.join("_catalog_ext_probe")
         uploads.abort(probe, uploads.begin(probe))
 
     def abort_upload(self, location: Location, upload_id: str) -> None:
@@ -374,7 +303,7 @@ class Storage:
             LocationNotFoundError: The bucket does not exist.
             StorageError: The store refuses or does not answer.
         """
-        self._uploads_to(location).abort(location, upload_id)
+        self.uploads_to(location).abort(location, upload_id)
 
     def list_uploads(self, prefix: Location) -> Iterator[PendingUpload]:
         """Yield the uploads to keys below ``prefix`` that are neither completed nor aborted; a thousand a request.
@@ -383,42 +312,7 @@ class Storage:
             LocationNotFoundError: The bucket does not exist.
             StorageError: The store refuses or does not answer.
         """
-        return self._uploads_to(prefix).pending(prefix)
-
-    def attempt(
-        self,
-        location: Location,
-        action: str,
-        call: Callable[[pafs.FileSystem], T],
-        *,
-        stop: threading.Event | None = None,
-    ) -> T:
-        """Return what ``call`` returns on the location's file system; a busy store is asked again.
-
-        Args:
-            location: The place, for the choice of the file system and for messages.
-            action: What is done, as it follows "cannot".
-            call: Takes the file system; called again if the store is busy.
-            stop: Ends the waiting between two attempts when it is set.
-
-        Raises:
-            LocationNotFoundError: The location or its bucket does not exist.
-            StorageError: The store refuses or does not answer.
-        """
-        filesystem = self.filesystem(location)
-
-        def is_busy(error: Exception) -> bool:
-            return location.scheme == "s3a" and is_throttled(error)
-
-        try:
-            return self.backoff.attempt(lambda: call(filesystem), is_busy, stop=stop)
-        except OSError as error:
-            raise self.translate(error, location, action) from error
-
-    def translate(self, error: OSError, location: Location, action: str) -> CatalogExtError:
-        """Return this project's error for what the store raised at ``location``."""
-        endpoint = self.options.for_bucket(location.bucket).endpoint if location.scheme == "s3a" else None
-        return translate(error, location, action, endpoint=endpoint)
+        return self.uploads_to(prefix).pending(prefix)
 
     def _check_moved(self, target: Location, size: int) -> None:
         found = self.stat(target)
@@ -437,12 +331,12 @@ class Storage:
 
     def _delete_batch(self, batch: Sequence[Location]) -> list[CatalogExtError]:
         if batch[0].scheme == "s3a":
-            return self._uploads_to(batch[0]).delete(batch)
+            return self.uploads_to(batch[0]).delete(batch)
         return [error for location in batch if (error := self._delete_file(location)) is not None]
 
     def _delete_file(self, location: Location) -> CatalogExtError | None:
         try:
-            self._files(location).delete_file(location.path)
+            self.files_of(location).delete_file(location.path)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
@@ -453,7 +347,7 @@ class Storage:
     def _remove_if_empty(self, directory: Location) -> bool:
         """Return whether ``directory`` is not there now."""
         try:
-            self._files(directory).remove_directory(directory.path)
+            self.files_of(directory).remove_directory(directory.path)
         except FileNotFoundError:
             return True
         except NotADirectoryError:
@@ -466,23 +360,6 @@ class Storage:
             raise self.translate(error, directory, "remove the empty directory") from error
         return True
 
-    def _files(self, location: Location) -> LocalFiles | Hdfs:
-        return self.hdfs(location) if location.scheme == "hdfs" else self._local_files
-
-    def _uploads_to(self, location: Location) -> Uploads:
-        if location.scheme != "s3a":
-            raise StorageError(f"{shown(str(location))} is not on S3, so that there are no uploads to it.")
-        options = self.options.for_bucket(location.bucket)
-        key = _s3_key(options, location)
-        with self._lock:
-            if key not in self._uploads:
-                try:
-                    client = connect_boto(options, location.bucket, self._timeouts, max(16, self.listing_threads))
-                except OSError as error:
-                    raise self.translate(error, location, "find the region of") from error
-                self._uploads[key] = Uploads(client, self.backoff, options.endpoint)
-            return self._uploads[key]
-
     def _stat_together(self, places: Sequence[Location]) -> list[Entry | None]:
         if places[0].scheme != "file":
             # pyarrow would ask for one after the other.
@@ -493,16 +370,7 @@ class Storage:
         except LocationNotFoundError:
             # One of them has a name that is too long for the store; the others may be there.
             return [self.stat(place) for place in places]
-        return [_entry(info, place) for info, place in zip(infos, places, strict=True)]
-
-    def _connect(self, options: S3Options, location: Location) -> pafs.FileSystem:
-        # Parallel listings are bound by pyarrow's pool of I/O threads, whose default is 8.
-        if pa.io_thread_count() < self.listing_threads:
-            pa.set_io_thread_count(self.listing_threads)
-        try:
-            return connect(options, location.bucket, self._timeouts)
-        except OSError as error:
-            raise self.translate(error, location, "find the region of") from error
+        return [entry_of(info, place) for info, place in zip(infos, places, strict=True)]
 
     def _raise_missing(self, place: Location) -> None:
         if place.scheme == "s3a":
@@ -512,29 +380,10 @@ class Storage:
 
     def _check_readable(self, place: Location) -> None:
         try:
-            self._files(place).check_readable(place.path)
+            self.files_of(place).check_readable(place.path)
         except OSError as error:
             raise self.translate(error, place, "list") from error
 
 
-def _s3_key(options: S3Options, location: Location) -> _S3Key:
-    # Without a region each bucket may lie in another one, so the client belongs to the bucket.
-    return options if knows_region(options) else (options, location.bucket)
-
-
 def _location(location: str | Location) -> Location:
     return location if isinstance(location, Location) else Location.parse(location)
-
-
-def _child(parent: Location, name: str) -> Location:
-    # Names on the store are taken as they are: ``join`` would refuse or drop what a hostile key holds.
-    return Location(parent.scheme, parent.bucket, f"{parent.key}/{name}" if parent.key else name)
-
-
-def _entry(info: pafs.FileInfo, location: Location) -> Entry | None:
-    if info.type == pafs.FileType.File:
-        return Entry(location, EntryKind.FILE, info.size or 0, (info.mtime_ns or 0) // 1_000_000)
-    if info.type == pafs.FileType.Directory:
-        return Entry(location, EntryKind.DIRECTORY, 0, (info.mtime_ns or 0) // 1_000_000)
-    # A socket or a device is neither; for a table nothing lies there.
-    return None

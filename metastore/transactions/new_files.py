@@ -9,9 +9,9 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.storage.store import EntryKind
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 
@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.store import Entry, Storage
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.store import Storage
 
 
 class NewFiles:

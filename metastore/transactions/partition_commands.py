@@ -23,8 +23,8 @@ from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundErro
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.tree import Predicate, bind
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.store import EntryKind
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Partition, Table
-    from catalog_ext.metastore.storage.store import Entry, Storage
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.new_files import NewFiles
 
 _FILES_AT_ONCE = 5000
@@ -84,25 +85,25 @@ class CommandChecker:
     def _add(self, plan: WritePlan, asked: AddPartitions, table: Table) -> WritePlan:
         living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
-        found = self._found(table, {p.name: _place(table, p.name, p.location) for p in wanted})
+        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted})
         own = {p.name: p.location for p in wanted if p.location is not None}
         return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found))
 
     def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
-        name, place = asked.name, Location.parse(asked.location)
+        name, directory = asked.name, Location.parse(asked.location)
         rules.partitions_of(table, name, self._index.partitions_of_values(table, [name]))
-        own = None if place == _place(table, name, None) else str(place)
-        return CheckedRelocate(asked, own, self._found(table, {name: place})[name])
+        own = None if directory == _location(table, name, None) else str(directory)
+        return CheckedRelocate(asked, own, self._found(table, {name: directory})[name])
 
     def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
-        """Files that the index does not know, such as success files, go with the data that is deleted."""
+        """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
         predicate = _bound(asked.predicate, table)
-        places = {
-            partition.name: Location.parse(place)
+        directories = {
+            partition.name: Location.parse(directory)
             for partition in self._index.partitions_matching(table, predicate)
-            if rules.deletes(asked, table, place := table.directory(partition.name, partition.location))
+            if rules.deletes(asked, table, directory := table.directory(partition.name, partition.location))
         }
-        found = self._new_files.contents(places)
+        found = self._new_files.contents(directories)
         if not any(found.values()):
             return CheckedDrop(asked)
         table = self._index.load_table_by_id(table.table_id)
@@ -124,7 +125,7 @@ class CommandChecker:
         living = self._index.partitions_of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
-            self._require_empty(table, {asked.to: _place(table, asked.to, None)})
+            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             by_id = {partition.partition_id: partition for partition in living}
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
             self._record(transaction, self._moves(table, moving))
@@ -138,50 +139,50 @@ class CommandChecker:
         rules.require_free(table, names, self._index.partitions_of_values(table, names))
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
-        self._require_empty(table, {name: _place(table, name, None) for _, name in moving})
+        self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
         self._record(transaction, self._moves(source, moving))
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
-    def _found(self, table: Table, places: Mapping[str, Location]) -> dict[str, tuple[DataFile, ...]]:
-        self._require_directories(table, places)
-        return self._new_files.found(table.table_id, places)
+    def _found(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[DataFile, ...]]:
+        self._require_directories(table, directories)
+        return self._new_files.found(table.table_id, directories)
 
-    def _require_directories(self, table: Table, places: Mapping[str, Location]) -> None:
+    def _require_directories(self, table: Table, directories: Mapping[str, Location]) -> None:
         """Make the directories that are missing inside the table's; one that is missing elsewhere is an error."""
         root = Location.parse(table.definition.location)
-        names = list(places)
-        for name, entry in zip(names, self._storage.stat_many([places[name] for name in names]), strict=True):
-            place = places[name]
-            parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
+        names = list(directories)
+        for name, entry in zip(names, self._storage.stat_many([directories[name] for name in names]), strict=True):
+            directory = directories[name]
+            parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(directory)}
             if entry is not None and entry.kind is EntryKind.FILE:
                 raise InvalidInputError(
-                    f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier} is a "
+                    f"The location {shown(str(directory))} of partition {shown(name)} of table {table.identifier} is a "
                     "file. Give the directory that holds the partition's files.",
                     parameters,
                 )
             if entry is not None:
                 continue
-            if root.contains(place):
-                self._storage.create_directory(place)
-            elif self._storage.store_has_directories(place) or not self._has_bucket(place):
+            if root.contains(directory):
+                self._storage.create_directory(directory)
+            elif self._storage.store_has_directories(directory) or not self._has_bucket(directory):
                 raise LocationNotFoundError(
-                    f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier} does not "
-                    "exist. Make the directory, or correct the location.",
+                    f"The location {shown(str(directory))} of partition {shown(name)} of table {table.identifier} does "
+                    "not exist. Make the directory, or correct the location.",
                     parameters,
                 )
 
-    def _has_bucket(self, place: Location) -> bool:
-        return self._storage.stat(Location(place.scheme, place.bucket, "")) is not None
+    def _has_bucket(self, directory: Location) -> bool:
+        return self._storage.stat(Location(directory.scheme, directory.bucket, "")) is not None
 
-    def _require_empty(self, table: Table, places: Mapping[str, Location]) -> None:
-        for name, entries in self._new_files.visible(places).items():
+    def _require_empty(self, table: Table, directories: Mapping[str, Location]) -> None:
+        for name, entries in self._new_files.visible(directories).items():
             if entries:
                 raise TableLayoutError(
                     f"The partition {shown(name)} of table {table.identifier} cannot be moved to "
-                    f"{shown(str(places[name]))}: files lie there that no partition has, such as "
+                    f"{shown(str(directories[name]))}: files lie there that no partition has, such as "
                     f"{shown(entries[0].location.name)}. Register them (ADD PARTITION), or remove them.",
-                    {"table": str(table.identifier), "partition": name[:200], "location": str(places[name])},
+                    {"table": str(table.identifier), "partition": name[:200], "location": str(directories[name])},
                 )
 
     def _moves(self, table: Table, partitions: Iterable[tuple[Partition, str]]) -> Iterable[StagedFile]:
@@ -193,16 +194,16 @@ class CommandChecker:
         taken: set[tuple[str, str]] = set()
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
             files = self._index.files_of_partitions([partition.partition_id for _, (partition, _) in chunk])
-            places = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
+            directories = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
             known: set[str] = set()
             # Of directories that come together, the first one's files keep their names.
             for number, (partition, target) in chunk:
                 for file in files.get(partition.partition_id, ()):
-                    source = f"{places[number]}/{file.path}"
+                    source = f"{directories[number]}/{file.path}"
                     known.add(source)
                     path = _free(taken, target, file.path, number)
                     yield StagedFile(target, path, file.size, file.rows, source=source)
-            contents = self._new_files.contents({str(number): Location.parse(at) for number, at in places.items()})
+            contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
             targets = {str(number): target for number, (_, target) in chunk}
             for key, entries in self._unknown(table, contents, known).items():
                 for entry in entries:
@@ -218,7 +219,7 @@ def _bound(predicate: Predicate, table: Table) -> Predicate:
     return bind(predicate, table.definition.keys, str(table.identifier))
 
 
-def _place(table: Table, name: str, own: str | None) -> Location:
+def _location(table: Table, name: str, own: str | None) -> Location:
     return below(Location.parse(table.definition.location), name) if own is None else Location.parse(own)
 
 

@@ -110,7 +110,7 @@ class Recovery:
         return entry
 
     def _see_through(self, transaction: Transaction) -> tuple[RecoveryAction, str | None]:
-        """Takes the steps that are left, and says what became of the transaction."""
+        """Take the steps that are left, and return what became of the transaction."""
         if transaction.state is State.OPEN:
             moved = self._index.move_transaction(
                 transaction.transaction_id, (State.OPEN,), State.ABORTING, error=_OWNER_GONE

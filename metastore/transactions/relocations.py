@@ -1,4 +1,4 @@
-"""What relocating overwrites have left at the old places: files of old versions, which stay until vacuum."""
+"""What relocating overwrites have left at the old locations: files of old versions, which stay until vacuum."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[tuple[str, int]]:
     """Yield the files that no version from the table's own on knows, and that a relocation has left where they were.
 
-    Nobody may take them for new ones when their partition is gone, or comes back at its default place. A file that was
-    modified after the given time is another one under the same name.
+    Nobody may take them for new ones when their partition is gone, or comes back at its default location. A file that
+    was modified after the given time is another one under the same name.
 
     Yields:
         The URI, and when the overwrite was committed (milliseconds since the epoch, UTC).

@@ -51,7 +51,7 @@ class TaskDirectories:
 
 
 def task_directories(begun: BegunWrite) -> TaskDirectories:
-    """Return where the tasks of a transaction put their files; those of uploads have their final places at once."""
+    """Return where the tasks of a transaction put their files; those of uploads have their final locations at once."""
     plan = begun.plan
     uploads = plan.promotion is Promotion.UPLOAD
     staging = "" if uploads else f"{plan.staging}/{begun.transaction_id}"
@@ -90,7 +90,7 @@ class StagingLocations:
         return [self.location.join(self._staging), *(Location.parse(o).join(self._staging) for o in self._own.values())]
 
     def upload_prefixes(self) -> list[Location]:
-        """Locations below which the transaction's uploads may be; the table's, and those that do not lie in it."""
+        """Return the locations below which the transaction's uploads may be: the table's, and those outside of it."""
         own = (Location.parse(location) for location in self._own.values())
         return [self.location, *(place for place in own if not self.location.contains(place))]
 

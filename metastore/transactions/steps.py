@@ -111,7 +111,7 @@ class Steps:
         return transaction
 
     def _promote(self, transaction: Transaction) -> dict[tuple[str, str], int]:
-        """Gives the files their final names; their modification times, by partition and name."""
+        """Give the files their final names; return their modification times, by partition and name."""
         fault_point("promote.before")
         plan = transaction.plan
         locations = StagingLocations(transaction.transaction_id, plan)
@@ -140,7 +140,7 @@ class Steps:
                 yield file, locations.locate(file)
 
     def _promote_due(self, transaction: Transaction, due: frozenset[str]) -> dict[tuple[str, str], int]:
-        """Promotes what earlier transactions have left waiting for partitions that are due with this one."""
+        """Promote what earlier transactions have left waiting for partitions that are due with this one."""
         modified: dict[tuple[str, str], int] = {}
         emptied: set[Location] = set()
         for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
@@ -167,7 +167,7 @@ class Steps:
         return [place for _, batch in self._waiting(table.table_id) for _, place in batch]
 
     def discard(self, table: Table, locations: Sequence[StagedLocation]) -> None:
-        """Removes what was waiting in a table that is gone.
+        """Remove what was waiting in a table that is gone.
 
         Raises:
             CatalogExtError: Something could not be removed.
@@ -215,7 +215,7 @@ class Steps:
         return self._index.load_table_by_id(transaction.table_id or 0).definition
 
     def _take_back(self, transaction: Transaction, error: CatalogExtError) -> Transaction:
-        """Undoes a reserved transaction that can never be committed; one that somebody has moved stays as it is.
+        """Undo a reserved transaction that can never be committed; one that somebody has moved stays as it is.
 
         Raises:
             WriteUndoneError: It was undone, here or elsewhere.
@@ -231,7 +231,7 @@ class Steps:
         raise WriteUndoneError(error)
 
     def undo_quietly(self, transaction: Transaction) -> None:
-        """``undo``, where the caller has an error of its own to tell: what goes wrong is logged, and recovery's."""
+        """Undo, where the caller has an error of its own to raise: what goes wrong is logged, and left to recovery."""
         try:
             self.undo(transaction)
         except CatalogExtError as error:
@@ -243,7 +243,7 @@ class Steps:
             )
 
     def undo(self, transaction: Transaction) -> int:
-        """Removes every file of a transaction that is ``aborting`` or ``aborted``, which it then is; their number.
+        """Remove every file of a transaction that is ``aborting``, and make it ``aborted``; return their number.
 
         Raises:
             CatalogExtError: Something could not be removed; the same call may be made again.
@@ -273,7 +273,7 @@ class Steps:
         return removed
 
     def _undo_command(self, transaction: Transaction, locations: StagingLocations) -> int:
-        """Moves files back where they came from; before ``reserve`` nothing but empty directories was made."""
+        """Move files back where they came from; before ``reserve`` nothing but empty directories was made."""
         plan = transaction.plan
         moved = 0
         directories = made_directories(plan, locations)
@@ -290,13 +290,13 @@ class Steps:
         return moved
 
     def _remove_source_directories(self, plan: WritePlan, directories: Iterable[Location]) -> None:
-        """Removes what an exchange has emptied in the source table."""
+        """Remove what an exchange has emptied in the source table."""
         if isinstance(plan.change, CheckedExchange):
             root = Location.parse(plan.change.source_location)
             self._cleanup.remove_directories(plan.change.asked.source_id, directories, root)
 
     def clean_up(self, transaction: Transaction) -> int:
-        """Removes what a committed transaction has replaced or left, and finishes it; the number of removed files.
+        """Remove what a committed transaction has replaced or left, and finish it; return the number of removed files.
 
         Raises:
             CatalogExtError: Something could not be removed; the same call may be made again.

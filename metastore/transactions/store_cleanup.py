@@ -49,7 +49,7 @@ class StoreCleanup:
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
 
     def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
-        """Removes what lies in a staging directory besides files that are kept, empty directories too."""
+        """Remove what lies in a staging directory besides files that are kept, empty directories too."""
         others: list[Location] = []
         folders: list[Location] = []
         for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
@@ -64,7 +64,7 @@ class StoreCleanup:
         self._storage.remove_empty_directories(folders, directory)
 
     def _delete_tree(self, directory: Location) -> None:
-        """Removes a directory into which a late task may be writing, and which others may be removing."""
+        """Remove a directory into which a late task may be writing, and which others may be removing."""
         for attempt in range(_DELETE_ATTEMPTS):
             try:
                 self._storage.delete_tree(directory)

@@ -80,7 +80,7 @@ class Vacuum:
         return VacuumReport(str(self._table.identifier), tuple(entries), self._dry_run)
 
     def _remove(self, found: Iterator[tuple[VacuumEntry, str | None]], entries: list[VacuumEntry]) -> None:
-        """Removes what is found, in batches; what cannot be removed is reported and stops nothing else."""
+        """Remove what is found, in batches; what cannot be removed is reported and stops nothing else."""
         batch: list[tuple[VacuumEntry, str | None]] = []
         try:
             for item in found:
@@ -112,7 +112,7 @@ class Vacuum:
         entries.append(VacuumEntry(VacuumAction.FAILED, path, 0, error.message))
 
     def _ended(self, version: int) -> Iterator[tuple[VacuumEntry, None]]:
-        """Files that a write has replaced, and that are still there: those of relocating overwrites."""
+        """Yield the files that a write has replaced, and that are still there: those of relocating overwrites."""
         for batch in self._index.ended_files(self._table, version):
             rows = batch.to_pylist()
             there = self._storage.stat_many([Location.parse(row["uri"]) for row in rows])
@@ -123,7 +123,7 @@ class Vacuum:
                     yield VacuumEntry(VacuumAction.DELETE, row["uri"], row["size"], reason), None
 
     def _strays(self) -> Iterator[tuple[VacuumEntry, None]]:
-        """Files of writes that will not commit them: of aborted ones anywhere, of ended ones where they were staged."""
+        """Yield files of writes that will not commit them: of aborted ones anywhere, of ended ones where staged."""
         outside = [place for place in self._own_locations() if not self._root.contains(place)]
         for root in (self._root, *outside):
             # Asked before the listing would be too early: a write may begin while it runs.
@@ -179,7 +179,7 @@ class Vacuum:
         return sorted({Location.parse(uri) for uri in self._index.located_partitions(self._table).values()})
 
     def _states(self) -> dict[str, State | None]:
-        """Transactions whose files the newest version does not show; those whose files may still be committed too."""
+        """Return the transactions whose files the newest version does not show, or may still be committed."""
         version = self._index.load_table_by_id(self._table.table_id).version
         states: dict[str, State | None] = dict(self._index.uncommitted_ids(self._table.table_id, version))
         for transaction in self._index.list_transactions(states=_LIVE):

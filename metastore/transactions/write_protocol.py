@@ -13,34 +13,20 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.plan import (
-    COMMANDS,
-    CREATIONS,
-    Append,
-    Overwrite,
-)
+from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
-from catalog_ext.metastore.errors import (
-    CatalogExtError,
-    IndexUnavailableError,
-    TransactionStateError,
-)
+from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
 from catalog_ext.metastore.transactions.new_files import NewFiles
+from catalog_ext.metastore.transactions.owner import Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
-from catalog_ext.metastore.transactions.staging_locations import StagingLocations
-from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError, was_undone
+from catalog_ext.metastore.transactions.steps import Steps, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
-from catalog_ext.metastore.transactions.unknown_state import (
-    DEFAULT_UNKNOWN_TIMEOUT_S,
-    Attempts,
-    reason_of,
-    state_unknown,
-)
+from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, Attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 
 if TYPE_CHECKING:
@@ -58,11 +44,11 @@ logger = logging.getLogger(__name__)
 
 
 class Delivered(Protocol):
-    """What came of telling the metastore."""
+    """The outcome of a publication to the metastore."""
 
     @property
     def pending(self) -> int:
-        """Messages that it has not taken yet."""
+        """Return the number of messages that it has not accepted yet."""
         ...
 
 
@@ -83,7 +69,7 @@ class Transactions:
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
         deliver: Says whether changes of a table are enqueued for the metastore.
-        follow: Tells it what is due, and returns what came of it; None where there is no metastore.
+        publish: Publishes what is due to the metastore, and returns what is pending; None where there is no metastore.
         pause: Waits so many seconds.
     """
 
@@ -95,20 +81,20 @@ class Transactions:
         threads: int = DEFAULT_THREADS,
         unknown_timeout_s: float = DEFAULT_UNKNOWN_TIMEOUT_S,
         deliver: Callable[[TableDefinition], bool] = _never,
-        follow: Callable[[], Delivered | None] = _nobody,
+        publish: Callable[[], Delivered | None] = _nobody,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self._index = index
         self._storage = storage
-        self._follow = follow
-        self._attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
+        self._publish = publish
         new_files = NewFiles(index, storage, threads)
-        self._checker = Checker(index, storage, new_files)
-        self._planner = Planner(index, self._checker)
-        self._commands = CommandChecker(index, storage, new_files)
+        checker = Checker(index, storage, new_files)
+        self._planner = Planner(index, checker)
         self._cleanup = StoreCleanup(index, storage)
         self._steps = Steps(index, storage, self._cleanup, deliver, threads)
         self._recovery = Recovery(index, self._steps)
+        attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
+        self._owner = Owner(index, checker, CommandChecker(index, storage, new_files), self._steps, attempts)
 
     def begin(self, request: BeginWrite) -> BegunWrite:
         """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
@@ -167,30 +153,21 @@ class Transactions:
         return until
 
     def stage(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
-        """Records files that tasks have staged; it may be called several times.
+        """Record files that tasks have staged; it may be called several times.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is not open any more.
             InvalidInputError: A file does not fit the transaction.
         """
-        self._stage(self._index.load_transaction(transaction_id), files)
-
-    def _stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
-        fault_point("stage.before")
-        locations = StagingLocations(transaction.transaction_id, transaction.plan)
-        for file in files:
-            locations.check(file)
-        if files:
-            self._index.record_files(transaction.transaction_id, files)
-        fault_point("stage.after")
+        self._owner.stage(self._index.load_transaction(transaction_id), files)
 
     def commit(
         self,
         transaction_id: str,
         files: Sequence[StagedFile] = (),
         *,
-        keep: str | None = None,
+        static_partition: str | None = None,
         watermark_ms: int | None = None,
         final: bool = False,
     ) -> WriteOutcome:
@@ -199,7 +176,7 @@ class Transactions:
         Args:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
-            keep: The fully static partition that is to be registered also without rows.
+            static_partition: The fully static partition that is to be registered also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
 
@@ -210,13 +187,15 @@ class Transactions:
             CatalogExtError: The write failed and is undone.
         """
         started = time.monotonic()
-        transaction = self._loaded(transaction_id)
+        transaction = self._owner.load(transaction_id)
         if transaction.state is State.OPEN:
-            decided = self._decide(transaction, files, keep=keep, watermark_ms=watermark_ms, final=final)
+            decided = self._owner.decide(
+                transaction, files, static_partition=static_partition, watermark_ms=watermark_ms, final=final
+            )
             if isinstance(decided, WriteOutcome):
                 return decided
             transaction = decided
-        transaction = self._forward(transaction)
+        transaction = self._owner.forward(transaction)
         elapsed_ms = round((time.monotonic() - started) * 1000)
         pending = self._deliver(transaction)
         if transaction.state is State.COMMITTED:
@@ -226,87 +205,16 @@ class Transactions:
         _log(outcome)
         return outcome
 
-    def _decide(
-        self,
-        transaction: Transaction,
-        files: Sequence[StagedFile],
-        *,
-        keep: str | None,
-        watermark_ms: int | None,
-        final: bool,
-    ) -> Transaction | WriteOutcome:
-        """Stage, check and reserve: the reserved transaction, or the outcome of the batch that was committed before."""
-        try:
-            self._stage(transaction, files)
-            fault_point("check.before")
-            asked = transaction.plan.asked
-            if isinstance(asked, COMMANDS):
-                plan = self._commands.check(transaction, asked)
-            else:
-                plan = self._checker.check(
-                    transaction, asked, static_partition=keep, watermark_ms=watermark_ms, final=final, now_ms=now_ms()
-                )
-            fault_point("check.after")
-        except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
-            return self._given_up(transaction, error)
-        for _ in self._attempts.of(transaction.transaction_id, transaction.table):
-            try:
-                fault_point("reserve.before")
-                known = self._index.reserve(transaction.transaction_id, plan)
-                fault_point("reserve.after")
-                if known is None:
-                    # Not what was sent: where the call was repeated, the plan of the first one holds.
-                    return self._index.load_transaction(transaction.transaction_id)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is reserved: %s", error.message)
-                continue
-            except BaseException as error:  # noqa: BLE001 -- as above
-                return self._given_up(transaction, error)
-            self._give_up(transaction, TransactionStateError("its batch is committed already"))
-            return WriteOutcome(
-                transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
-                known.version, duplicate=True,
-            )  # fmt: skip
-        raise AssertionError("the attempts end by raising")
-
-    def _loaded(self, transaction_id: str) -> Transaction:
-        """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
-
-        Raises:
-            CommitStateUnknownError: It stays away.
-            TransactionNotFoundError: There is no such transaction.
-        """
-        for _ in self._attempts.of(transaction_id):
-            try:
-                fault_point("commit.called")
-                return self._index.load_transaction(transaction_id)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is to be committed: %s", error.message)
-        raise AssertionError("the attempts end by raising")
-
-    def _forward(self, transaction: Transaction) -> Transaction:
-        """Return the transaction, committed; the owner's way through ``Steps.forward``."""
-        for attempt in self._attempts.of(transaction.transaction_id, transaction.table):
-            try:
-                if attempt:
-                    transaction = self._index.load_transaction(transaction.transaction_id)
-                return self._steps.forward(transaction)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is committed: %s", error.message)
-            except WriteUndoneError as undone:
-                raise undone.reason from undone
-            except Exception as error:
-                raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
-        raise AssertionError("the attempts end by raising")
-
     def _deliver(self, transaction: Transaction) -> int:
-        """Tells the metastore; how many messages it has not taken."""
+        """Publish what is due to the metastore; return how many messages it has not accepted."""
         try:
             fault_point("deliver.before")
-            report = self._follow()
+            report = self._publish()
             fault_point("deliver.after")
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
-            logger.warning("Table %s is written; the metastore could not be told yet: %s", transaction.table, error)
+            logger.warning(
+                "Table %s is written; it could not be published to the metastore yet: %s", transaction.table, error
+            )
             return 0 if transaction.outcome is None else transaction.outcome.pending_deliveries
         return 0 if report is None else report.pending
 
@@ -322,51 +230,14 @@ class Transactions:
             )
 
     def abort(self, transaction_id: str, reason: str) -> None:
-        """Undoes a transaction whose commit was not called.
+        """Undo a transaction whose commit was not called.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is reserved or committed, and is not undone any more.
             CatalogExtError: Some file could not be removed; ``recover`` does it.
         """
-        self._index.move_transaction(transaction_id, (State.OPEN,), State.ABORTING, error=reason)
-        transaction = self._index.load_transaction(transaction_id)
-        if transaction.state not in (State.ABORTING, State.ABORTED):
-            raise TransactionStateError(
-                f"The write {transaction_id} to table {transaction.table} is {transaction.state} and cannot be aborted "
-                "any more. Call commit again, or recover, to see it through.",
-                {"transaction": transaction_id, "table": transaction.table, "state": str(transaction.state)},
-            )
-        self._steps.undo(transaction)
-
-    def _given_up(self, transaction: Transaction, error: BaseException) -> Transaction:
-        """Undoes what is not reserved and raises ``error``; what somebody else has reserved meanwhile as it is now.
-
-        A commit that was called again while the first call was still at work may find its files promoted.
-
-        Raises:
-            CommitStateUnknownError: Nobody can tell whether it is reserved.
-        """
-        self._give_up(transaction, error)
-        try:
-            current = self._index.load_transaction(transaction.transaction_id)
-        except CatalogExtError:
-            raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
-        if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
-            raise error
-        return current
-
-    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
-        """Undoes what is not reserved, now or by recovery."""
-        try:
-            self.abort(transaction.transaction_id, reason_of(error))
-        except CatalogExtError as trouble:
-            logger.warning(
-                "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
-                transaction.transaction_id,
-                transaction.table,
-                trouble.message,
-            )
+        self._owner.abort(transaction_id, reason)
 
     def delete(self, table: Table, predicate: Predicate | None, truncate: bool) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
@@ -400,7 +271,7 @@ class Transactions:
         return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table)).transaction_id)
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
-        """Commits what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
+        """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
 
         Args:
             table: The table.
@@ -431,7 +302,7 @@ class Transactions:
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False
     ) -> RecoveryReport:
-        """Finishes or undoes every transaction whose owner is gone; one that fails does not stop the others.
+        """Finish or undo every transaction whose owner is gone; one that fails does not stop the others.
 
         Args:
             table: Only its transactions, or (a name) those of a table that is not there; None for all.
@@ -441,13 +312,13 @@ class Transactions:
         report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
         if not dry_run and report.transactions:
             try:
-                self._follow()
+                self._publish()
             except CatalogExtError as error:
-                logger.warning("The metastore could not be told of what was recovered yet: %s", error.message)
+                logger.warning("What was recovered could not be published to the metastore yet: %s", error.message)
         return report
 
     def vacuum(self, table: Table, retention_s: float, *, dry_run: bool = False) -> VacuumReport:
-        """Removes what no version of a table that is younger than ``retention_s`` seconds needs, and forgets the older.
+        """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
 
         What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else.
         """

@@ -118,13 +118,15 @@ class TestTables:
     def test_create_managed_by_default_as_parquet(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("CREATE TABLE lake.sales.made (id INT)")
         body = service.last("tables/create")
-        assert (body["table_type"], body["format"], body["location"]) == ("MANAGED", "parquet", None)
+        assert (body["table_type"], body["format"], body["location"]) == ("MANAGED", None, None)
+        assert (body["storage"], body["default_format"]) == (None, "parquet")
         assert service.requests["tables/load"] <= 2
 
     def test_create_as_hive_writes_it(self, spark: SparkSession, service: RecordedService) -> None:
         spark.sql("CREATE TABLE lake.sales.made (id INT) PARTITIONED BY (ds DATE) STORED AS ORC LOCATION '/data/made'")
         body = service.last("tables/create")
-        assert (body["format"], body["table_type"]) == ("orc", "EXTERNAL")
+        assert (body["format"], body["table_type"]) == (None, "EXTERNAL")
+        assert body["storage"] == {"stored_as": "ORC", "serde": None, "input_format": None, "output_format": None}
         assert [(c["name"], c["type"]) for c in body["partition_columns"]] == [("ds", "date")]
         assert body["properties"] == {}
 

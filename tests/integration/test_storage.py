@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.store import EntryKind, Storage
+from catalog_ext.metastore.storage.store import Storage
 from tests.pattern_cases import matched
 
 if TYPE_CHECKING:

@@ -20,10 +20,11 @@ from catalog_ext.metastore.errors import (
     StorageError,
     StorageUnavailableError,
 )
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import check_staged, promote, undo
-from catalog_ext.metastore.storage.store import EntryKind, Storage
+from catalog_ext.metastore.storage.store import Storage
 from tests.pattern_cases import matched
 from tests.promotion_cases import RenameStore, promote_behind_an_undoing
 

@@ -15,7 +15,7 @@ import pytest
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
-from catalog_ext.metastore.storage.store import EntryKind
+from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application
@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
-    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/resolve",
+    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/load",
+    "settings/resolve",
     "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
+    "paths/listed",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
     "statistics/put",
     "views/list", "views/put", "views/drop", "views/rename", "views/refresh", "views/partitions/add",
@@ -146,23 +148,28 @@ FIELDS: dict[str, dict[str, object]] = {
     "namespaces/alter": {"namespace": "s", "set": {}, "remove": []},
     "namespaces/drop": {"namespace": "never", "cascade": False},
     "tables/list": {"namespace": "s"},
-    "tables/load": {"namespace": "s", "name": "t"},
+    "tables/load": {"namespace": "s", "name": "t", "metadata": "files"},
     "tables/create": {
-        "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "location": None, "columns": [],
-        "partition_columns": [], "options": {}, "properties": {}, "comment": None,
+        "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "storage": None,
+        "default_format": "parquet", "location": None, "columns": [], "partition_columns": [], "options": {},
+        "properties": {}, "comment": None, "dry_run": False,
     },
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
+    "settings/load": {"table": "s.t", "properties": {}},
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
-    "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
-    "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
-    "procedures/call": {"procedure": "never", "arguments": {}},
+    "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None},
+    "partitions/list": {
+        "table_id": 1, "version": 1, "predicate": None, "clauses": [], "spec": None, "session": None,
+    },
+    "procedures/call": {"procedure": "never", "arguments": {}, "session_table": None},
     "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
     "tables/metadata": {"table_id": 1, "name": "history"},
     "writes/begin": {
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
-        "keep_emptied": False, "app_id": None, "app_version": None, "options": {}, "definition": None,
+        "clauses": [], "clause_session": None, "keep_emptied": False, "app_id": None, "app_version": None,
+        "options": {}, "definition": None,
     },
     "writes/heartbeat": {"transaction": _NOBODYS},
     "writes/stage": {"transaction": _NOBODYS, "files": []},
@@ -171,11 +178,13 @@ FIELDS: dict[str, dict[str, object]] = {
     "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},
     "writes/delete": {
         "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
+        "clauses": [], "session": None,
     },
     "paths/load": {"path": "/never", "format": None, "schema": None, "options": {}, "partitioning": True},
     "paths/plan": {
         "path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None, "limit": None,
     },
+    "paths/listed": {"path": "/never", "partitioning": True, "keys": [], "directories": [], "awaited": [], "found": []},
     "partitions/add": {
         "table_id": 1, "version": 1, "if_not_exists": False,
         "partitions": [{"spec": {"ds": "2025-01-01", "region": "eu"}, "location": None}],
@@ -191,7 +200,9 @@ FIELDS: dict[str, dict[str, object]] = {
     "partitions/relocate": {
         "table_id": 1, "version": 1, "spec": {"ds": "2025-01-01", "region": "x"}, "location": "elsewhere",
     },
-    "statistics/put": {"table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None},
+    "statistics/put": {
+        "table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None, "clauses": [], "session": None,
+    },
     "partitions/exchange": {
         "table_id": 1, "version": 1, "source_id": 1, "source_version": 1, "specs": [{"region": "eu"}],
     },
@@ -373,7 +384,7 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
         "location": f"file://{tmp_path}/life", "comment": "c", "owner": "", "version": 0, "partition_mode": "declared",
         "columns": [{"name": "id", "type": "bigint", "nullable": False, "comment": "key"}],
         "partition_columns": [{"name": "ds", "type": "date", "nullable": True, "comment": None}],
-        "options": {"o": "1"}, "properties": {"p": "2", "partition-columns": "declared"},
+        "options": {"o": "1"}, "properties": {"p": "2", "partition-columns": "declared"}, "statistics": {},
         "totals": {"partitions": 0, "files": 0, "bytes": 0, "rows": made["totals"]["rows"]},
         "settings": settings_json(f"{made['namespace']}.{made['name']}", made["properties"], {}),
     }  # fmt: skip
@@ -383,6 +394,32 @@ def test_the_life_of_a_table(client: Client, tmp_path: Path) -> None:
     assert "life" in client.call("tables/list", namespace="s").json["tables"]
     assert client.call("tables/drop", namespace="s", name="life").json == {"dropped": True}
     assert client.call("tables/load", namespace="s", name="life").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+def test_a_new_tables_format_is_what_its_clauses_name_and_a_dry_run_creates_nothing(client: Client) -> None:
+    fields = {
+        **FIELDS["tables/create"], "name": "clauses", "table_type": "MANAGED", "format": None, "dry_run": True,
+        "storage": {"stored_as": "TEXTFILE", "serde": None}, "columns": [{"name": "id", "type": "bigint"}],
+        "options": {"field.delim": "|"}, "properties": {"p": "1"},
+    }  # fmt: skip
+    planned = client.call("tables/create", **fields).json
+    assert (planned["table_id"], planned["version"], planned["created_at_ms"]) == (None, None, None)
+    assert (planned["format"], planned["options"]) == ("csv", {"sep": "|", "quote": "", "nullValue": "\\N"})
+    assert "clauses" not in client.call("tables/list", namespace="s").json["tables"]
+    made = client.call("tables/create", **{**fields, "dry_run": False}).json
+    assert {name: made[name] for name in planned.keys() - {"table_id", "version", "created_at_ms", "totals"}} == {
+        name: planned[name] for name in planned.keys() - {"table_id", "version", "created_at_ms", "totals"}
+    }
+    for wrong, code in (
+        ({"storage": {"stored_as": "AVRO"}}, "UNSUPPORTED_FORMAT"),
+        ({"properties": {"file_format": "orc"}}, "INVALID_CONFIGURATION"),
+        ({"namespace": "nowhere", "location": "/x"}, "NAMESPACE_NOT_FOUND"),
+        ({"storage": None, "options": {}, "default_format": None}, "INVALID_INPUT"),
+        ({"storage": {"stored_as": 7}}, "INVALID_INPUT"),
+    ):
+        refused = client.call("tables/create", **{**fields, **wrong})
+        assert refused.error["code"] == f"CATALOG_EXT_{code}"
+    assert client.call("tables/drop", namespace="s", name="clauses").json == {"dropped": True}
 
 
 def test_columns_change_and_the_table_gets_another_name(client: Client) -> None:
@@ -723,6 +760,24 @@ def test_calls_that_are_wrong_say_so(client: Client, procedure: str, arguments: 
     assert answer.error["message"]
 
 
+def test_a_table_of_the_clients_own_catalog_is_taken_over_but_never_hidden(client: Client, tmp_path: Path) -> None:
+    write(tmp_path / "own", "ds=2025-01-01/1.csv")
+    arguments = {"table": "s.own", "location": str(tmp_path / "own"), "format": "csv", "schema": "v INT"}
+
+    def register(location: str | None) -> Answer:
+        table = {"location": location}
+        return client.call("procedures/call", procedure="register_table", arguments=arguments, session_table=table)
+
+    for elsewhere in (None, f"{tmp_path}/elsewhere", "gs://b/own"):
+        refused = register(elsewhere)
+        assert (refused.status, refused.error["code"]) == (409, "CATALOG_EXT_TABLE_ALREADY_EXISTS")
+        assert refused.error["parameters"] == {"table": "s.own", "session_location": elsewhere or ""}
+    assert register(f"file:{tmp_path}//own/").status == 200
+    again = register(f"file:{tmp_path}/own").error
+    assert (again["code"], again["parameters"]) == ("CATALOG_EXT_TABLE_ALREADY_EXISTS", {"table": "s.own"})
+    assert call(client, "unregister_table", table="s.own").status == 200
+
+
 # The page
 
 
@@ -764,6 +819,52 @@ def test_the_page_describes_every_procedure(page: str, procedure: Procedure) -> 
 
 
 # Views
+
+
+@pytest.mark.parametrize("name", ["files", "history", "partitions", "repairs", "transactions"])
+def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Client, name: str) -> None:
+    table = client.load()
+    loaded = client.call("tables/load", namespace="s", name="t", metadata=name).json
+    described = loaded["metadata"]
+    assert loaded == {
+        **table, "metadata": described,
+        "metadata_tables": ["files", "history", "partitions", "repairs", "transactions"],
+    }  # fmt: skip
+    rows = client.call("tables/metadata", table_id=table["table_id"], name=name).table
+    types = {"int64": "bigint", "string": "string", "timestamp[ms, tz=UTC]": "timestamp", "bool": "boolean"}
+    columns = [(field.name, types[str(field.type)]) for field in rows.schema]
+    if described["predicate"]:
+        columns.insert(1, ("values", "struct<ds:date,region:string>"))
+    statistics = "map<string,struct<min:string,max:string,nulls:bigint>>"
+    assert [(c["name"], c["type"]) for c in described["columns"]] == [
+        (column, statistics if column == "statistics" else of) for column, of in columns
+    ]
+    assert all(column["nullable"] and column["comment"] is None for column in described["columns"])
+    assert (described["values"], described["locations"], described["predicate"]) == {
+        "files": ("values", ["path"], True), "partitions": ("values", ["location"], True),
+    }.get(name, (None, [], False))  # fmt: skip
+
+
+def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text_for_chars(client: Client) -> None:
+    column = {"name": "a", "type": "int"}
+    for name, keys in (("bare", []), ("chars", [{"name": "k x", "type": "char(3)"}, {"name": "l", "type": "time(6)"}])):
+        fields = {**FIELDS["tables/create"], "name": name, "table_type": "MANAGED", "columns": [column]}
+        assert client.call("tables/create", **{**fields, "partition_columns": keys}).status == 200
+    bare, chars = (
+        client.call("tables/load", namespace="s", name=name, metadata="partitions").json["metadata"]
+        for name in ("bare", "chars")
+    )
+    assert (bare["values"], [c["name"] for c in bare["columns"]][:2], bare["predicate"]) == (
+        None, ["partition", "location"], True,
+    )  # fmt: skip
+    assert chars["columns"][1]["type"] == "struct<`k x`:string,l:time(6)>"
+
+
+def test_a_metadata_table_that_is_none_is_null_beside_the_names_of_all(client: Client) -> None:
+    loaded = client.call("tables/load", namespace="s", name="t", metadata="Files").json
+    assert (loaded["metadata"], loaded["metadata_tables"][0], loaded["name"]) == (None, "files", "t")
+    gone = client.call("tables/load", namespace="s", name="never", metadata="files")
+    assert (gone.status, gone.error["code"]) == (404, "CATALOG_EXT_TABLE_NOT_FOUND")
 
 
 def test_a_view_is_loaded_where_a_table_would_be(client: Client, catalog: Catalog) -> None:

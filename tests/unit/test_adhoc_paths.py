@@ -24,8 +24,8 @@ from catalog_ext.paths.sampling import spread
 from tests.repair_cases import write
 
 if TYPE_CHECKING:
+    from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
-    from catalog_ext.metastore.storage.store import Entry
 
 MONTHS = [f"year={y}/month={m:02d}" for y in (2023, 2024) for m in (1, 2, 10)]
 

@@ -11,8 +11,8 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
-from catalog_ext.metastore.index.read.versions import Removals
 from catalog_ext.metastore.index.write import claims
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics

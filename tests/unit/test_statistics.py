@@ -90,11 +90,18 @@ def test_statistics_of_columns_are_properties_of_one_version(catalog: Catalog, c
     assert properties() == {**base, **of_x}
     put(client, [], {"y": {"nullCount": "0"}})
     assert properties() == {**base, **of_x, "statistics.colStats.y.nullCount": "0"}
+    loaded = client.load()
+    assert loaded["statistics"] == {"x": {"distinctCount": "5", "min": "1"}, "y": {"nullCount": "0"}}
+    assert not any("statistics" in key for key in loaded["properties"])
     write(tmp_path / "t", f"{US}/d.csv")
     catalog.repair_partitions("s.t")
-    put(client, [], {"y": {"nullCount": "1"}})
+    outdated = client.load()
+    assert (outdated["statistics"], outdated["properties"]) == ({}, loaded["properties"])
+    put(client, [], {"y": {"nullCount": "1"}, "a.b": {"min": "c"}})
+    assert client.load()["statistics"] == {"y": {"nullCount": "1"}, "a.b": {"min": "c"}}
     assert properties() == {
         "statistics.totalSize": "4", "catalog-ext.statistics.version": "2", "statistics.colStats.y.nullCount": "1",
+        "statistics.colStats.a.b.min": "c",
     }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.storage.locations import Location, canonical_location
+from catalog_ext.metastore.storage.locations import Location, canonical_location, locations_equal
 
 COMPONENTS = st.text(
     alphabet=st.characters(exclude_characters="/\0", exclude_categories=["Cs"]), min_size=1, max_size=20
@@ -76,6 +76,19 @@ def test_what_is_refused(text: str, words: str) -> None:
     with pytest.raises(InvalidInputError) as refused:
         canonical_location(text)
     assert words in refused.value.message
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "equal"),
+    [
+        ("file:/a/b", "/a//b/", True), ("file:///a/./b", "file:/a/b", True), ("s3://b/k", "s3a://b/k/", True),
+        ("s3n://b/k", "s3a://b/k", True), ("hdfs://n:8020/k", "hdfs://n:8020/k", True), ("/a", "/b", False),
+        ("hdfs://n:8020/k", "hdfs://m:8020/k", False), ("/a%20b", "/a b", False), ("gs://b/k", "gs://b/k", False),
+        (None, "/a", False), (None, None, False), ("a", "a", False),
+    ],
+)  # fmt: skip
+def test_locations_are_equal_however_they_are_spelled(left: str | None, right: str | None, equal: bool) -> None:
+    assert locations_equal(left, right) is equal
 
 
 def test_a_secret_in_the_location_is_not_repeated() -> None:

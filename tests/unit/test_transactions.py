@@ -105,9 +105,9 @@ def test_an_overwrite_takes_every_directory_of_its_value(stand: Stand, root: Pat
 
 def test_a_static_overwrite_without_rows_empties_its_partition_and_keeps_it(stand: Stand) -> None:
     stand.write({"k=1": "1\n", "k=2": "2\n"})
-    stand.write({}, DYNAMIC, keep="k=1")
+    stand.write({}, DYNAMIC, static_partition="k=1")
     check(stand, {"k=1": "", "k=2": "2\n"})
-    stand.write({}, DYNAMIC, keep="k=3")
+    stand.write({}, DYNAMIC, static_partition="k=3")
     check(stand, {"k=1": "", "k=2": "2\n", "k=3": ""})
 
 

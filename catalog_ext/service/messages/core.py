@@ -6,11 +6,14 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import definition_to_dict
 from catalog_ext.metastore.model.tables import Column, Namespace, Table, TableDefinition, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.json import predicate_from_json
+from catalog_ext.tables.named_format import NamedFormat
+from catalog_ext.writes.column_statistics import column_statistics, without_statistics
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -106,8 +109,12 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be a list of strings.")
         return list(value)
 
+    def optional_texts(self, name: str) -> list[str] | None:
+        """Return a list of strings, or None."""
+        return None if self.any(name) is None else self.texts(name)
+
     def any(self, name: str) -> object:
-        """Whatever the field holds, None when left out."""
+        """Return whatever the field holds, None when left out."""
         self._asked.add(name)
         return self._body.get(name)
 
@@ -152,18 +159,30 @@ def definition_of(request: Request) -> tuple[TableDefinition, str | None]:
     if kind not in (TableType.EXTERNAL, TableType.MANAGED):
         raise InvalidInputError(f"The field 'table_type' cannot be {kind[:40]!r}. Use EXTERNAL or MANAGED.")
     definition = TableDefinition(
-        request.identifier(), TableType(kind), request.text("format"), "", request.columns("columns"),
+        request.identifier(), TableType(kind), "", "", request.columns("columns"),
         request.columns("partition_columns"), request.text_map("options"), request.text_map("properties"),
         request.optional_text("comment"),
     )  # fmt: skip
-    return definition, request.optional_text("location")
+    return _named_format(request).of(definition), request.optional_text("location")
+
+
+def _named_format(request: Request) -> NamedFormat:
+    using, default = request.optional_text("format"), request.optional_text("default_format")
+    storage = request.optional_object("storage")
+    if storage is None:
+        return NamedFormat(using, default=default)
+    fields = ("stored_as", "serde", "input_format", "output_format")
+    clauses = StorageClauses(*(storage.optional_text(name) for name in fields))
+    storage.finish()
+    return NamedFormat(using, clauses, default)
 
 
 def table_json(table: Table) -> dict[str, Any]:
     """Return a table as the contract has it."""
     return {
         "table_id": table.table_id,
-        **definition_json(table.definition),
+        **_definition_json(table.definition),
+        "statistics": column_statistics(table),
         "created_at_ms": table.created_at_ms,
         "version": table.version,
         "totals": {
@@ -175,9 +194,19 @@ def table_json(table: Table) -> dict[str, Any]:
     }
 
 
-def definition_json(definition: TableDefinition) -> dict[str, Any]:
-    """Return the fields of a table that its definition has."""
-    return {**definition_to_dict(definition), "partition_mode": str(definition.partition_mode)}
+def planned_table_json(definition: TableDefinition) -> dict[str, Any]:
+    """Return a table that is not there yet as the contract has it."""
+    nothing = {"partitions": 0, "files": 0, "bytes": 0, "rows": 0}
+    unknown = {"statistics": {}, "created_at_ms": None, "version": None, "totals": nothing}
+    return {"table_id": None, **_definition_json(definition), **unknown}
+
+
+def _definition_json(definition: TableDefinition) -> dict[str, Any]:
+    return {
+        **definition_to_dict(definition),
+        "properties": without_statistics(definition.properties),
+        "partition_mode": str(definition.partition_mode),
+    }
 
 
 def namespace_json(namespace: Namespace) -> dict[str, Any]:

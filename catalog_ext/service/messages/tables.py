@@ -1,11 +1,11 @@
-"""The changes of ``tables/alter`` requests, and which ones ``tables/changes`` tells."""
+"""What the JSON of tables looks like: changes of ``tables/alter``, which ``tables/changes`` tells, metadata tables."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
-from catalog_ext.metastore.index.read.versions import Removals
+from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.alterations import (
     AddColumn,
     ChangeComment,
@@ -18,10 +18,13 @@ from catalog_ext.metastore.model.alterations import (
     Position,
     RenameColumn,
 )
+from catalog_ext.metastore.model.json import columns_to_list
+from catalog_ext.writes.metadata_tables import NAMES, describe_metadata_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from catalog_ext.metastore.model.tables import Table
     from catalog_ext.service.messages.core import Request
 
 
@@ -38,6 +41,18 @@ def removals_of(request: Request) -> Removals:
             f"The field 'removals' of the request cannot be {text[:40]!r}. Use one of: {', '.join(Removals)}."
         )
     return Removals(text)
+
+
+def metadata_json(table: Table, name: str) -> dict[str, Any]:
+    """Return what ``tables/load`` says of the metadata table of a name: what it is like, and the names of all."""
+    found = describe_metadata_table(table, name)
+    described = None if found is None else {
+        "columns": columns_to_list(found.columns),
+        "values": found.values,
+        "locations": list(found.locations),
+        "predicate": found.takes_condition,
+    }  # fmt: skip
+    return {"metadata": described, "metadata_tables": list(NAMES)}
 
 
 def _change(item: Request) -> ColumnChange:

@@ -14,7 +14,7 @@ from catalog_ext.metastore.index.write.file_statistics import KnownFile
 from catalog_ext.metastore.model.partition_names import MAX_VALUE_LENGTH, partition_values
 from catalog_ext.metastore.model.tables import ColumnStatistics, TableDefinition
 from catalog_ext.metastore.transactions.staging_locations import task_directories
-from catalog_ext.service.messages.core import Request, definition_json, table_json
+from catalog_ext.service.messages.core import Request, planned_table_json, table_json
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
@@ -149,10 +149,7 @@ def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, A
 
 
 def _table(table: Table | TableDefinition) -> dict[str, Any]:
-    if isinstance(table, TableDefinition):
-        nothing = {"partitions": 0, "files": 0, "bytes": 0, "rows": 0}
-        return {"table_id": None, **definition_json(table), "created_at_ms": None, "version": None, "totals": nothing}
-    return table_json(table)
+    return planned_table_json(table) if isinstance(table, TableDefinition) else table_json(table)
 
 
 def outcome_json(outcome: WriteOutcome) -> dict[str, Any]:

@@ -298,7 +298,7 @@ def partition_values_of(table: HiveTable, name: str) -> tuple[str, ...]:
 
 
 def from_hive_partition(table: HiveTable, partition: HivePartition) -> tuple[str, str | None]:
-    """Return the directory string of the metastore's partition, and its location unless that is its default place."""
+    """Return the directory string of the metastore's partition, and its location unless that is the default."""
     values = tuple(None if value == DEFAULT_PARTITION else value for value in partition.values)
     below = relative_name(table.location, partition.location)
     if below is not None and _is_name_of(table, below, partition.values):

@@ -22,8 +22,8 @@ _QL = "org.apache.hadoop.hive.ql.io"
 _SERDE = "org.apache.hadoop.hive.serde2"
 _TEXT_INPUT = "org.apache.hadoop.mapred.TextInputFormat"
 _TEXT_OUTPUT = f"{_QL}.HiveIgnoreKeyTextOutputFormat"
-_LAZY = f"{_SERDE}.lazy.LazySimpleSerDe"
-_OPEN_CSV = f"{_SERDE}.OpenCSVSerde"
+LAZY = f"{_SERDE}.lazy.LazySimpleSerDe"
+OPEN_CSV = f"{_SERDE}.OpenCSVSerde"
 _JSON = "org.apache.hive.hcatalog.data.JsonSerDe"
 _CLASSES = {
     "parquet": (
@@ -32,11 +32,14 @@ _CLASSES = {
         f"{_QL}.parquet.serde.ParquetHiveSerDe",
     ),
     "orc": (f"{_QL}.orc.OrcInputFormat", f"{_QL}.orc.OrcOutputFormat", f"{_QL}.orc.OrcSerde"),
-    "csv": (_TEXT_INPUT, _TEXT_OUTPUT, _LAZY),
+    "csv": (_TEXT_INPUT, _TEXT_OUTPUT, LAZY),
     "json": (_TEXT_INPUT, _TEXT_OUTPUT, _JSON),
-    "text": (_TEXT_INPUT, _TEXT_OUTPUT, _LAZY),
+    "text": (_TEXT_INPUT, _TEXT_OUTPUT, LAZY),
 }
-_BY_SERDE = {
+INPUT_FORMATS = {name: _CLASSES[name][0] for name in ("parquet", "orc", "csv")}
+"""The input class of each format that has one of its own; text has that of ``csv``."""
+
+SERDE_FORMATS = {
     _CLASSES["parquet"][2]: "parquet",
     "parquet.hive.serde.ParquetHiveSerDe": "parquet",
     _CLASSES["orc"][2]: "orc",
@@ -114,7 +117,7 @@ def unreadable_type(data_format: str, data_type: DataType) -> str | None:
 
 
 def table_parameters(data_format: str, options: Mapping[str, str]) -> dict[str, str]:
-    """Parameters of the table that the options ask for: Hive skips a header by one."""
+    """Return the parameters of the table that the options ask for: Hive skips a header by one."""
     header = {name.lower(): value for name, value in options.items()}.get("header", "false")
     return {HEADER_PARAMETER: "1"} if data_format == "csv" and header.lower() == "true" else {}
 
@@ -131,21 +134,25 @@ def hive_format(table: HiveTable) -> FormatFinding:
         UnsupportedFormatError: Its storage classes are of no format that is supported.
     """
     storage = table.storage
-    if storage.serde in _BY_SERDE:
-        return FormatFinding(_BY_SERDE[storage.serde], {})
-    if storage.serde in (_LAZY, _OPEN_CSV) and storage.input_format == _TEXT_INPUT:
+    if storage.serde in SERDE_FORMATS:
+        return FormatFinding(SERDE_FORMATS[storage.serde], {})
+    if storage.serde in (LAZY, OPEN_CSV) and storage.input_format == _TEXT_INPUT:
         nested = [c.name for c in table.columns if c.type.lower().startswith(_NESTED)]
         if nested:
             raise _unsupported(
                 table, f"its column {nested[0]!r} is not a plain value, which delimited text cannot give"
             )
-        options = _lazy_options(storage) if storage.serde == _LAZY else _open_csv_options(storage)
+        options = (
+            lazy_options(storage.serde_parameters)
+            if storage.serde == LAZY
+            else open_csv_options(storage.serde_parameters)
+        )
         return FormatFinding("csv", options | _header_option(table))
     raise _unsupported(table, f"its storage is {storage.serde or 'none'} over {storage.input_format or 'none'}")
 
 
-def _lazy_options(storage: Storage) -> dict[str, str]:
-    settings = storage.serde_parameters
+def lazy_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the reader's options for delimited text with these settings of ``LazySimpleSerDe``."""
     delimiter = settings.get("field.delim", settings.get("serialization.format", "1"))
     return {
         # Hive allows the character's number, as in '1' for \x01.
@@ -155,8 +162,8 @@ def _lazy_options(storage: Storage) -> dict[str, str]:
     }
 
 
-def _open_csv_options(storage: Storage) -> dict[str, str]:
-    settings = storage.serde_parameters
+def open_csv_options(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the reader's options for text with these settings of ``OpenCSVSerde``."""
     return {
         "sep": settings.get("separatorChar", ","),
         "quote": settings.get("quoteChar", '"'),

@@ -1,4 +1,4 @@
-"""Locations as Hadoop writes them: one place may have several spellings."""
+"""Locations as Hadoop writes them: one location may have several spellings."""
 
 from __future__ import annotations
 

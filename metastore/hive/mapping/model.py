@@ -1,4 +1,4 @@
-"""What a Hive Metastore holds, in our own words; thrift's types stop at ``hive.thrift.thrift_client``."""
+"""What a Hive Metastore holds, in our own words; thrift's types stay inside ``hive.thrift``."""
 
 from __future__ import annotations
 

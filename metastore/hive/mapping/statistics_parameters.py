@@ -15,7 +15,8 @@ ERASURE_CODED = "numFilesErasureCoded"
 _OF_THE_FILES = frozenset(
     {FILES, BYTES, ROWS, ERASURE_CODED, "COLUMN_STATS_ACCURATE", "rawDataSize", "STATS_GENERATED_VIA_STATS_TASK"}
 )
-_OF_SPARK = "spark.sql.statistics."
+SPARK_PREFIX = "spark.sql.statistics."
+"""Of the keys that Spark's ``ANALYZE TABLE`` writes: ``numRows``, ``totalSize``, ``colStats.<column>.<statistic>``."""
 
 
 def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[str, str]:
@@ -31,7 +32,7 @@ def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[st
     """
     if not new:
         return dict(found)
-    kept = {k: v for k, v in found.items() if k not in _OF_THE_FILES and not k.startswith(_OF_SPARK)}
+    kept = {k: v for k, v in found.items() if k not in _OF_THE_FILES and not k.startswith(SPARK_PREFIX)}
     # Releases from 3 on list the directory of a partition that comes without this third one of their quick statistics.
     added = {ERASURE_CODED: "0"} if FILES in new else {}
     return {**kept, **added, **new}
@@ -39,4 +40,4 @@ def with_statistics(found: Mapping[str, str], new: Mapping[str, str]) -> dict[st
 
 def without_sparks_statistics(found: Mapping[str, str]) -> dict[str, str]:
     """Return the parameters without what Spark's ``ANALYZE TABLE`` wrote there: Spark drops it when rows change."""
-    return {k: v for k, v in found.items() if not k.startswith(_OF_SPARK)}
+    return {k: v for k, v in found.items() if not k.startswith(SPARK_PREFIX)}

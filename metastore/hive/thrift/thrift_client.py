@@ -1,4 +1,4 @@
-"""One metastore server over thrift (hmsclient), releases 2.1 to 4; the only module with thrift's types."""
+"""One metastore server over thrift (hmsclient), releases 2.1 to 4."""
 
 # ruff: noqa: D102 -- the methods are documented at HiveMetastore
 
@@ -22,15 +22,24 @@ from catalog_ext.metastore.hive.mapping.model import (
     HiveDatabase,
     HivePartition,
     HiveTable,
-    Storage,
     metastore_name,
 )
 from catalog_ext.metastore.hive.thrift.connection import ConnectionPool, is_unknown_method, server_message
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, fetch_partitions
-from catalog_ext.metastore.model.tables import Column
+from catalog_ext.metastore.hive.thrift.wire_objects import (
+    database_of,
+    overlay,
+    overlay_partition,
+    partition_of,
+    table_of,
+    wire_database,
+    wire_partition,
+    wire_view_partition,
+    without_path,
+)
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Iterator, Sequence
 
     from hmsclient.hmsclient import HMSClient
 
@@ -71,12 +80,12 @@ class ThriftMetastore:
         return list(self._pool.call(lambda c: c.get_all_databases(), "listing the databases"))
 
     def get_database(self, name: str) -> HiveDatabase:
-        return _database(self._pool.call(lambda c: _get_database(c, name), "reading the database", table=name))
+        return database_of(self._pool.call(lambda c: _get_database(c, name), "reading the database", table=name))
 
     def create_database(self, database: HiveDatabase) -> None:
         def create(client: HMSClient) -> None:
             try:
-                client.create_database(_wire_database(database))
+                client.create_database(wire_database(database))
             except wire.AlreadyExistsException as error:
                 raise NamespaceAlreadyExistsError(
                     f"The namespace {database.name} is in the metastore already.", {"namespace": database.name}
@@ -123,12 +132,12 @@ class ThriftMetastore:
         found = self._pool.call(
             lambda c: self._get_table(c, database, name), "reading the table", table=f"{database}.{name}"
         )
-        return _table(found)
+        return table_of(found)
 
     def create_table(self, table: HiveTable) -> None:
         def create(client: HMSClient) -> None:
             try:
-                client.create_table(_overlay(wire.Table(), table))
+                client.create_table(overlay(wire.Table(), table))
             except wire.AlreadyExistsException as error:
                 raise TableAlreadyExistsError(
                     f"The table {table} is in the metastore already.", {"table": str(table)}
@@ -157,7 +166,7 @@ class ThriftMetastore:
 
         def alter(client: HMSClient) -> None:
             found = self._get_table(client, table.database, table.name)
-            client.alter_table_with_environment_context(table.database, table.name, _overlay(found, table), context)
+            client.alter_table_with_environment_context(table.database, table.name, overlay(found, table), context)
 
         self._pool.call(alter, "altering the table", table=str(table))
 
@@ -178,10 +187,10 @@ class ThriftMetastore:
         def add(client: HMSClient) -> None:
             found = self._get_table(client, database, table)
             if found.tableType == VIRTUAL_VIEW:
-                rows = [_wire_view_partition(database, table, partition) for partition in partitions]
+                rows = [wire_view_partition(database, table, partition) for partition in partitions]
             else:
-                shared = _without_path(found.sd.serdeInfo)
-                rows = [_wire_partition(database, table, partition, found.sd, shared) for partition in partitions]
+                shared = without_path(found.sd.serdeInfo)
+                rows = [wire_partition(database, table, partition, found.sd, shared) for partition in partitions]
             client.add_partitions_req(wire.AddPartitionsRequest(database, table, rows, if_not_exists, needResult=False))
 
         self._pool.call(add, f"adding {len(partitions)} partitions to", table=f"{database}.{table}")
@@ -201,7 +210,7 @@ class ThriftMetastore:
                     f"({len(missing)} of {len(names)} to alter are missing).",
                     {"table": f"{database}.{table}", "partition": missing[0][:200]},
                 )
-            rows = [_overlay_partition(found[partition.values], partition) for partition in partitions]
+            rows = [overlay_partition(found[partition.values], partition) for partition in partitions]
             client.alter_partitions_with_environment_context(database, table, rows, _NO_STATISTICS)
 
         self._pool.call(alter, f"altering {len(partitions)} partitions of", table=f"{database}.{table}")
@@ -246,7 +255,7 @@ class ThriftMetastore:
                 self._get_table(client, database, table)
                 raise
 
-        return [_partition(p) for p in self._pool.call(named, "reading partitions of", table=f"{database}.{table}")]
+        return [partition_of(p) for p in self._pool.call(named, "reading partitions of", table=f"{database}.{table}")]
 
     def partitions(self, database: str, table: str, *, batch: int = DEFAULT_BATCH) -> Iterator[HivePartition]:
         return fetch_partitions(self, database, table, batch)
@@ -290,151 +299,3 @@ def _get_database(client: HMSClient, name: str) -> wire.Database:
         return client.get_database(name)
     except wire.NoSuchObjectException as error:
         raise _no_namespace(name) from error
-
-
-def _database(found: wire.Database) -> HiveDatabase:
-    return HiveDatabase(found.name, found.locationUri or None, found.description or None, dict(found.parameters or {}))
-
-
-def _wire_database(database: HiveDatabase) -> wire.Database:
-    return wire.Database(
-        name=database.name,
-        description=database.comment or "",
-        locationUri=database.location,
-        parameters=dict(database.parameters),
-    )
-
-
-def _columns(fields: Sequence[wire.FieldSchema] | None) -> tuple[Column, ...]:
-    return tuple(Column(f.name, f.type, comment=f.comment or None) for f in fields or ())
-
-
-def _fields(columns: Sequence[Column]) -> list[wire.FieldSchema]:
-    return [wire.FieldSchema(c.name, c.type, c.comment or "") for c in columns]
-
-
-def _storage(descriptor: wire.StorageDescriptor) -> Storage:
-    serde = descriptor.serdeInfo or wire.SerDeInfo()
-    return Storage(
-        input_format=descriptor.inputFormat or "",
-        output_format=descriptor.outputFormat or "",
-        serde=serde.serializationLib or "",
-        serde_parameters=dict(serde.parameters or {}),
-        bucket_columns=tuple(descriptor.bucketCols or ()),
-        bucket_count=-1 if descriptor.numBuckets is None else descriptor.numBuckets,
-    )
-
-
-def _table(found: wire.Table) -> HiveTable:
-    return HiveTable(
-        database=found.dbName,
-        name=found.tableName,
-        table_type=found.tableType or "",
-        location=found.sd.location or "",
-        columns=_columns(found.sd.cols),
-        partition_columns=_columns(found.partitionKeys),
-        storage=_storage(found.sd),
-        parameters=_present(found.parameters),
-        owner=found.owner or "",
-        view_original_text=found.viewOriginalText or None,
-        view_expanded_text=found.viewExpandedText or None,
-    )
-
-
-def _present(parameters: Mapping[str, str | None] | None) -> dict[str, str]:
-    # Hive keeps parameters without a value on some databases (Oracle); they mean ''.
-    return {key: value or "" for key, value in (parameters or {}).items()}
-
-
-def _partition(found: wire.Partition) -> HivePartition:
-    if found.sd is None:
-        return HivePartition(tuple(found.values), "", _present(found.parameters))
-    return HivePartition(
-        values=tuple(found.values),
-        location=found.sd.location or "",
-        parameters=_present(found.parameters),
-        storage=_storage(found.sd),
-    )
-
-
-def _overlay(target: wire.Table, table: HiveTable) -> wire.Table:
-    """``target`` (thrift's table) with all that ``table`` says; what only thrift has (privileges, skew, …) stays."""
-    target.dbName, target.tableName, target.tableType = table.database, table.name, table.table_type
-    target.owner = table.owner or target.owner or ""
-    target.parameters = dict(table.parameters)
-    target.partitionKeys = _fields(table.partition_columns)
-    target.createTime, target.lastAccessTime = target.createTime or 0, target.lastAccessTime or 0
-    target.retention = target.retention or 0
-    target.sd = _overlay_storage(target.sd or wire.StorageDescriptor(compressed=False), table.storage)
-    target.sd.cols = _fields(table.columns)
-    target.sd.location = table.location or None
-    target.viewOriginalText, target.viewExpandedText = table.view_original_text, table.view_expanded_text
-    return target
-
-
-def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wire.StorageDescriptor:
-    serde = descriptor.serdeInfo or wire.SerDeInfo()
-    serde.serializationLib, serde.parameters = storage.serde or None, dict(storage.serde_parameters)
-    descriptor.serdeInfo = serde
-    descriptor.inputFormat, descriptor.outputFormat = storage.input_format, storage.output_format
-    descriptor.bucketCols, descriptor.numBuckets = list(storage.bucket_columns), storage.bucket_count
-    descriptor.sortCols = descriptor.sortCols or []
-    descriptor.parameters = descriptor.parameters or {}
-    return descriptor
-
-
-def _overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.Partition:
-    """``target`` (thrift's partition) with all that ``partition`` says."""
-    target.parameters = dict(partition.parameters)
-    target.sd.location = partition.location
-    if partition.storage is not None:
-        target.sd = _overlay_storage(target.sd, partition.storage)
-    return target
-
-
-def _without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
-    """Return the table's serde for its partitions, without the path that Spark keeps there, which is the table's."""
-    parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
-    return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
-
-
-def _wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
-    """Return what Hive itself has: there is no data, and so no storage descriptor."""
-    return wire.Partition(
-        values=list(partition.values),
-        dbName=database,
-        tableName=view,
-        createTime=0,
-        lastAccessTime=0,
-        sd=None,
-        parameters=dict(partition.parameters),
-    )
-
-
-def _wire_partition(
-    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor, serde: wire.SerDeInfo
-) -> wire.Partition:
-    own = wire.StorageDescriptor(
-        cols=descriptor.cols,
-        location=partition.location,
-        inputFormat=descriptor.inputFormat,
-        outputFormat=descriptor.outputFormat,
-        compressed=descriptor.compressed,
-        numBuckets=descriptor.numBuckets,
-        serdeInfo=serde,
-        bucketCols=descriptor.bucketCols,
-        sortCols=descriptor.sortCols,
-        parameters=descriptor.parameters,
-    )
-    if partition.storage is not None:
-        own.serdeInfo = wire.SerDeInfo(name=serde.name)
-        own = _overlay_storage(own, partition.storage)
-    return wire.Partition(
-        values=list(partition.values),
-        dbName=database,
-        tableName=table,
-        createTime=0,
-        lastAccessTime=0,
-        sd=own,
-        parameters=dict(partition.parameters),
-    )

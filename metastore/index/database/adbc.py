@@ -53,7 +53,7 @@ class ArrowConnections:
         self._idle: queue.LifoQueue[Any] = queue.LifoQueue()
 
     def close(self) -> None:
-        """Closes the idle connections."""
+        """Close the idle connections."""
         while True:
             try:
                 self._close(self._idle.get_nowait())

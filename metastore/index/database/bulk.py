@@ -15,7 +15,7 @@ _COPY_FROM = 50
 def insert_rows(
     connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
 ) -> None:
-    """Inserts the rows, whose values stand in the order of the columns.
+    """Insert the rows, whose values stand in the order of the columns.
 
     Values go to the driver as they are: numbers, text and None need no conversion on any of the databases.
     """

@@ -6,5 +6,5 @@ import time
 
 
 def now_ms() -> int:
-    """Milliseconds since the epoch, UTC."""
+    """Return the time in milliseconds since the epoch, UTC."""
     return time.time_ns() // 1_000_000

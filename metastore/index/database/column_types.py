@@ -36,7 +36,7 @@ class ExactText(sa.types.TypeDecorator[str]):
         return sa.Text()
 
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
-        """Bytes where the column is binary."""
+        """Return bytes where the column is binary."""
         if value is not None and dialect.name in ("mysql", "mariadb"):
             return value.encode("utf-8")
         return value

@@ -59,12 +59,12 @@ class Database:
         return self._counted
 
     def count_statement(self, *_: object) -> None:
-        """Counts one statement that was sent."""
+        """Count one statement that was sent."""
         # next() on a count is atomic, so that threads need no lock; a reader may see a number that is one behind.
         self._counted = next(self._counter) + 1
 
     def close(self) -> None:
-        """Closes the pooled connections."""
+        """Close the pooled connections."""
         self.engine.dispose()
         if self.arrow is not None:
             self.arrow.close()
@@ -175,7 +175,7 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 def use_write_ahead_log(database: Database) -> None:
-    """Makes readers and the writer of a SQLite file independent of each other; the file keeps the setting.
+    """Make readers and the writer of a SQLite file independent of each other; the file keeps the setting.
 
     Raises:
         IndexUnavailableError: Other processes kept the file locked.

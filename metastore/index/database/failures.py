@@ -42,7 +42,7 @@ def is_duplicate(error: BaseException) -> bool:
 
 @contextmanager
 def translated(database: str) -> Iterator[None]:
-    """Raises database errors of its block as ours.
+    """Raise database errors of its block as ours.
 
     Args:
         database: The database for people, without its password.

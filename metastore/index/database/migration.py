@@ -24,7 +24,7 @@ _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.
 
 
 def configuration() -> Config:
-    """Alembic's configuration of the shipped migrations."""
+    """Return Alembic's configuration of the shipped migrations."""
     folder = Path(__file__).parents[3] / "migrations"
     config = Config()
     config.set_main_option("script_location", str(folder).replace("%", "%%"))
@@ -109,7 +109,7 @@ def _refuse_newer(revision: str | None, order: tuple[str, ...], database: Databa
 
 
 def require_head(database: Database) -> None:
-    """Returns when the database is at the revision that this release wants.
+    """Return when the database is at the revision that this release wants.
 
     Raises:
         IndexNotAtHeadError: It is older (the message names the command), or newer.

@@ -126,7 +126,7 @@ partitions = sa.Table(
     sa.UniqueConstraint("table_id", "name_hash", "end_version"),
     sa.Index(None, "table_id", "k1", "k2", "k3", "k4", "end_version", "begin_version"),
     sa.Index(None, "table_id", "begin_version"),
-    # Every write asks for the partitions at places of their own; few tables have any.
+    # Every write asks for the partitions at locations of their own; few tables have any.
     sa.Index(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
@@ -300,3 +300,9 @@ view_partition_dependencies = sa.Table(
     _text("partitions"),
 )  # fmt: skip
 """What a partition of a view was made of when it was added."""
+
+
+def partition_ids(table_id: int) -> tuple[int, int]:
+    """Return the least number that a partition of the table can have, and the least one above them all."""
+    low = table_id << PARTITION_NUMBER_BITS
+    return low, low + (1 << PARTITION_NUMBER_BITS)

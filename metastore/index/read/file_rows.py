@@ -66,5 +66,5 @@ def directories(batch: pa.RecordBatch, root: str) -> pa.Array:
         root: The table's location.
     """
     names = batch.column("partition")
-    places = pc.if_else(pc.equal(names, ""), root, pc.binary_join_element_wise(pa.scalar(root), names, "/"))
-    return pc.coalesce(batch.column("location"), places)
+    default = pc.if_else(pc.equal(names, ""), root, pc.binary_join_element_wise(pa.scalar(root), names, "/"))
+    return pc.coalesce(batch.column("location"), default)

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from catalog_ext.metastore.index.read.file_rows import directories
 from catalog_ext.metastore.index.read.reader import list_partitions
-from catalog_ext.metastore.index.write.transactions import waiting
+from catalog_ext.metastore.index.write.waiting_files import waiting
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 

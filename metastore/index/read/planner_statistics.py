@@ -19,7 +19,7 @@ _FIRST = 1000
 
 
 def analyze(database: Database) -> None:
-    """Brings the statistics of the large tables up to date, and PostgreSQL's visibility map.
+    """Bring the statistics of the large tables up to date, and PostgreSQL's visibility map.
 
     Raises:
         IndexUnavailableError: The database is gone or locked.
@@ -50,7 +50,7 @@ class Freshness:
         self._due = _FIRST
 
     def note(self, rows: int) -> None:
-        """Counts rows that were written, and renews the statistics when they have become many."""
+        """Count rows that were written, and renew the statistics when they have become many."""
         with self._lock:
             self._written += rows
             if self._written < self._due:

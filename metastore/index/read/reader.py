@@ -189,7 +189,7 @@ def located_partitions(database: Database, table: Table) -> dict[str, str]:
 
 
 def located_statement(table: Table) -> sa.Select[Any]:
-    """Names and locations of the partitions at places of their own; it has an index, for every write asks it."""
+    """Return the query of partitions with locations of their own; it has an index, for every write asks it."""
     return sa.select(partitions.c.name, partitions.c.location).where(
         *_at_version(partitions, table), partitions.c.location.is_not(None)
     )
@@ -204,7 +204,7 @@ def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[boo
 
 
 def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """``_at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
+    """Return ``_at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
     first = table.table_id << PARTITION_NUMBER_BITS
     return (
         rows.c.partition_id >= first,
@@ -221,7 +221,7 @@ def _condition(dialect: str, table: Table, predicate: Predicate | None) -> Condi
 
 
 def _source(condition: Condition) -> sa.FromClause:
-    """``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
+    """Return ``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
     if condition.ids is None:
         return partitions
     return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
@@ -281,7 +281,7 @@ class _Check:
             raise version_expired(str(self._table.identifier), self._table.version, oldest)
 
     def finish(self) -> None:
-        """Returns when the mark was there.
+        """Return when the mark was there.
 
         Raises:
             TableNotFoundError: It was not.

@@ -1,4 +1,4 @@
-"""Alterations of tables in the index: their properties, columns, place and name. No file is touched."""
+"""Alterations of tables in the index: their properties, columns, location and name. No file is touched."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ def _locked(connection: sa.Connection, identifier: TableIdentifier) -> Table:
 
 
 def _pin_partitions(connection: sa.Connection, table: Table) -> None:
-    """Gives every partition below the table's location that place as its own, as the metastore's partitions have it."""
+    """Give every partition below the table's location that place as its own, as the metastore's partitions have it."""
     in_flight = sa.select(transactions.c.transaction_id).where(
         transactions.c.table_id == table.table_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT])
     )

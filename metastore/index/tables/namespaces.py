@@ -97,7 +97,7 @@ def _altered(namespace: Namespace, set_: Mapping[str, str], remove: Sequence[str
 
 
 def drop_namespace(database: Database, name: str, *, deliver: bool) -> None:
-    """Removes an empty namespace.
+    """Remove an empty namespace.
 
     Raises:
         NamespaceNotFoundError: There is none of this name.

@@ -105,7 +105,7 @@ class _Retyping:
             )
 
     def _encode(self, keys: Sequence[Key]) -> bool:
-        """Encodes the keys of every living partition anew; whether one of them is long."""
+        """Encode the keys of every living partition anew; return whether one of them is long."""
         p = partitions.c
         columns = [f"k{i}" for i in range(1, KEY_COLUMNS + 1)]
         statement = (

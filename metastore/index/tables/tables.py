@@ -103,7 +103,7 @@ def load_table(database: Database, identifier: TableIdentifier) -> Table:
 
 
 def load(connection: sa.Connection, identifier: TableIdentifier) -> Table:
-    """``load_table`` within a transaction."""
+    """Return the same as ``load_table``, within a transaction."""
     table = table_from_row(load_row(connection, identifier))
     if table.definition.table_type is TableType.VIEW:
         raise TableNotFoundError(f"{identifier} is a view and no table.", {"table": str(identifier)})
@@ -123,7 +123,7 @@ def load_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[
 
 
 def find_row(connection: sa.Connection, identifier: TableIdentifier) -> Mapping[str, Any] | None:
-    """``load_row``, or None where there is neither a table nor a view of this name."""
+    """Return the same as ``load_row``, or None where there is neither a table nor a view of this name."""
     statement = _SELECT.where(namespaces.c.name == identifier.namespace, tables.c.name == identifier.name)
     row = connection.execute(statement).mappings().one_or_none()
     return None if row is None else dict(row)
@@ -172,7 +172,7 @@ def create_table(database: Database, definition: TableDefinition, *, deliver: bo
 
 
 def create_within(connection: sa.Connection, definition: TableDefinition, namespace_id: int, *, deliver: bool) -> Table:
-    """``create_table`` within a transaction, in a namespace that is there.
+    """Create a table within a transaction, in a namespace that is there.
 
     Raises:
         TableAlreadyExistsError: The name is taken.
@@ -220,7 +220,7 @@ def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool
 
 
 def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
-    """``drop_table`` within a transaction; ``remove_dropped_rows`` has to follow it.
+    """Drop a table within a transaction; ``remove_dropped_rows`` has to be called after it.
 
     Raises:
         TableNotFoundError: There is none of this name.
@@ -233,7 +233,7 @@ def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliv
 
 
 def forget_within(connection: sa.Connection, table: Table) -> None:
-    """Frees a table's or view's name within a transaction; ``remove_dropped_rows`` has to follow it.
+    """Free a table's or view's name within a transaction; ``remove_dropped_rows`` has to be called after it.
 
     Raises:
         TableNotFoundError: It is gone.
@@ -245,7 +245,7 @@ def forget_within(connection: sa.Connection, table: Table) -> None:
 
 
 def remove_dropped_rows(database: Database) -> None:
-    """Removes the rows of every table that has been dropped, also of one whose dropping was interrupted."""
+    """Remove the rows of every table that has been dropped, also of one whose dropping was interrupted."""
     with database.reading() as connection:
         dropped = connection.execute(sa.select(dropped_tables.c.table_id)).scalars().all()
     for table_id in dropped:

@@ -1,4 +1,4 @@
-"""The partitions of views in the index: rows without files or places, and what each was made of."""
+"""The partitions of views in the index: rows without files or locations, and what each was made of."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from catalog_ext.metastore.index.database.schema import (
     view_partition_dependencies,
 )
 from catalog_ext.metastore.index.tables import tables as table_rows
-from catalog_ext.metastore.index.write.apply_changes import Applier
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.index.write.outbox import PartitionChanges
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched

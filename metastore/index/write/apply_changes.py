@@ -1,4 +1,4 @@
-"""Applying changes to the index: one commit, in one transaction that the caller holds.
+"""Applies changes to the index: one commit, in one transaction that the caller holds.
 
 The table's row is updated first, which makes the database let one committer of a table through at a time; everything
 read after that is what the last one left.
@@ -6,34 +6,17 @@ read after that is what the last one left.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import ConflictError, InvalidInputError
-from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.clock import now_ms
-from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import (
-    ALIVE,
-    KEY_COLUMNS,
-    PARTITION_NUMBER_BITS,
-    file_statistics,
-    files,
-    partitions,
-    table_versions,
-    tables,
-)
-from catalog_ext.metastore.index.database.texts import name_hash, storable
-from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
-from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.index.database.schema import ALIVE, files
+from catalog_ext.metastore.index.write.applier import Applier
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
-from catalog_ext.metastore.model.json import statistics_to_dict, to_json
-from catalog_ext.metastore.model.tables import DataFile, Table
-from catalog_ext.metastore.model.typed_values import checked_values
+from catalog_ext.metastore.model.tables import DataFile
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,103 +24,16 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.changes import Summary
 
 _AT_ONCE = 500
-_FILES_AT_ONCE = 10_000
-_PARTITION_COLUMNS = (
-    "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
-    *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
-    "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms",
-)  # fmt: skip
-_FILE_COLUMNS = (
-    "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
-)  # fmt: skip
-COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
-"""What the history's summary counts of every commit."""
-_STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 
-@dataclass(slots=True)
-class _Sums:
-    """How the table's totals change."""
+class _Application:
+    """Applies changes to a table by the rows of one version."""
 
-    partitions: int = 0
-    files: int = 0
-    bytes: int = 0
-    rows: int = 0
-    uncounted: int = 0
-
-    def add(self, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
-        """Counts a partition in (1) or out (-1)."""
-        self.partitions += sign
-        self.files += sign * n_files
-        self.bytes += sign * n_bytes
-        self.rows += sign * (n_rows or 0)
-        self.uncounted += sign * (n_rows is None)
-
-
-@dataclass(frozen=True, slots=True)
-class _Size:
-    files: int = 0
-    bytes: int = 0
-    rows: int | None = 0
-
-    def plus(self, added: Sequence[DataFile]) -> _Size:
-        counts = [f.rows for f in added if f.rows is not None]
-        known = self.rows is not None and len(counts) == len(added)
-        n_rows = (self.rows or 0) + sum(counts) if known else None
-        return _Size(self.files + len(added), self.bytes + sum(f.size for f in added), n_rows)
-
-
-@dataclass(frozen=True, slots=True)
-class Rewrite:
-    """A living partition, given by its row, gets files; ``clear`` ends those that it has.
-
-    Attributes:
-        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default place.
-    """
-
-    row: Mapping[str, Any]
-    added: Sequence[DataFile] = ()
-    clear: bool = False
-    location: str | None = None
-    moved: bool = False
-
-
-@dataclass(slots=True)
-class Applier:
-    """Applies the changes of one commit.
-
-    Args:
-        connection: In a transaction.
-        table: As loaded after its row was locked.
-        version: The version that the commit makes.
-        row: The table's row.
-    """
-
-    connection: sa.Connection
-    table: Table
-    version: int
-    row: Mapping[str, Any]
-    now: int = field(default_factory=now_ms)
-    sums: _Sums = field(default_factory=_Sums)
-    partitions_added: int = 0
-    partitions_removed: int = 0
-    partitions_changed: int = 0
-    files_added: int = 0
-    files_removed: int = 0
-    long_keys: bool = False
-    published: PartitionChanges = field(default_factory=PartitionChanges)
-    _next_partition: int = 0
-    _next_file: int = 0
-    _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
-    _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
-    _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self._next_partition = self.row["next_partition_number"]
-        self._next_file = self.row["next_file_id"]
+    def __init__(self, applier: Applier) -> None:
+        self._applier = applier
 
     def apply(self, changes: Sequence[Change]) -> None:
-        """Writes the changes.
+        """Write the changes.
 
         Raises:
             ConflictError: The table is not as the changes presume.
@@ -145,38 +41,13 @@ class Applier:
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
-        known = self.alive([c.name for c in changes])
+        known = self._applier.alive([c.name for c in changes])
         self._check(drops, replaced, adds, known)
-        self.drop([known[c.name] for c in drops])
+        self._applier.drop([known[c.name] for c in drops])
         self._replace([(c, known[c.name]) for c in replaced])
         for change in adds:
-            self.add(change)
-        self.flush()
-
-    def flush(self) -> None:
-        """Writes the rows that were gathered, and the table's own."""
-        insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
-        self._flush_files()
-        self._update_table()
-
-    def _flush_files(self) -> None:
-        insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
-        insert_rows(self.connection, file_statistics, _STATISTICS_COLUMNS, self._statistics_rows)
-        self._file_rows, self._statistics_rows = [], []
-
-    def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
-        """Return the rows of the living partitions of these names."""
-        found: dict[str, Mapping[str, Any]] = {}
-        for chunk in batched(names, _AT_ONCE):
-            rows = self.connection.execute(
-                sa.select(partitions).where(
-                    partitions.c.table_id == self.table.table_id,
-                    partitions.c.name_hash.in_([name_hash(n) for n in chunk]),
-                    partitions.c.end_version == ALIVE,
-                )
-            )
-            found.update((row["name"], dict(row)) for row in rows.mappings())
-        return found
+            self._applier.add(change)
+        self._applier.flush()
 
     def _check(
         self,
@@ -194,146 +65,25 @@ class Applier:
                 raise self._conflict(added.name, "it is there already")
 
     def _conflict(self, name: str, what: str) -> ConflictError:
+        table = self._applier.table.identifier
         return ConflictError(
-            f"Another commit to table {self.table.identifier} was first: a change presumes otherwise of partition "
+            f"Another commit to table {table} was first: a change presumes otherwise of partition "
             f"{name[:200]!r}, but {what}. Nothing was changed; look again and retry.",
-            {"table": str(self.table.identifier), "partition": name[:200]},
+            {"table": str(table), "partition": name[:200]},
         )
-
-    def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Ends living partitions, given by their rows, and their files."""
-        for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
-            self._end(partitions, chunk)
-            self._end(files, chunk)
-        self.partitions_removed += len(rows)
-        for row in rows:
-            self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
-            self.files_removed += row["n_files"]
-            if row["in_metastore"]:
-                self.published.dropped.append(row["name"])
-
-    def rewrite(self, changes: Sequence[Rewrite]) -> None:
-        """Adds to living partitions, or replaces all that they hold, without reading it."""
-        self.partitions_changed += len(changes)
-        for chunk in batched(changes, _AT_ONCE):
-            self._end(partitions, [c.row["partition_id"] for c in chunk])
-            cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
-            if cleared:
-                self._end(files, cleared)
-            for change in chunk:
-                self._rewrite_one(change)
-
-    def _rewrite_one(self, change: Rewrite) -> None:
-        row = change.row
-        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
-        self.files_removed += row["n_files"] - held.files
-        moved: dict[str, str | None] = {} if change.location is None else {
-            "location": storable(change.location, "location's")
-        }  # fmt: skip
-        if change.moved and change.location is None:
-            moved = {"location": None}
-        self._begin({**row, **moved}, held.plus(change.added), self.published.altered)
-        self._add_files(row["partition_id"], change.added)
-
-    def rename(
-        self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
-    ) -> None:
-        """Gives a living partition another name and place; its files stay its own, and more are added.
-
-        Raises:
-            InvalidPartitionNameError, InvalidValueError: As ``add``.
-        """
-        self._end(partitions, [row["partition_id"]])
-        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
-        if row["in_metastore"]:
-            self.published.dropped.append(row["name"])
-        renamed = {
-            **row,
-            **self._named(name),
-            "location": None if location is None else storable(location, "location's"),
-            "in_metastore": int(in_metastore),
-        }
-        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
-        self._add_files(row["partition_id"], added)
-        self.partitions_changed += 1
-
-    def _named(self, name: str) -> dict[str, Any]:
-        """Return what of a partition's row comes from its name."""
-        keys = self.table.definition.keys
-        values = checked_values(name, keys, str(self.table.identifier))
-        self.long_keys = self.long_keys or has_long_key(values, keys)
-        encoded = {f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)}
-        return {"name": name, "name_hash": name_hash(name), **encoded}
-
-    def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
-        self.connection.execute(
-            sa.update(rows)
-            .where(rows.c.partition_id.in_(partition_ids), rows.c.end_version == ALIVE)
-            .values(end_version=self.version)
-        )
-
-    def add(self, change: AddPartition) -> None:
-        """Begins a partition.
-
-        Raises:
-            InvalidPartitionNameError: Its name does not have the table's partition columns.
-            InvalidValueError: A value does not fit its column's type.
-        """
-        named = self._named(change.name)
-        partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
-        self._next_partition += 1
-        self.partitions_added += 1
-        row = {
-            "partition_id": partition_id,
-            "table_id": self.table.table_id,
-            **named,
-            "location": None if change.location is None else storable(change.location, "location's"),
-            "in_metastore": int(change.in_metastore),
-            "created_at_ms": self.now,
-        }
-        self._begin(row, _Size().plus(change.files), self.published.added)
-        self._add_files(partition_id, change.files)
-
-    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[PublishedPartition]) -> None:
-        begun = {
-            **row, "begin_version": self.version, "end_version": ALIVE,
-            "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
-        }  # fmt: skip
-        self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
-        self.sums.add(size.files, size.bytes, size.rows, 1)
-        if row["in_metastore"]:
-            parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
-            published.append(
-                PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
-            )
-
-    def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
-        for file in added:
-            path = storable(file.path, "file")
-            life = (self.version, ALIVE)
-            self._file_rows.append((partition_id, self._next_file, *life, path, file.size, file.modified_ms, file.rows))
-            if file.statistics:
-                statistics = to_json(statistics_to_dict(file.statistics))
-                self._statistics_rows.append((partition_id, self._next_file, statistics))
-            self._next_file += 1
-        self.files_added += len(added)
-        if len(self._file_rows) >= _FILES_AT_ONCE:
-            self._flush_files()
 
     def _replace(self, changes: Sequence[tuple[ReplaceFiles, Mapping[str, Any]]]) -> None:
-        self.partitions_changed += len(changes)
         for chunk in batched(changes, _AT_ONCE):
             contents = self._contents([row["partition_id"] for _, row in chunk])
             ended: list[tuple[int, int]] = []
             for change, row in chunk:
                 ended.extend(self._replace_one(change, row, contents.get(row["partition_id"], {})))
-            self._end(partitions, [row["partition_id"] for _, row in chunk])
-            self._end_files(ended)
+            self._applier.end_partitions([row["partition_id"] for _, row in chunk])
+            self._applier.end_files(ended)
 
     def _contents(self, partition_ids: Sequence[int]) -> dict[int, dict[str, Mapping[str, Any]]]:
         contents: dict[int, dict[str, Mapping[str, Any]]] = {}
-        rows = self.connection.execute(
+        rows = self._applier.connection.execute(
             sa.select(files).where(files.c.partition_id.in_(partition_ids), files.c.end_version == ALIVE)
         )
         for row in rows.mappings():
@@ -343,7 +93,6 @@ class Applier:
     def _replace_one(
         self, change: ReplaceFiles, row: Mapping[str, Any], present: dict[str, Mapping[str, Any]]
     ) -> list[tuple[int, int]]:
-        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
         ended: list[tuple[int, int]] = []
         for path in change.removed:
             gone = present.pop(path, None)
@@ -354,61 +103,8 @@ class Applier:
             if file.path in present:
                 raise self._conflict(change.name, f"its file {file.path[:200]!r} is there already")
         kept = [DataFile(f["path"], f["size"], f["modified_ms"], f["n_rows"]) for f in present.values()]
-        moved = {} if change.location is None else {"location": storable(change.location, "location's")}
-        self._begin({**row, **moved}, _Size().plus([*kept, *change.added]), self.published.altered)
-        self._add_files(row["partition_id"], change.added)
-        self.files_removed += len(ended)
+        self._applier.hold(row, kept, change.added, change.location)
         return ended
-
-    def _end_files(self, ended: Sequence[tuple[int, int]]) -> None:
-        if not ended:
-            return
-        statement = (
-            sa.update(files)
-            .where(files.c.partition_id == sa.bindparam("p"), files.c.file_id == sa.bindparam("f"))
-            .values(end_version=self.version)
-        )
-        self.connection.execute(statement, [{"p": p, "f": f} for p, f in ended])
-
-    def _update_table(self) -> None:
-        t = tables.c
-        self.connection.execute(
-            sa.update(tables)
-            .where(t.table_id == self.table.table_id)
-            .values(
-                version=self.version,
-                total_partitions=t.total_partitions + self.sums.partitions,
-                total_files=t.total_files + self.sums.files,
-                total_bytes=t.total_bytes + self.sums.bytes,
-                counted_rows=t.counted_rows + self.sums.rows,
-                uncounted_partitions=t.uncounted_partitions + self.sums.uncounted,
-                next_partition_number=self._next_partition,
-                next_file_id=self._next_file,
-                has_long_keys=1 if self.long_keys else t.has_long_keys,
-            )
-        )
-
-    def record(self, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None) -> int:
-        """Writes the version into the history; returns the number of messages for the metastore.
-
-        Args:
-            operation: What made the version.
-            summary: Kept in the history, beside the counts of partitions and files.
-            deliver: Whether to enqueue the changes for the metastore.
-            transaction_id: Of a write.
-        """
-        counts = {name: getattr(self, name) for name in COUNTS}
-        row = {
-            "table_id": self.table.table_id,
-            "version": self.version,
-            "operation": operation,
-            "committed_at_ms": self.now,
-            "summary": to_json({**counts, **summary}),
-            "transaction_id": transaction_id,
-            "first_file_id": self.row["next_file_id"],
-        }
-        self.connection.execute(sa.insert(table_versions), row)
-        return enqueue_changes(self.connection, self.table, self.published) if deliver else 0
 
 
 def commit(
@@ -427,7 +123,7 @@ def commit(
     """
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row)
-    applier.apply(changes)
+    _Application(applier).apply(changes)
     return Commit(
         version=table.version,
         partitions_added=applier.partitions_added,

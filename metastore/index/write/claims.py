@@ -18,7 +18,7 @@ CLAIMS_KEPT_MS = 3_600_000
 
 
 def forget_claims(connection: Connection, table_id: int) -> None:
-    """Removes claims that no transaction meets any more: those up to the oldest base version, an hour old.
+    """Remove claims that no transaction meets any more: those up to the oldest base version, an hour old.
 
     The caller holds the lock of the table's row.
     """

@@ -38,12 +38,13 @@ from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import COUNTS, Applier
+from catalog_ext.metastore.index.write.applier import COUNTS, Applier
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.partition_commands import PartitionCommand
 from catalog_ext.metastore.index.write.partition_rows import lock_tables
 from catalog_ext.metastore.index.write.removals import Removals
 from catalog_ext.metastore.index.write.row_writes import RowWrite, Written
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
@@ -61,7 +62,7 @@ if TYPE_CHECKING:
 
 _CLAIMS_CHECKED_EVERY = 64
 _AT_ONCE = 500
-_REMOVALS_AT_ONCE = 20 * rows.FILES_PER_DOCUMENT
+_REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 
 def commit(

@@ -63,7 +63,7 @@ class Counted:
 
 
 def put(database: Database, table: Table, found: Sequence[KnownFile], *, deliver: bool) -> Counted:
-    """Records what was found; files that have changed since, or gone, are left as they are.
+    """Record what was found; files that have changed since, or gone, are left as they are.
 
     Raises:
         TableNotFoundError: The table is gone.
@@ -72,7 +72,7 @@ def put(database: Database, table: Table, found: Sequence[KnownFile], *, deliver
 
 
 def enqueue(database: Database, table: Table, predicate: Predicate | None) -> int:
-    """Queues for the metastore what is known of the partitions that a bound predicate leaves; how many messages.
+    """Enqueue for the metastore what is known of the partitions that a predicate leaves; return the count of messages.
 
     Raises:
         TableNotFoundError: The table is gone.

@@ -9,18 +9,12 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import (
-    CheckedAdd,
-    CheckedDrop,
-    CheckedExchange,
-    CheckedRelocate,
-    CheckedRename,
-)
+from catalog_ext.metastore.commit.plan import CheckedAdd, CheckedDrop, CheckedExchange, CheckedRelocate, CheckedRename
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
-from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import Applier, Rewrite
+from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
+from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import statistics_from_dict
@@ -114,14 +108,14 @@ class PartitionCommand:
         predicate = bound_predicate(self._plan, self._table)
         assert predicate is not None
         living = list(matching(self._connection, self._table, predicate))
-        places = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
-        gone = [row for row in living if rules.deletes(command.asked, self._table, places[row["partition_id"]])]
-        self._removals.add_files({row["partition_id"]: places[row["partition_id"]] for row in gone})
+        directories = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
+        gone = [row for row in living if rules.deletes(command.asked, self._table, directories[row["partition_id"]])]
+        self._removals.add_files({row["partition_id"]: directories[row["partition_id"]] for row in gone})
         for row in gone:
-            place = places[row["partition_id"]]
+            directory = directories[row["partition_id"]]
             for path in command.unknown.get(row["name"], ()):
-                self._removals.add(f"{place}/{path}")
-            self._removals.add(f"{place}/")
+                self._removals.add(f"{directory}/{path}")
+            self._removals.add(f"{directory}/")
         self._applier.drop(living)
 
     def _relocate(self, command: CheckedRelocate) -> None:
@@ -146,8 +140,8 @@ class PartitionCommand:
             added = [file for row in others for file in self._moved_files(self._table, row, target)]
         (probe,) = mark_in_metastore(self._connection, self._table, [AddPartition(target, ())], living)
         self._applier.drop(others)
-        place = self._table.directory(first["name"], first["location"])
-        own = None if command.moves else rules.own_location(self._table, target, place)
+        directory = self._table.directory(first["name"], first["location"])
+        own = None if command.moves else rules.own_location(self._table, target, directory)
         self._applier.rename(first, target, added, location=own, in_metastore=probe.in_metastore)
 
     def _exchange(self, command: CheckedExchange, taken_from: Applier) -> None:
@@ -182,18 +176,18 @@ class PartitionCommand:
         return [found[partition.partition_id] for partition in unchanged]
 
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
-        """Has what is left at the old places removed: on S3 the files, elsewhere side files and directories."""
-        for value in rows.staged_within(self._connection, self._id):
+        """Have what is left at the old locations removed: on S3 the files, elsewhere side files and directories."""
+        for value in staged_within(self._connection, self._id):
             self._removals.add(value["source"])
         for row in moving:
             self._removals.add(f"{table.directory(row['name'], row['location'])}/")
 
     def _new_names(self) -> dict[str, str]:
         """Return the new names of moved files, by their old URIs."""
-        return {value["source"]: value["name"] for value in rows.staged_within(self._connection, self._id)}
+        return {value["source"]: value["name"] for value in staged_within(self._connection, self._id)}
 
     def _set_modified(self, row: Row, target: str) -> None:
-        """Gives files that stay their partition's the times that their copies have."""
+        """Give files that stay their partition's the times that their copies have."""
         f = files.c
         changed = [
             {"p": row["partition_id"], "moved": path, "at": at}
@@ -219,11 +213,11 @@ class PartitionCommand:
             .where(f.partition_id == row["partition_id"], f.end_version == ALIVE)
             .order_by(f.file_id)
         )
-        place = table.directory(row["name"], row["location"])
+        directory = table.directory(row["name"], row["location"])
         if self._renames is None:
             self._renames = self._new_names()
         for file in self._connection.execute(statement):
-            path = self._renames.get(f"{place}/{file.path}", file.path)
+            path = self._renames.get(f"{directory}/{file.path}", file.path)
             at = self._modified.get((target, path), file.modified_ms)
             known = None if file.statistics is None else statistics_from_dict(json.loads(file.statistics))
             yield DataFile(path, file.size, at, file.n_rows, known)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import ALIVE, files
-from catalog_ext.metastore.index.write.transactions import FILES_PER_DOCUMENT, add_documents
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, add_documents
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 

@@ -72,7 +72,7 @@ class RepairRecord:
 
 
 def add_repair(database: Database, record: RepairRecord) -> None:
-    """Keeps a record.
+    """Keep a record.
 
     Raises:
         IndexUnavailableError: The database is gone or locked.
@@ -112,7 +112,7 @@ def _row(kept: dict[str, object]) -> dict[str, object]:
 
 
 def expire_repairs(database: Database, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
-    """Forgets the repairs that had ended before a time; returns how many, in a dry run how many it would be.
+    """Forget the repairs that had ended before a time; return how many, in a dry run how many it would be.
 
     Args:
         database: The index.

@@ -25,6 +25,7 @@ from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
+from catalog_ext.metastore.index.write.transaction_files import staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -63,7 +64,7 @@ def lock_namespace(connection: sa.Connection, namespace: str) -> int:
 
 
 def reserve(database: Database, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
-    """Claims what the transaction touches and moves it from open to reserved; None when that is done.
+    """Claim what the transaction touches and move it from open to reserved; return None when that is done.
 
     Otherwise the batch is committed already: the answer says by which transaction, and nothing was changed.
 
@@ -159,7 +160,7 @@ class _Reservation:
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
-        for value in rows.staged_within(self._connection, self._id):
+        for value in staged_within(self._connection, self._id):
             file = (value["partition"], storable(value["name"], "file"))
             if file in staged:
                 raise InvalidInputError(
@@ -216,7 +217,7 @@ class _Reservation:
         self._connection.execute(sa.insert(transaction_claims), claim)
 
     def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
-        """Raises on a collision; the versions of committed overwrites whose predicates are still to be compared."""
+        """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
         ended: set[int] = set()
         for other_id, (version, theirs) in self._others(table, base, mine).items():
             both = mine.covers is not None and theirs.covers is not None
@@ -265,7 +266,7 @@ class _Reservation:
     def _check_changed(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
     ) -> None:
-        """Raises when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
+        """Raise when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
         versions = {*self._repaired(table, base), *ended}
         if not versions:
             return
@@ -328,7 +329,7 @@ class _Reservation:
 
 
 def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
-    """Returns when a living partition is where the write puts its files.
+    """Return when a living partition is where the write puts its files.
 
     Raises:
         ConflictError: A DDL has moved it since the write began.

@@ -13,10 +13,10 @@ from catalog_ext.metastore.commit.plan import Append, Overwrite
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.index.write import transactions as rows
-from catalog_ext.metastore.index.write.apply_changes import Rewrite
+from catalog_ext.metastore.index.write.applier import Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching
 from catalog_ext.metastore.index.write.reservations import require_in_place
+from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.json import statistics_from_dict, to_json
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import CheckedWrite
     from catalog_ext.metastore.commit.transaction import Transaction
-    from catalog_ext.metastore.index.write.apply_changes import Applier
+    from catalog_ext.metastore.index.write.applier import Applier
     from catalog_ext.metastore.index.write.removals import Removals
 
     Row = Mapping[str, Any]
@@ -89,7 +89,7 @@ class RowWrite:
         kept_back: dict[str, list[Any]] = {}
         held = set(self._write.waiting)
         rows_written = bytes_written = 0
-        for value in rows.staged_within(self._connection, self._id):
+        for value in staged_within(self._connection, self._id):
             rows_written += value["rows"] or 0
             bytes_written += value["size"]
             if value["partition"] in held:
@@ -121,13 +121,13 @@ class RowWrite:
                 "payload": to_json(chunk),
             }
             for name, values in kept_back.items()
-            for number, chunk in enumerate(batched(values, rows.FILES_PER_DOCUMENT))
+            for number, chunk in enumerate(batched(values, FILES_PER_DOCUMENT))
         ]
         if documents:
             self._connection.execute(sa.insert(waiting_files), documents)
 
     def _take_waiting(self, name: str) -> list[Any]:
-        """Takes out the files of a partition that earlier batches of the same application left waiting."""
+        """Take out the files of a partition that earlier batches of the same application left waiting."""
         w, t = waiting_files.c, transactions.c
         of_partition = (w.table_id == self._table.table_id, w.name_hash == name_hash(name))
         statement = (
@@ -200,14 +200,14 @@ class RowWrite:
         return new
 
     def _replacement(self) -> Callable[[str], bool]:
-        """Says whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
+        """Return whether the write replaces what a partition of this name holds; otherwise it only adds to it."""
         if isinstance(self._write.asked, Append):
             return lambda _: False
         is_covered = covers(bound_predicate(self._plan, self._table), self._table)
         return is_covered or (lambda _: True)
 
     def _stay_registered(self, added: Mapping[str, object]) -> Callable[[str], bool]:
-        """Says whether a partition that gets no files by its name stays registered, empty."""
+        """Return whether a partition that gets no files by its name stays registered, empty."""
         keys = self._table.definition.keys
         if not keys or (isinstance(self._write.asked, Overwrite) and self._write.asked.keep_emptied):
             return lambda _: True

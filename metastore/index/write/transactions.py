@@ -8,12 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.json import (
-    outcome_from_dict,
-    outcome_to_dict,
-    staged_file_from_dict,
-    staged_file_to_dict,
-)
+from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
@@ -29,18 +24,14 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
-from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Mapping
 
-    from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
 
-FILES_PER_DOCUMENT = 500
-"""Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _ERROR_LENGTH = 4000
@@ -55,26 +46,8 @@ class ApplicationVersion:
     transaction_id: str
 
 
-_WAITING_AT_ONCE = 20
-"""Documents of waiting files that are held in memory."""
-
-
-@dataclass(frozen=True, slots=True)
-class WaitingFiles:
-    """Staged files of one partition that wait for it to be due, of the transaction that was committed without them.
-
-    Attributes:
-        since_ms: When they were kept back.
-    """
-
-    transaction_id: str
-    partition: str
-    since_ms: int
-    files: tuple[StagedFile, ...]
-
-
 def begin(database: Database, transaction: Transaction) -> None:
-    """Writes the row of a new transaction; of one that replaces a table, also which table that is now.
+    """Write the row of a new transaction; of one that replaces a table, also which table that is now.
 
     Raises:
         ConflictError: The table's location has changed since it was loaded.
@@ -187,7 +160,7 @@ def list_all(
     expired_before_ms: int | None,
     limit: int | None,
 ) -> list[Transaction]:
-    """Transactions, newest first."""
+    """Return transactions, newest first."""
     t = transactions.c
     statement = sa.select(transactions).order_by(t.began_at_ms.desc(), t.transaction_id.desc()).limit(limit)
     if table_id is not None:
@@ -210,46 +183,6 @@ def extend_lease(database: Database, transaction_id: str, until_ms: int) -> bool
     return database.write(lambda connection: connection.execute(statement).rowcount == 1)
 
 
-def record_files(database: Database, transaction_id: str, files: Sequence[StagedFile]) -> None:
-    """Adds to the list of the files that an open transaction has staged.
-
-    Raises:
-        TransactionNotFoundError: There is no such transaction.
-        TransactionStateError: It is not open any more.
-    """
-    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in batched(files, FILES_PER_DOCUMENT)]
-
-    def work(connection: sa.Connection) -> None:
-        row = load_row(connection, transaction_id, lock=True)
-        if row["state"] != State.OPEN:
-            raise wrong_state(row, "take more files")
-        counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
-        add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
-
-    database.write(work)
-
-
-def add_documents(
-    connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool
-) -> None:
-    """Appends rows (count and JSON text) to ``transaction_files``."""
-    t = transaction_files.c
-    last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
-    start = 0 if last is None else last + 1
-    rows = [
-        {
-            "transaction_id": transaction_id,
-            "number": number,
-            "removal": int(removal),
-            "n_files": count,
-            "payload": payload,
-        }
-        for number, (count, payload) in enumerate(documents, start=start)
-    ]
-    if rows:
-        connection.execute(sa.insert(transaction_files), rows)
-
-
 def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
     """Return the error that says that a transaction cannot do this any more."""
     state = row["state"]
@@ -264,63 +197,6 @@ def wrong_state(row: Mapping[str, Any], what: str) -> TransactionStateError:
         f"The transaction {row['transaction_id']} on table {row['table_name']} is {state} and cannot {what}.{why}",
         {"transaction": row["transaction_id"], "table": row["table_name"], "state": state},
     )
-
-
-def staged_count(database: Database, transaction_id: str) -> int:
-    """Return how many files the transaction has staged and not yet committed."""
-    t = transaction_files.c
-    statement = sa.select(sa.func.coalesce(sa.func.sum(t.n_files), 0)).where(
-        t.transaction_id == transaction_id, t.removal == 0
-    )
-    with database.reading() as connection:
-        return int(connection.execute(statement).scalar_one())
-
-
-def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile]:
-    """Yield the staged files in the order in which they were recorded, a document at a time."""
-    for payload in _documents(database, transaction_id, removal=False):
-        for value in json.loads(payload):
-            yield staged_file_from_dict(value)
-
-
-def removals(database: Database, transaction_id: str) -> Iterator[str]:
-    """Yield the absolute URIs of the files that a committed transaction still has to delete, a document at a time."""
-    for payload in _documents(database, transaction_id, removal=True):
-        yield from json.loads(payload)
-
-
-def _documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
-    after: int | None = -1
-    while after is not None:
-        with database.reading() as connection:
-            number, payload = next_document(connection, transaction_id, after, removal=removal)
-        if payload is not None:
-            yield payload
-        after = number
-
-
-def next_document(
-    connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
-) -> tuple[int | None, str | None]:
-    """Return the number and text of the next row of ``transaction_files``, or None twice."""
-    t = transaction_files.c
-    statement = (
-        sa.select(t.number, t.payload)
-        .where(t.transaction_id == transaction_id, t.number > after, t.removal == int(removal))
-        .order_by(t.number)
-        .limit(1)
-    )
-    row = connection.execute(statement).one_or_none()
-    return (None, None) if row is None else (row.number, row.payload)
-
-
-def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:
-    """Yield the staged files as JSON values, within a transaction."""
-    after: int | None = -1
-    while after is not None:
-        after, payload = next_document(connection, transaction_id, after, removal=False)
-        if payload is not None:
-            yield from json.loads(payload)
 
 
 def move(database: Database, transaction_id: str, from_: Collection[State], to: State, *, error: str | None) -> bool:
@@ -344,14 +220,10 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
                 sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             )
         if to in (State.ABORTED, State.FINISHED):
-            _drop_files(connection, transaction_id)
+            connection.execute(sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id))
         return True
 
     return database.write(work)
-
-
-def _drop_files(connection: sa.Connection, transaction_id: str) -> None:
-    connection.execute(sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id))
 
 
 def find_application(database: Database, table_id: int, app_id: str) -> ApplicationVersion | None:
@@ -361,7 +233,7 @@ def find_application(database: Database, table_id: int, app_id: str) -> Applicat
 
 
 def application(connection: sa.Connection, table_id: int, app_id: str) -> ApplicationVersion | None:
-    """``find_application`` within a transaction."""
+    """Return the same as ``find_application``, within a transaction."""
     a = applications.c
     statement = sa.select(a.app_version, a.version, a.transaction_id).where(
         a.table_id == table_id, a.app_hash == name_hash(app_id)
@@ -392,39 +264,3 @@ def relocations(database: Database, table_id: int) -> set[int]:
     )
     with database.reading() as connection:
         return set(connection.execute(statement).scalars())
-
-
-def waiting_tables(database: Database) -> list[int]:
-    """Return the numbers of the tables that have waiting files."""
-    w = waiting_files.c
-    with database.reading() as connection:
-        return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
-
-
-def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:
-    """Yield the waiting files of a table, or of one application in it, by partition, some documents at a time."""
-    w = waiting_files.c
-    keys = (w.name_hash, w.transaction_id, w.number)
-    after: tuple[Any, ...] | None = None
-    while True:
-        statement = sa.select(waiting_files).where(w.table_id == table_id).order_by(*keys).limit(_WAITING_AT_ONCE)
-        if app_id is not None:
-            statement = statement.join(transactions, transactions.c.transaction_id == w.transaction_id)
-            statement = statement.where(transactions.c.app_id == app_id)
-        if after is not None:
-            hashed, transaction_id, number = after
-            statement = statement.where(
-                sa.or_(
-                    w.name_hash > hashed,
-                    sa.and_(w.name_hash == hashed, w.transaction_id > transaction_id),
-                    sa.and_(w.name_hash == hashed, w.transaction_id == transaction_id, w.number > number),
-                )
-            )
-        with database.reading() as connection:
-            rows = connection.execute(statement).mappings().all()
-        for row in rows:
-            files = tuple(staged_file_from_dict(value) for value in json.loads(row["payload"]))
-            yield WaitingFiles(row["transaction_id"], row["name"], row["since_ms"], files)
-            after = (row["name_hash"], row["transaction_id"], row["number"])
-        if len(rows) < _WAITING_AT_ONCE:
-            return

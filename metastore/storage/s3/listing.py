@@ -156,7 +156,7 @@ class S3Listing:
         return bool(frontier.parents) and keys <= _KEYS_IN_FLIGHT and max(1.0, pages) < rounds
 
     def _parallel(self, work: Callable[[T], R], items: Iterable[T], window: Callable[[], int]) -> Iterator[R]:
-        """Yield ``work(item)`` for each item as it is ready; at most ``window()`` are under way or waiting."""
+        """Yield ``work(item)`` for each item as it is ready; at most ``window()`` are in flight or waiting."""
         source = iter(items)
         running: set[Future[R]] = {self._pool.submit(work, item) for item in islice(source, window())}
         while running:

@@ -4,14 +4,16 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, CatalogOptions}
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.commands.ServiceProcedure
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors}
 import org.apache.spark.sql.catalogext.session.{GuardedRegistration, DelegatedTable}
 import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuchNamespaceException,
   NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -24,17 +26,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTableCatalog with ProcedureCatalog {
   private val ours = new CatalogExtCatalog
-  private var declaresKeys = true
 
   /** The tables of the index alone, under this catalog's name. */
   def indexed: CatalogExtCatalog = ours
 
   private def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
 
-  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    declaresKeys = CatalogOptions.declaresKeys(name, options)
-    ours.initialize(name, options)
-  }
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ours.initialize(name, options)
 
   // Tables
 
@@ -196,20 +194,24 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
 
   // Procedures
 
-  override def loadProcedure(ident: Identifier): UnboundProcedure = {
-    val procedure = ours.loadProcedure(ident)
-    if (procedure.name() == "register_table") new GuardedRegistration(procedure, own) else procedure
+  override def loadProcedure(ident: Identifier): UnboundProcedure = ours.loadProcedure(ident) match {
+    case procedure: ServiceProcedure if procedure.name() == "register_table" => new GuardedRegistration(procedure, own)
+    case other => other
   }
   override def listProcedures(namespace: Array[String]): Array[Identifier] = ours.listProcedures(namespace)
 
   /** Only "there is no such table" goes on to Spark's catalog: a service that is down must not change an answer. */
   private def oursOr[T](ident: Identifier)(ours: => T)(other: => T): T =
     if (!SessionNames.possible(ident)) other
-    else try ours catch { case _: NoSuchTableException | _: NoSuchNamespaceException => other }
+    else try ours catch {
+      case _: NoSuchTableException | _: NoSuchNamespaceException => other
+      // What Spark refuses in names of three parts, it says itself.
+      case e: CatalogExtAnalysisException if e.getCondition == ConnectorErrors.MetadataTableNotFound.code => other
+    }
 
-  /** Existing queries must not change: keys are columns like others unless the table says that they are virtual. */
+  /** Existing queries must not change: keys are columns like others unless the table or the session says otherwise. */
   private def shown(table: Table): Table = table match {
-    case ours: CatalogExtTable if declaresKeys => ours.declaredUnlessSaid
+    case ours: CatalogExtTable => ours.inSessionCatalog(SQLConf.get)
     case other => other
   }
 }
@@ -223,7 +225,7 @@ object SessionNames {
 
   def possible(ident: Identifier): Boolean = {
     val levels = ident.namespace()
-    (levels.length == 1 || (levels.length == 2 && MetadataTable.named(ident).isDefined)) &&
+    (levels.length == 1 || MetadataTable.below(ident).isDefined) &&
       levels.forall(valid) && valid(ident.name())
   }
 }

@@ -5,8 +5,8 @@ import java.util
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.commands.{ColumnStatistics, ListedPartition, PartitionDeletion,
-  PartitionDescription, PartitionRequests, PartitionSpecs, TablePartitions}
+import org.apache.spark.sql.catalogext.commands.{ListedPartition, PartitionDeletion, PartitionDescription,
+  PartitionRequests, PartitionSpecs, TablePartitions}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
@@ -72,7 +72,7 @@ class CatalogExtTable(
       metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
       Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
     val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
-    (metadata.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } ++ options ++ reserved).asJava
+    (metadata.properties ++ options ++ reserved).asJava
   }
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
@@ -150,10 +150,13 @@ class CatalogExtTable(
     true
   }
 
-  /** The same table with its keys as columns like others, unless its own property says what they are. */
-  def declaredUnlessSaid: CatalogExtTable =
-    if (metadata.declared || metadata.properties.contains(CatalogOptions.PartitionColumns)) this
-    else new CatalogExtTable(catalogName, metadata.copy(declared = true), client, virtualColumnsShown, target)
+  /** The same table as the session catalog shows it: with its keys as columns like others, or virtual ones. */
+  def inSessionCatalog(conf: SQLConf): CatalogExtTable = {
+    val mode = ResolvedSettings.of(
+      "session_catalog", client, catalogName, metadata, CaseInsensitiveStringMap.empty(), conf)
+    val declared = mode.text(CatalogOptions.PartitionColumns).contains("declared")
+    new CatalogExtTable(catalogName, metadata.copy(declared = declared), client, virtualColumnsShown, target)
+  }
 
   // An equal table at an equal version reads the same: cached plans are found by this. A target is never read.
   override def equals(other: Any): Boolean = other match {

@@ -35,6 +35,7 @@ class StagedCatalogExtTable(
     override val schema: StructType,
     definition: ObjectNode)
   extends StagedTable with SupportsWrite {
+  import StagedCatalogExtTable._
 
   private var written = false
 
@@ -47,7 +48,7 @@ class StagedCatalogExtTable(
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     written = true
-    val target = WriteTarget(client, catalogName, metadata, kind, definition = Some(keysWithoutNull))
+    val target = WriteTarget(client, catalogName, metadata, kind, definition = Some(withoutNull(definition, schema)))
     new CatalogExtWriteBuilder(SparkSession.active, target, WriteMarks.without(info))
   }
 
@@ -55,16 +56,21 @@ class StagedCatalogExtTable(
     val target = WriteTarget(
       client, catalogName, metadata, kind, operation = Some("REPLACE TABLE"), definition = Some(definition))
     val settings = new WriteSettings(
-      catalogName, metadata, CaseInsensitiveStringMap.empty(), SparkSession.active.sessionState.conf)
-    WriteTransaction.begin(target, settings.forService, CatalogExtWrite.owner(SparkSession.active), None)
+      client, catalogName, metadata, CaseInsensitiveStringMap.empty(), SparkSession.active.sessionState.conf)
+    WriteTransaction.begin(target, settings, CatalogExtWrite.owner(SparkSession.active), None)
       .foreach(_.commit())
   }
 
   /** A failed write has undone itself, and without one nothing was begun. */
   override def abortStagedChanges(): Unit = ()
+}
 
-  /** A query's columns cannot be declared NOT NULL; where the strategy wants that of the keys, its rows are checked. */
-  private def keysWithoutNull: ObjectNode = {
+private object StagedCatalogExtTable {
+  /**
+   * A definition whose keys are NOT NULL where the schema says so: a query's columns cannot be declared that, and where
+   * the strategy wants it of the keys, the query's rows are checked.
+   */
+  def withoutNull(definition: ObjectNode, schema: StructType): ObjectNode = {
     val copy = definition.deepCopy()
     copy.items("partition_columns").foreach { key =>
       if (!schema(key.string("name")).nullable) key.asInstanceOf[ObjectNode].put("nullable", false)

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.catalog
 
-import java.util.Locale
-
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
@@ -14,7 +12,7 @@ import org.apache.spark.sql.connector.expressions.{IdentityTransform, Transform}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
 
-/** What CREATE TABLE says, in Spark's words, in Hive's or as Doris has it, as the fields of `tables/create`. */
+/** What CREATE TABLE says, in Spark's words and in Hive's, as the fields of `tables/create`. */
 class TableDefinitions(catalogName: String) {
 
   def request(ident: Identifier, info: TableInfo): ObjectNode =
@@ -25,7 +23,7 @@ class TableDefinitions(catalogName: String) {
     val own = info.properties().asScala.toMap
     val inherited = source.properties().asScala.toMap.filter { case (key, _) =>
       key == TableCatalog.PROP_PROVIDER || key.startsWith(TableCatalog.OPTION_PREFIX) ||
-        HiveStorage.Properties.contains(key)
+        TableDefinitions.Storage.contains(key)
     }
     // Another format has other options.
     val properties = if (saysFormat(own)) own else inherited ++ own
@@ -58,47 +56,36 @@ class TableDefinitions(catalogName: String) {
       Map("table" -> s"$catalogName.$ident"))
     val location = given.get(TableCatalog.PROP_LOCATION)
     val external = location.isDefined || given.get(TableCatalog.PROP_EXTERNAL).contains("true")
-    val (format, options, plain) = storage(ident, given)
+    val (prefixed, others) = given.partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
+    val options = prefixed.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }
+    // Spark gives every option twice, once without the prefix.
+    val properties = others.filterNot { case (key, value) =>
+      TableDefinitions.Reserved.contains(key) || TableDefinitions.Storage.contains(key) ||
+        options.get(key).contains(value)
+    }
     val request = obj("namespace" -> text(ident.namespace().head), "name" -> text(ident.name()))
     request.setAll[JsonNode](java.util.Map.of(
       "table_type", text(if (external) "EXTERNAL" else "MANAGED"),
-      "format", text(format),
+      "format", text(given.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase("hive"))),
+      "storage", storage(given),
+      "default_format", text(SQLConf.get.defaultDataSourceName),
       "location", text(location),
       "columns", arr(columns.map(TableMetadata.columnJson)),
       "partition_columns", arr(keys.map(TableMetadata.columnJson)),
       "options", map(options),
-      "properties", map(plain),
+      "properties", map(properties),
       "comment", text(given.get(TableCatalog.PROP_COMMENT))))
     request
   }
 
-  /** The format, its options, and the properties that are left. */
-  private def storage(
-      ident: Identifier,
-      given: Map[String, String]): (String, Map[String, String], Map[String, String]) = {
-    val (prefixed, others) = given.partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }
-    val options = prefixed.map { case (key, value) => key.stripPrefix(TableCatalog.OPTION_PREFIX) -> value }
-    // Spark gives every option twice, once without the prefix.
-    val plain = others.filterNot { case (key, value) =>
-      TableDefinitions.Reserved.contains(key) || HiveStorage.Properties.contains(key) ||
-        options.get(key).contains(value)
-    }
-    val (formatNames, properties) = plain.partition(_._1.equalsIgnoreCase(TableDefinitions.FileFormat))
-    val provider = given.get(TableCatalog.PROP_PROVIDER).filterNot(_.equalsIgnoreCase("hive"))
-    val hive = if (provider.isDefined) None else HiveStorage.of(s"$catalogName.$ident", others, options)
-    val said = provider.orElse(hive.map(_._1)).map(_.toLowerCase(Locale.ROOT))
-    val named = formatNames.values.headOption.map(_.trim.toLowerCase(Locale.ROOT))
-    if (said.exists(format => named.exists(_ != format))) throw ConnectorErrors.analysis(
-      ConnectorErrors.InvalidConfiguration,
-      s"Table $catalogName.$ident has the format '${said.get}' and the property '${TableDefinitions.FileFormat}' = " +
-        s"'${named.get}'. Say one of them.", Map("table" -> s"$catalogName.$ident"))
-    val format = said.orElse(named).getOrElse(SQLConf.get.defaultDataSourceName.toLowerCase(Locale.ROOT))
-    (format, hive.fold(options)(_._2), properties)
-  }
+  /** What Hive's clauses name, as the statement has it. */
+  private def storage(given: Map[String, String]): JsonNode =
+    if (!given.keys.exists(TableDefinitions.Storage.contains)) Null
+    else obj(TableDefinitions.Storage.toSeq.map { case (key, field) => field -> text(given.get(key)) }: _*)
 
   private def saysFormat(properties: Map[String, String]): Boolean =
     properties.contains(TableCatalog.PROP_PROVIDER) || properties.keys.exists { key =>
-      HiveStorage.Properties.contains(key) || key.equalsIgnoreCase(TableDefinitions.FileFormat)
+      TableDefinitions.Storage.contains(key) || key.equalsIgnoreCase(TableDefinitions.FileFormat)
     }
 
   /** The data columns and the partition columns, in the order of PARTITIONED BY. */
@@ -113,12 +100,16 @@ class TableDefinitions(catalogName: String) {
     val found = keys.map(key => schema.find(field => resolver(field.name, key)).get)
     (StructType(schema.filterNot(found.contains)), StructType(found))
   }
-
 }
 
 object TableDefinitions {
   /** Doris' name for the format. */
   private val FileFormat = "file_format"
+
+  /** Properties by which Spark hands Hive's clauses on, and the fields that the contract has for them. */
+  private val Storage = Map(
+    "hive.stored-as" -> "stored_as", "hive.serde" -> "serde", "hive.input-format" -> "input_format",
+    "hive.output-format" -> "output_format")
 
   /** Properties with which Spark says what the contract has fields for. */
   private val Reserved = Set(

@@ -1,18 +1,15 @@
 package org.apache.spark.sql.catalogext.catalog
 
-import scala.jdk.CollectionConverters._
-
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
-import org.apache.spark.sql.catalogext.scan.ReadOptions
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
 import org.apache.spark.sql.catalogext.views.CatalogExtView
-import org.apache.spark.sql.catalogext.write.SparkWriteKind
+import org.apache.spark.sql.catalogext.write.{SparkWriteKind, WriteSettings}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
@@ -20,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.{Identifier, Relation, Table, Tabl
   TableWritePrivilege}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Spark's table operations as calls of the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
@@ -55,9 +53,7 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   private def metadataTable(ident: Identifier): Option[Table] = MetadataTable.below(ident).map { case (of, name) =>
-    val loaded = metadata(of)
-    if (MetadataTable.named(ident).isEmpty) throw MetadataTable.unknown(s"$catalogName.${loaded.qualifiedName}", name)
-    new MetadataTable(catalogName, loaded, client, name)
+    MetadataTable.fromJson(catalogName, client, name, tableNode(of, Some(name)))
   }
 
   private def metadataTableOrNone(ident: Identifier): Option[Table] = try metadataTable(ident) catch {
@@ -94,7 +90,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       StructType((loaded.columns ++ keys).map(f => f.copy(dataType = PartitionColumns.plain(f.dataType))))
     }
     new CatalogExtTable(
-      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), Some(columns))
+      catalogName, loaded, client,
+      ResolvedSettings.virtualColumnsShown(client, catalogName, loaded, SQLConf.get), Some(columns))
   }
 
   /** Which of the two columns a row's value is for, nothing says. */
@@ -107,24 +104,32 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   // Spark asks whether a table is there by loading it; a missing namespace then is a missing table.
-  private def metadata(ident: Identifier): TableMetadata = {
-    val node = described(ident)
+  private def metadata(ident: Identifier): TableMetadata = TableMetadata.fromJson(tableNode(ident))
+
+  private def tableNode(ident: Identifier, metadataTable: Option[String] = None): JsonNode = {
+    val node = described(ident, metadataTable)
     if (isView(node)) throw new NoSuchTableException(ident)
-    TableMetadata.fromJson(node)
+    node
   }
 
   private def isView(node: JsonNode): Boolean = node.string("table_type") == "VIEW"
 
-  private def described(ident: Identifier): JsonNode = try {
+  private def described(ident: Identifier, metadataTable: Option[String] = None): JsonNode = try {
     StreamingQueries.awaitEnds()
-    translating(ident)(client.call("tables/load", named(ident)))
+    val request = named(ident)
+    metadataTable.foreach(request.put("metadata", _))
+    translating(ident)(client.call("tables/load", request))
   } catch {
     case _: NoSuchNamespaceException => throw new NoSuchTableException(ident)
   }
 
   def exists(ident: Identifier): Boolean = if (paths.named(ident)) paths.exists(ident.name()) else try {
-    metadata(MetadataTable.named(ident).fold(ident)(_._1))
-    true
+    MetadataTable.below(ident) match {
+      case Some((of, name)) => MetadataTable.isIn(tableNode(of, Some(name)))
+      case None =>
+        metadata(ident)
+        true
+    }
   } catch {
     case _: NoSuchTableException => false
   }
@@ -132,21 +137,27 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   def create(ident: Identifier, info: TableInfo): CatalogExtTable =
     table(TableMetadata.fromJson(translating(ident)(client.call("tables/create", definition(ident, info)))))
 
-  /** The table that a CREATE or REPLACE is about to make; nothing is sent yet but the question for the namespace. */
+  /** The table that a CREATE or REPLACE is about to make; the service is only asked what it would be like. */
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
-    if (!namespaces.exists(ident.namespace())) throw new NoSuchNamespaceException(ident.namespace())
-    val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
     val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
-    val schema = StructType(info.schema().map { field =>
-      if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
-    })
-    val metadata = TableMetadata(
+    val properties = request.stringMap("properties")
+    val settings = ResolvedSettings.ofNewTable(client, s"${ident.namespace().head}.${ident.name()}", properties)
+    val stated = TableMetadata(
       tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
-      format = request.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
-      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
-      request.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
-      totals = TableTotals(0, 0, 0, Some(0)))
+      format = "", location = request.stringOption("location").getOrElse(""), columns, keys,
+      notNull = info.schema().filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
+      properties, request.stringOption("comment"), owner = None, version = -1,
+      totals = TableTotals(0, 0, 0, Some(0)), settings)
+    val hive = new WriteSettings(client, catalogName, stated, CaseInsensitiveStringMap.empty(), SQLConf.get).hiveStrategy
+    val schema = StructType(info.schema().map { field =>
+      if (hive && keys.contains(field)) field.copy(nullable = false) else field
+    })
+    val question = StagedCatalogExtTable.withoutNull(request, schema).put("dry_run", true)
+    val answer = translating(ident)(client.call("tables/create", question))
+    val metadata = stated.copy(
+      format = answer.string("format"), options = answer.stringMap("options"),
+      properties = answer.stringMap("properties"), notNull = schema.filterNot(_.nullable).map(_.name).toSet)
     new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
   }
 
@@ -201,7 +212,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   private def table(metadata: TableMetadata): CatalogExtTable =
-    new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
+    new CatalogExtTable(
+      catalogName, metadata, client, ResolvedSettings.virtualColumnsShown(client, catalogName, metadata, SQLConf.get))
 
   private def named(ident: Identifier) = {
     paths.checkNoPath(ident)

@@ -54,7 +54,7 @@ case class DescribeColumnExec(output: Seq[Attribute], table: CatalogExtTable, co
   extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] = {
-    val found = ColumnStatistics.texts(table.metadata, column.name)
+    val found = table.metadata.statistics.getOrElse(column.name, Map.empty)
     val comment = (table.metadata.columns ++ table.metadata.partitionColumns)
       .find(_.name == column.name).flatMap(_.getComment())
     val shown = Seq("min" -> "min", "max" -> "max", "num_nulls" -> "nullCount", "distinct_count" -> "distinctCount",

@@ -20,36 +20,22 @@ import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
-/** Statistics of columns: ANALYZE ... FOR COLUMNS makes them, planning uses them. They are properties of the table. */
+/** Statistics of columns: ANALYZE ... FOR COLUMNS makes them, planning uses them. */
 object ColumnStatistics {
-  private val Prefix = "spark.sql.statistics."
-  private val OfColumns = s"${Prefix}colStats."
-  private val Version = "catalog-ext.statistics.version"
   /** A read with this option serves ANALYZE, which reads a table whole. */
   val Analyze = "catalog-ext.analyze"
 
-  /** Whether a property of a table is one of these, and not the user's. */
-  def isOne(property: String): Boolean = property.startsWith(Prefix) || property == Version
-
-  /** Those that are of the table's very version. */
+  /** As the optimizer takes them. */
   def of(table: TableMetadata): util.Map[NamedReference, V2ColumnStatistics] = {
     val schema = PartitionColumns.plainSchema(StructType(table.columns ++ table.partitionColumns))
-    val found = schema.fieldNames.flatMap { name =>
-      val own = texts(table, name).map { case (statistic, value) => s"$name.$statistic" -> value }
-      if (own.isEmpty) None else CatalogColumnStat.fromMap(table.qualifiedName, name, own).map(name -> _)
-    }.toMap
+    val found = schema.fieldNames.flatMap(name => table.statistics.get(name).flatMap { texts =>
+      val own = texts.map { case (statistic, value) => s"$name.$statistic" -> value }
+      CatalogColumnStat.fromMap(table.qualifiedName, name, own).map(name -> _)
+    }).toMap
     if (found.isEmpty) util.Map.of()
     else DataSourceV2Relation.v1StatsToV2Stats(
       CatalogStatistics(table.totals.bytes, table.totals.rows.map(BigInt(_)), found), schema).columnStats()
   }
-
-  /** The statistics of one column by Spark's names, as text; empty where there are none of the table's very version. */
-  def texts(table: TableMetadata, column: String): Map[String, String] =
-    if (!table.properties.get(Version).contains(table.version.toString)) Map.empty
-    else {
-      val prefix = s"$OfColumns$column."
-      table.properties.collect { case (key, value) if key.startsWith(prefix) => key.stripPrefix(prefix) -> value }
-    }
 
   /** The contract's `columns`: computed by one aggregate of Spark's over the columns named, or over all. */
   def compute(session: SparkSession, table: CatalogExtTable, names: Option[Seq[String]]): JsonNode = {

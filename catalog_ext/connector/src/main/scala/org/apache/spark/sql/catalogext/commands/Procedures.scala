@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, Json
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.session.CachedPlans
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.analysis.TableAlreadyExistsException
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.classic.SparkSession
 import org.apache.spark.sql.connector.catalog.Identifier
@@ -64,17 +65,29 @@ case class ProcedureSignature(name: String, parameters: String, description: Str
 object ProcedureOperations {
   private[catalogext] val Namespace = Array("system")
 
-  /** Runs a procedure for as long as it takes; `consume` gets every batch of its result. */
-  def call(client: ServiceClient, name: String, arguments: JsonNode)(consume: VectorSchemaRoot => Unit): Unit =
-    ServiceException.translating {
-      client.stream("procedures/call", obj("procedure" -> text(name), "arguments" -> arguments), limited = false) {
-        input => ArrowRows.foreachBatch(input)(consume)
-      }
+  /**
+   * Runs a procedure for as long as it takes; `consume` gets every batch of its result.
+   *
+   * @param own a table of Spark's own that has the name in the arguments
+   */
+  def call(client: ServiceClient, name: String, arguments: JsonNode, own: Option[SessionTable] = None)(
+      consume: VectorSchemaRoot => Unit): Unit = {
+    val request = obj("procedure" -> text(name), "arguments" -> arguments)
+    own.foreach(table => request.set[JsonNode]("session_table", obj("location" -> text(table.location))))
+    ServiceException.translatingTo {
+      case e if e.is("TABLE_ALREADY_EXISTS") && e.parameters.contains("session_location") =>
+        new TableAlreadyExistsException(own.get.ident)
+    } {
+      client.stream("procedures/call", request, limited = false)(ArrowRows.foreachBatch(_)(consume))
     }
+  }
 }
 
+/** A table of Spark's own catalog, and where it lies. */
+case class SessionTable(ident: Identifier, location: Option[String])
+
 /** One procedure as `procedures/list` describes it; binding changes nothing. */
-private class ServiceProcedure(catalogName: String, client: ServiceClient, node: JsonNode)
+private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceClient, node: JsonNode)
   extends UnboundProcedure with BoundProcedure {
 
   private val result = TableMetadata.schema(node.items("columns"))
@@ -97,13 +110,19 @@ private class ServiceProcedure(catalogName: String, client: ServiceClient, node:
     if (parameter.field("required").asBoolean()) declared else s"$declared DEFAULT ${sql(parameter.get("default"))}"
   }.mkString(", ")
 
-  /** Calls the service; arguments that are NULL are left out, which is what the contract means by none. */
-  override def call(input: InternalRow): java.util.Iterator[Scan] = {
+  override def call(input: InternalRow): java.util.Iterator[Scan] = call(input, None)
+
+  /**
+   * Calls the service; arguments that are NULL are left out, which is what the contract means by none.
+   *
+   * @param own a table of Spark's own that has the name in the arguments
+   */
+  def call(input: InternalRow, own: Option[SessionTable]): java.util.Iterator[Scan] = {
     val arguments = parameters.zipWithIndex.collect {
       case (parameter, i) if !input.isNullAt(i) => parameter.name() -> argument(parameter.dataType(), input, i)
     }
     val rows = ArrayBuffer.empty[InternalRow]
-    ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*))(rows ++= read(_))
+    ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*), own)(rows ++= read(_))
     arguments.collectFirst { case ("table", table) => table.asText() }
       .foreach(CachedPlans.refresh(SparkSession.active, catalogName, _))
     Iterator[Scan](new ProcedureResult(result, rows.toArray)).asJava

@@ -72,7 +72,7 @@ object TableStatement {
 
   /** What a CREATE TABLE does not set by itself. */
   private def properties(table: TableMetadata): Map[String, String] = {
-    val own = table.properties.filterNot { case (key, _) => ColumnStatistics.isOne(key) } - "comment"
+    val own = table.properties - "comment"
     if (table.declared) own - CatalogOptions.PartitionColumns
     else if (table.partitionColumns.isEmpty) own
     else own + (CatalogOptions.PartitionColumns -> "virtual")

@@ -36,8 +36,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   /** Spark evaluates all of them again: what is sent may be less than the whole. */
   override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
     // A key is told from a column of this table of the same name by the struct's name in front.
-    val ofStruct = table.keys.fieldNames.map(key => s"${MetadataTable.Values}.$key" -> key)
-    val columns = (ofStruct ++ table.keyColumns.map(key => key.name -> key.name)).toMap
+    val fields = table.keys.fieldNames.map(key => s"${MetadataScan.OfStruct}$key" -> key)
+    val columns = (fields ++ table.keyColumns.map(key => key.name -> key.name)).toMap
     predicate = new PredicateTranslator(columns, zone).translate(filters.flatMap(overKeys))
     filters
   }
@@ -48,13 +48,13 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
         case key: AttributeReference => ofStruct(key.name)
       })
     case other => Seq(other.transform {
-      case field @ GetStructField(a: Attribute, _, _) if a.name == MetadataTable.Values =>
+      case field @ GetStructField(a: Attribute, _, _) if table.values.contains(a.name) =>
         ofStruct(field.extractFieldName)
     })
   }
 
   private def ofStruct(key: String): Expression =
-    AttributeReference(s"${MetadataTable.Values}.$key", table.keys(key).dataType)()
+    AttributeReference(s"${MetadataScan.OfStruct}$key", table.keys(key).dataType)()
 
   override def pushedFilters: Array[Predicate] = Array.empty
   override def build(): Scan = new MetadataScan(table, required, predicate, zone)
@@ -67,7 +67,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 class MetadataScan(table: MetadataTable, required: StructType, predicate: Option[JsonNode], zone: ZoneId)
   extends Scan with Batch {
 
-  private val decoder = MetadataRows(required, table.keys, zone.getId)
+  private val decoder = MetadataRows(
+    required, table.keys, table.schema.fieldNames.toSet -- table.values, table.locations, zone.getId)
 
   override def readSchema(): StructType = required
   override def description(): String = table.name() + predicate.fold("")(p => s" $p")
@@ -90,6 +91,11 @@ class MetadataScan(table: MetadataTable, required: StructType, predicate: Option
   }
 }
 
+private object MetadataScan {
+  /** Tells a field of the struct from a column of the same name. */
+  val OfStruct = "values."
+}
+
 /** Rows as an Arrow stream; without columns their number alone says it. */
 case class MetadataBatch(packed: Array[Byte], count: Int) extends InputPartition
 
@@ -109,14 +115,25 @@ class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactor
   }
 }
 
-/** Makes Spark's rows of the service's, on the executors. */
-case class MetadataRows(required: StructType, keys: StructType, zone: String) {
-  private val ofPartition = required.fieldNames.map(name =>
-    name == MetadataTable.Values || !MetadataRows.Sent.contains(name))
+/**
+ * Makes Spark's rows of the service's, on the executors.
+ *
+ * @param sent the columns that the service's rows have; every other one is made of the partition's name
+ * @param locations those of them that hold locations
+ */
+case class MetadataRows(
+    required: StructType,
+    keys: StructType,
+    sent: Set[String],
+    locations: Set[String],
+    zone: String) {
+  import MetadataRows._
+
+  private val ofPartition = required.fieldNames.map(!sent.contains(_))
 
   /** The columns of the service that the required ones are made of. */
   def sources: Seq[String] = required.fieldNames.zip(ofPartition)
-    .map { case (name, derived) => if (derived) MetadataRows.Partition else name }.distinct.toSeq
+    .map { case (name, derived) => if (derived) Partition else name }.distinct.toSeq
 
   def read(batch: MetadataBatch): Iterator[InternalRow] =
     if (required.isEmpty) Iterator.fill(batch.count)(InternalRow.empty)
@@ -129,8 +146,8 @@ case class MetadataRows(required: StructType, keys: StructType, zone: String) {
   private def decoded(batch: VectorSchemaRoot): Seq[InternalRow] = {
     val values = new PartitionValues(keys, zone)
     val columns = required.fields.zip(ofPartition).map {
-      case (field, true) => ofName(field, batch.getVector(MetadataRows.Partition), values)
-      case (field, false) => MetadataRows.column(field, batch.getVector(field.name))
+      case (field, true) => ofName(field, batch.getVector(Partition), values)
+      case (field, false) => column(field, batch.getVector(field.name))
     }
     (0 until batch.getRowCount).map(i => InternalRow.fromSeq(columns.map(_(i)).toSeq))
   }
@@ -138,7 +155,7 @@ case class MetadataRows(required: StructType, keys: StructType, zone: String) {
   private def ofName(field: StructField, names: FieldVector, values: PartitionValues): Int => Any = {
     def parsed(i: Int) = values.parse(names.getObject(i).toString)
     field.dataType match {
-      case struct: StructType if field.name == MetadataTable.Values =>
+      case struct: StructType =>
         // The query may need some of the values only.
         val places = struct.map(key => (keys.fieldIndex(key.name), key.dataType))
         i => {
@@ -150,23 +167,18 @@ case class MetadataRows(required: StructType, keys: StructType, zone: String) {
         i => parsed(i).get(at, dataType)
     }
   }
-}
-
-object MetadataRows {
-  private val Partition = "partition"
-  private val Paths = Set("path", "location")
-
-  /** The columns that the service sends, in `partitions` or `files`. */
-  private val Sent = Set(
-    Partition, "location", "files", "bytes", "rows", "created_ms", "state", "path", "size", "modified_ms", "version",
-    "statistics")
 
   private def column(field: StructField, vector: FieldVector): Int => Any = field.dataType match {
     case MapType(_, statistics: StructType, _) => i => if (vector.isNull(i)) null else parsed(statistics, vector, i)
     // As `_metadata.file_path` and `$path` have it, so that they can be joined.
-    case _ if Paths.contains(field.name) => i => UTF8String.fromString(new Path(vector.getObject(i).toString).toString)
+    case _ if locations.contains(field.name) =>
+      i => UTF8String.fromString(new Path(vector.getObject(i).toString).toString)
     case _ => i => value(vector, i)
   }
+}
+
+object MetadataRows {
+  private val Partition = "partition"
 
   private def parsed(statistics: StructType, vector: FieldVector, i: Int): ArrayBasedMapData = {
     val columns = mapper.readTree(vector.getObject(i).toString).properties().asScala.toSeq

@@ -6,6 +6,7 @@ import java.util.Locale
 
 import scala.collection.mutable.ArrayBuffer
 
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.VectorSchemaRoot
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, VirtualColumn}
@@ -20,38 +21,46 @@ import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * What the index knows of a table, as a table: `sales.trips.files`. It is read anew by every query.
+ * What the index knows of a table, as a table: `sales.trips.files`. It is read anew by every query. Its columns are
+ * those that the service says.
  *
  * `partitions` and `files` have the partition's values as a struct, and each of them as a column that `SELECT *`
  * leaves out; filters on either are the service's to answer.
+ *
+ * @param described the field `metadata` of `tables/load`
  */
-class MetadataTable(val catalogName: String, val of: TableMetadata, val client: ServiceClient, val what: String)
+class MetadataTable(
+    val catalogName: String,
+    val of: TableMetadata,
+    val client: ServiceClient,
+    val what: String,
+    described: JsonNode)
   extends Table with SupportsRead with SupportsMetadataColumns {
 
-  private val byPartition = MetadataTable.ByPartition.contains(what)
+  private val takesPredicate = described.field("predicate").asBoolean()
 
   /** The partition columns, as readers see them. */
   val keys: StructType =
     StructType(of.partitionColumns.map(key => StructField(key.name, PartitionColumns.plain(key.dataType))))
 
+  override val schema: StructType = TableMetadata.schema(described.items("columns"))
+
+  /** The column that is the struct of the partition's values. */
+  val values: Option[String] = described.stringOption("values")
+  val locations: Set[String] = described.items("locations").map(_.asText()).toSet
+
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
-  override val schema: StructType = {
-    val columns = MetadataTable.Schemas(what)
-    val values = Option.when(byPartition && keys.nonEmpty)(StructField(MetadataTable.Values, keys))
-    StructType(columns.take(1) ++ values ++ columns.drop(1))
-  }
-
   /** The partition columns that no column of this table hides. */
   val keyColumns: Seq[StructField] =
-    if (byPartition) keys.filterNot(key => schema.fieldNames.exists(SQLConf.get.resolver(_, key.name))) else Nil
+    if (takesPredicate) keys.filterNot(key => schema.fieldNames.exists(SQLConf.get.resolver(_, key.name))) else Nil
 
   override def metadataColumns(): Array[MetadataColumn] =
     keyColumns.map(key => VirtualColumn(key.name, key.dataType, null)).toArray[MetadataColumn]
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    if (byPartition) new MetadataScanBuilder(this, ZoneId.of(SQLConf.get.sessionLocalTimeZone)) else () => wholeScan
+    if (takesPredicate) new MetadataScanBuilder(this, ZoneId.of(SQLConf.get.sessionLocalTimeZone)) else () => wholeScan
 
   /** One row a version, transaction or repair: vacuum bounds how many there are. */
   private def wholeScan: Scan = new LocalScan {
@@ -66,7 +75,7 @@ class MetadataTable(val catalogName: String, val of: TableMetadata, val client: 
     }
   }
 
-  def request(predicate: com.fasterxml.jackson.databind.JsonNode) =
+  def request(predicate: JsonNode): JsonNode =
     obj("table_id" -> long(of.tableId), "name" -> text(what), "predicate" -> predicate)
 
   private def read(batch: VectorSchemaRoot): Seq[InternalRow] = {
@@ -76,42 +85,22 @@ class MetadataTable(val catalogName: String, val of: TableMetadata, val client: 
 }
 
 object MetadataTable {
-  val Values = "values"
-  val ByPartition: Set[String] = Set("partitions", "files")
+  /** The metadata table of an answer to `tables/load`; raises an error that lists them where there is none. */
+  def fromJson(catalogName: String, client: ServiceClient, name: String, node: JsonNode): MetadataTable = {
+    val of = TableMetadata.fromJson(node)
+    if (!isIn(node)) {
+      val table = s"$catalogName.${of.qualifiedName}"
+      throw ConnectorErrors.analysis(
+        ConnectorErrors.MetadataTableNotFound,
+        s"Table $table has no metadata table '$name'. There are: " +
+          s"${node.items("metadata_tables").map(_.asText()).mkString(", ")}.", Map("table" -> table, "name" -> name))
+    }
+    new MetadataTable(catalogName, of, client, name, node.field("metadata"))
+  }
 
-  /** What is known of a column of a file. */
-  val ColumnStatistics: StructType = new StructType()
-    .add("min", StringType).add("max", StringType).add("nulls", LongType)
+  def isIn(node: JsonNode): Boolean = !node.field("metadata").isNull
 
-  /** Columns as `tables/metadata` gives them, in its order. */
-  private val Schemas: Map[String, StructType] = Map(
-    "files" -> new StructType()
-      .add("partition", StringType).add("path", StringType).add("size", LongType).add("modified_ms", TimestampType)
-      .add("rows", LongType).add("version", LongType).add("statistics", MapType(StringType, ColumnStatistics)),
-    "history" -> new StructType()
-      .add("version", LongType).add("operation", StringType).add("committed_ms", TimestampType)
-      .add("transaction", StringType).add("partitions_added", LongType).add("partitions_removed", LongType)
-      .add("partitions_changed", LongType).add("files_added", LongType).add("files_removed", LongType)
-      .add("rows", LongType).add("bytes", LongType).add("summary", StringType),
-    "partitions" -> new StructType()
-      .add("partition", StringType).add("location", StringType).add("files", LongType).add("bytes", LongType)
-      .add("rows", LongType).add("created_ms", TimestampType).add("state", StringType),
-    "repairs" -> new StructType()
-      .add("began_ms", TimestampType).add("duration_ms", LongType).add("mode", StringType).add("where", StringType)
-      .add("strict", BooleanType).add("added", LongType).add("dropped", LongType).add("changed", LongType)
-      .add("skipped", LongType).add("version_before", LongType).add("version_after", LongType)
-      .add("owner", StringType).add("error", StringType),
-    "transactions" -> new StructType()
-      .add("transaction", StringType).add("operation", StringType).add("state", StringType).add("owner", StringType)
-      .add("began_ms", TimestampType).add("expires_ms", TimestampType).add("ended_ms", TimestampType)
-      .add("base_version", LongType).add("version", LongType).add("app_id", StringType).add("app_version", LongType)
-      .add("files", LongType).add("error", StringType))
-
-  /** The table and the name of its metadata table, where `ident` is of that form. Real namespaces have one level. */
-  def named(ident: Identifier): Option[(Identifier, String)] =
-    below(ident).filter { case (_, name) => Schemas.contains(name) }
-
-  /** As `named`, whatever the last part is. */
+  /** The table and the name of its metadata table, where `ident` can be of one. Real namespaces have one level. */
   def below(ident: Identifier): Option[(Identifier, String)] = Option.when(ident.namespace().length == 2) {
     (Identifier.of(ident.namespace().take(1), ident.namespace()(1)), ident.name().toLowerCase(Locale.ROOT))
   }
@@ -121,11 +110,6 @@ object MetadataTable {
     Option.when(namespace.length == 1 && ident.namespace().length == 1) {
       Identifier.of(namespace ++ ident.namespace(), ident.name())
     }
-
-  def unknown(table: String, name: String): Throwable = ConnectorErrors.analysis(
-    ConnectorErrors.MetadataTableNotFound,
-    s"Table $table has no metadata table '$name'. There are: ${Schemas.keys.toSeq.sorted.mkString(", ")}.",
-    Map("table" -> table, "name" -> name))
 
   def readOnly(table: String): Throwable = ConnectorErrors.notSupported(
     s"$table is a metadata table, which only shows what the index knows: nothing writes, changes or drops it.")

@@ -1,0 +1,103 @@
+"""The format and the reader's options that Hive's clauses of CREATE TABLE name: STORED AS, ROW FORMAT."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import UnsupportedFormatError
+from catalog_ext.metastore.hive.mapping.formats import (
+    HEADER_PARAMETER,
+    INPUT_FORMATS,
+    LAZY,
+    OPEN_CSV,
+    SERDE_FORMATS,
+    FormatFinding,
+    lazy_options,
+    open_csv_options,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+_DELIMITED = frozenset({
+    "field.delim", "escape.delim", "line.delim", "colelction.delim", "mapkey.delim", "serialization.null.format",
+    "serialization.format",
+})  # fmt: skip
+"""What ROW FORMAT DELIMITED sets; the typing error is Hive's."""
+
+
+def _word(name: str) -> str:
+    """Return the last part of a class's name, or a format's name, in lower case."""
+    return name.rpartition(".")[2].lower()
+
+
+_TEXT, _QUOTED = _word(LAZY), _word(OPEN_CSV)
+_FORMATS = {
+    "parquet": "parquet",
+    "orc": "orc",
+    "jsonfile": "json",
+    "textfile": _TEXT,
+    _TEXT: _TEXT,
+    _QUOTED: _QUOTED,
+    **{_word(name): found for name, found in SERDE_FORMATS.items()},
+    **{_word(name): _TEXT if found == "csv" else found for found, name in INPUT_FORMATS.items()},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StorageClauses:
+    """The names that a statement's clauses give, as its parser has them; None where there is no such clause."""
+
+    stored_as: str | None = None
+    serde: str | None = None
+    input_format: str | None = None
+    output_format: str | None = None
+
+    def named_format(
+        self, table: str, settings: Mapping[str, str], parameters: Mapping[str, str]
+    ) -> FormatFinding | None:
+        """Return the format that the clauses name, and the options with which Spark reads the same rows.
+
+        Args:
+            table: For messages.
+            settings: Those of ROW FORMAT; delimiters alone name delimited text.
+            parameters: The table's.
+
+        Returns:
+            None where nothing names a format.
+
+        Raises:
+            UnsupportedFormatError: It is none that is supported, or its settings are not.
+        """
+        named = self.serde or self.stored_as or self.input_format
+        if named is None and _DELIMITED.isdisjoint(settings):
+            return None
+        found = _FORMATS.get("textfile" if named is None else _word(named))
+        if found is None:
+            raise UnsupportedFormatError(
+                f"Table {table} cannot be stored as '{named}'. Use PARQUET, ORC, TEXTFILE or JSONFILE, or USING csv, "
+                "json or text.",
+                {"table": table, "format": str(named)},
+            )
+        if found not in (_TEXT, _QUOTED):
+            return FormatFinding(found, {key: text for key, text in settings.items() if key not in _DELIMITED})
+        if found == _TEXT:
+            _check_delimited(table, settings)
+        options = lazy_options(settings) if found == _TEXT else open_csv_options(settings)
+        header = {"header": "true"} if parameters.get(HEADER_PARAMETER) == "1" else {}
+        return FormatFinding("csv", options | header)
+
+
+def _check_delimited(table: str, settings: Mapping[str, str]) -> None:
+    if settings.get("line.delim", "\n") != "\n":
+        raise UnsupportedFormatError(
+            f"Table {table} cannot have LINES TERMINATED BY another character than '\\n', as in Hive itself.",
+            {"table": table},
+        )
+    if "escape.delim" in settings:
+        raise UnsupportedFormatError(
+            f"Table {table} cannot have ESCAPED BY: Spark's reader of text knows escapes only inside of quotes. Leave "
+            "it out, or use USING csv, whose values are quoted.",
+            {"table": table},
+        )

@@ -1,0 +1,166 @@
+"""Databases, tables and partitions as thrift's types, and back."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hmsclient.genthrift.hive_metastore import ttypes as wire
+
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
+from catalog_ext.metastore.model.tables import Column
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+
+def database_of(found: wire.Database) -> HiveDatabase:
+    """Return the database that thrift's one describes."""
+    return HiveDatabase(found.name, found.locationUri or None, found.description or None, dict(found.parameters or {}))
+
+
+def wire_database(database: HiveDatabase) -> wire.Database:
+    """Return the database in thrift's type."""
+    return wire.Database(
+        name=database.name,
+        description=database.comment or "",
+        locationUri=database.location,
+        parameters=dict(database.parameters),
+    )
+
+
+def _columns(fields: Sequence[wire.FieldSchema] | None) -> tuple[Column, ...]:
+    return tuple(Column(f.name, f.type, comment=f.comment or None) for f in fields or ())
+
+
+def _fields(columns: Sequence[Column]) -> list[wire.FieldSchema]:
+    return [wire.FieldSchema(c.name, c.type, c.comment or "") for c in columns]
+
+
+def _storage(descriptor: wire.StorageDescriptor) -> Storage:
+    serde = descriptor.serdeInfo or wire.SerDeInfo()
+    return Storage(
+        input_format=descriptor.inputFormat or "",
+        output_format=descriptor.outputFormat or "",
+        serde=serde.serializationLib or "",
+        serde_parameters=dict(serde.parameters or {}),
+        bucket_columns=tuple(descriptor.bucketCols or ()),
+        bucket_count=-1 if descriptor.numBuckets is None else descriptor.numBuckets,
+    )
+
+
+def table_of(found: wire.Table) -> HiveTable:
+    """Return the table that thrift's one describes."""
+    return HiveTable(
+        database=found.dbName,
+        name=found.tableName,
+        table_type=found.tableType or "",
+        location=found.sd.location or "",
+        columns=_columns(found.sd.cols),
+        partition_columns=_columns(found.partitionKeys),
+        storage=_storage(found.sd),
+        parameters=_present(found.parameters),
+        owner=found.owner or "",
+        view_original_text=found.viewOriginalText or None,
+        view_expanded_text=found.viewExpandedText or None,
+    )
+
+
+def _present(parameters: Mapping[str, str | None] | None) -> dict[str, str]:
+    # Hive keeps parameters without a value on some databases (Oracle); they mean ''.
+    return {key: value or "" for key, value in (parameters or {}).items()}
+
+
+def partition_of(found: wire.Partition) -> HivePartition:
+    """Return the partition that thrift's one describes."""
+    if found.sd is None:
+        return HivePartition(tuple(found.values), "", _present(found.parameters))
+    return HivePartition(
+        values=tuple(found.values),
+        location=found.sd.location or "",
+        parameters=_present(found.parameters),
+        storage=_storage(found.sd),
+    )
+
+
+def overlay(target: wire.Table, table: HiveTable) -> wire.Table:
+    """Return ``target`` (thrift's) with all that ``table`` says; what only thrift has (privileges, skew, …) stays."""
+    target.dbName, target.tableName, target.tableType = table.database, table.name, table.table_type
+    target.owner = table.owner or target.owner or ""
+    target.parameters = dict(table.parameters)
+    target.partitionKeys = _fields(table.partition_columns)
+    target.createTime, target.lastAccessTime = target.createTime or 0, target.lastAccessTime or 0
+    target.retention = target.retention or 0
+    target.sd = _overlay_storage(target.sd or wire.StorageDescriptor(compressed=False), table.storage)
+    target.sd.cols = _fields(table.columns)
+    target.sd.location = table.location or None
+    target.viewOriginalText, target.viewExpandedText = table.view_original_text, table.view_expanded_text
+    return target
+
+
+def _overlay_storage(descriptor: wire.StorageDescriptor, storage: Storage) -> wire.StorageDescriptor:
+    serde = descriptor.serdeInfo or wire.SerDeInfo()
+    serde.serializationLib, serde.parameters = storage.serde or None, dict(storage.serde_parameters)
+    descriptor.serdeInfo = serde
+    descriptor.inputFormat, descriptor.outputFormat = storage.input_format, storage.output_format
+    descriptor.bucketCols, descriptor.numBuckets = list(storage.bucket_columns), storage.bucket_count
+    descriptor.sortCols = descriptor.sortCols or []
+    descriptor.parameters = descriptor.parameters or {}
+    return descriptor
+
+
+def overlay_partition(target: wire.Partition, partition: HivePartition) -> wire.Partition:
+    """Return ``target`` (thrift's partition) with all that ``partition`` says."""
+    target.parameters = dict(partition.parameters)
+    target.sd.location = partition.location
+    if partition.storage is not None:
+        target.sd = _overlay_storage(target.sd, partition.storage)
+    return target
+
+
+def without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
+    """Return the table's serde for its partitions, without the path that Spark keeps there, which is the table's."""
+    parameters = {k: v for k, v in (serde.parameters or {}).items() if k != "path"}
+    return wire.SerDeInfo(name=serde.name, serializationLib=serde.serializationLib, parameters=parameters)
+
+
+def wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
+    """Return what Hive itself has: there is no data, and so no storage descriptor."""
+    return wire.Partition(
+        values=list(partition.values),
+        dbName=database,
+        tableName=view,
+        createTime=0,
+        lastAccessTime=0,
+        sd=None,
+        parameters=dict(partition.parameters),
+    )
+
+
+def wire_partition(
+    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor, serde: wire.SerDeInfo
+) -> wire.Partition:
+    """Return a partition to add to a table with this storage descriptor and serde."""
+    own = wire.StorageDescriptor(
+        cols=descriptor.cols,
+        location=partition.location,
+        inputFormat=descriptor.inputFormat,
+        outputFormat=descriptor.outputFormat,
+        compressed=descriptor.compressed,
+        numBuckets=descriptor.numBuckets,
+        serdeInfo=serde,
+        bucketCols=descriptor.bucketCols,
+        sortCols=descriptor.sortCols,
+        parameters=descriptor.parameters,
+    )
+    if partition.storage is not None:
+        own.serdeInfo = wire.SerDeInfo(name=serde.name)
+        own = _overlay_storage(own, partition.storage)
+    return wire.Partition(
+        values=list(partition.values),
+        dbName=database,
+        tableName=table,
+        createTime=0,
+        lastAccessTime=0,
+        sd=own,
+        parameters=dict(partition.parameters),
+    )

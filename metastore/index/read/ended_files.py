@@ -1,0 +1,148 @@
+"""The files that writes have replaced and that no kept version of a table needs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, table_versions
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.model.batches import batched
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+
+_COUNT = pa.int64()
+
+ENDED_SCHEMA = pa.schema([
+    pa.field("uri", pa.string(), nullable=False),
+    pa.field("size", _COUNT, nullable=False),
+    pa.field("ended_version", _COUNT, nullable=False),
+    pa.field("ended_ms", _COUNT, nullable=False),
+])  # fmt: skip
+"""One row a file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since it
+ended (``ended_ms``: milliseconds since the epoch, UTC)."""
+
+_PAGE = 5000
+_NAMES_AT_ONCE = 500
+
+
+def ended_files(database: Database, table: Table, before_version: int) -> pa.RecordBatchReader:
+    """Return the files that writes have replaced and only versions below ``before_version`` need (``ENDED_SCHEMA``).
+
+    What repair or DDL took out of the index is not among them: it is not ours to delete. Nor is a file that a kept
+    version knows under any partition.
+    """
+    return pa.RecordBatchReader.from_batches(ENDED_SCHEMA, _Ended(database, table, before_version).batches())
+
+
+class _Ended:
+    def __init__(self, database: Database, table: Table, before_version: int) -> None:
+        self._database = database
+        self._table = table
+        self._before = before_version
+
+    def batches(self) -> Iterator[pa.RecordBatch]:
+        moved = self._moved()
+        after: tuple[int, int] = (0, 0)
+        while True:
+            page = self._page(*after)
+            if not page:
+                return
+            after = (page[-1]["partition_id"], page[-1]["file_id"])
+            needed = self._needed(page, moved)
+            rows = [
+                {
+                    "uri": uri,
+                    "size": row["size"],
+                    "ended_version": row["end_version"],
+                    "ended_ms": row["committed_at_ms"],
+                }
+                for row in page
+                if (uri := f"{self._directory(row)}/{row['path']}") not in needed
+            ]
+            if rows:
+                yield pa.RecordBatch.from_pylist(rows, schema=ENDED_SCHEMA)
+
+    def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
+        p, f, v = partitions.c, files.c, table_versions.c
+        low, high = partition_ids(self._table.table_id)
+        statement = (
+            sa.select(
+                f.partition_id, f.file_id, f.path, f.size, f.end_version, p.name, p.location, v.committed_at_ms
+            )
+            .join(
+                partitions,
+                # The row that held when the file was last there: the partition may have moved since.
+                sa.and_(
+                    p.partition_id == f.partition_id, p.begin_version < f.end_version, p.end_version >= f.end_version
+                ),
+            )
+            .join(table_versions, sa.and_(v.table_id == p.table_id, v.version == f.end_version))
+            .where(
+                f.partition_id >= max(low, partition_id), f.partition_id < high,
+                sa.or_(f.partition_id > partition_id, f.file_id > file_id),
+                f.end_version <= self._before, v.transaction_id.is_not(None),
+            )
+            .order_by(f.partition_id, f.file_id)
+            .limit(_PAGE)
+        )  # fmt: skip
+        with self._database.reading() as connection:
+            return [dict(row) for row in connection.execute(statement).mappings()]
+
+    def _moved(self) -> dict[str, set[int]]:
+        """Return the partitions with a location of their own in kept versions, by location."""
+        p = partitions.c
+        statement = sa.select(p.location, p.partition_id).where(
+            p.table_id == self._table.table_id, p.end_version > self._before, p.location.is_not(None)
+        )
+        moved: dict[str, set[int]] = {}
+        with self._database.reading() as connection:
+            for location, partition_id in connection.execute(statement):
+                moved.setdefault(location, set()).add(partition_id)
+        return moved
+
+    def _needed(self, page: Sequence[Mapping[str, Any]], moved: Mapping[str, set[int]]) -> set[str]:
+        """Return the files in the page's directories that kept versions know."""
+        directories = {self._directory(row) for row in page}
+        names = sorted({row["name"] for row in page})
+        ids = {partition_id for directory in directories for partition_id in moved.get(directory, ())}
+        p = partitions.c
+        needed: set[str] = set()
+        with self._database.reading() as connection:
+            for chunk in batched(names, _NAMES_AT_ONCE):
+                same_name = sa.select(p.partition_id).where(
+                    p.table_id == self._table.table_id,
+                    p.name_hash.in_([name_hash(n) for n in chunk]),
+                    p.end_version > self._before,
+                )
+                ids.update(connection.execute(same_name).scalars())
+            for some in batched(sorted(ids), _NAMES_AT_ONCE):
+                needed.update(self._kept_files(connection, some))
+        return needed
+
+    def _kept_files(self, connection: sa.Connection, partition_ids: Sequence[int]) -> Iterator[str]:
+        p, f = partitions.c, files.c
+        statement = (
+            sa.select(p.name, p.location, f.path)
+            .join(
+                files,
+                sa.and_(
+                    f.partition_id == p.partition_id, f.begin_version < p.end_version, f.end_version > p.begin_version
+                ),
+            )
+            .where(p.partition_id.in_(partition_ids), p.end_version > self._before, f.end_version > self._before)
+        )
+        for row in connection.execute(statement).mappings():
+            yield f"{self._directory(dict(row))}/{row['path']}"
+
+    def _directory(self, row: Mapping[str, Any]) -> str:
+        root = self._table.definition.location
+        location: str | None = row["location"]
+        return location or (f"{root}/{row['name']}" if row["name"] else root)

@@ -1,0 +1,354 @@
+"""Writes the rows of the version that one commit makes, in a transaction that the caller holds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.keys import has_long_key, key_row
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    KEY_COLUMNS,
+    PARTITION_NUMBER_BITS,
+    file_statistics,
+    files,
+    partitions,
+    table_versions,
+    tables,
+)
+from catalog_ext.metastore.index.database.texts import name_hash, storable
+from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.messages import PublishedPartition
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.json import statistics_to_dict, to_json
+from catalog_ext.metastore.model.typed_values import checked_values
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.model.changes import AddPartition, Summary
+    from catalog_ext.metastore.model.tables import DataFile, Table
+
+
+_AT_ONCE = 500
+_FILES_AT_ONCE = 10_000
+
+_PARTITION_COLUMNS = (
+    "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
+    *(f"k{i}" for i in range(1, KEY_COLUMNS + 1)),
+    "location", "in_metastore", "n_files", "n_bytes", "n_rows", "created_at_ms",
+)  # fmt: skip
+
+_FILE_COLUMNS = (
+    "partition_id", "file_id", "begin_version", "end_version", "path", "size", "modified_ms", "n_rows",
+)  # fmt: skip
+
+COUNTS = ("partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed")
+"""What the history's summary counts of every commit."""
+
+_STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
+
+
+@dataclass(slots=True)
+class _Sums:
+    """How the table's totals change."""
+
+    partitions: int = 0
+    files: int = 0
+    bytes: int = 0
+    rows: int = 0
+    uncounted: int = 0
+
+    def add(self, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+        """Count a partition in (1) or out (-1)."""
+        self.partitions += sign
+        self.files += sign * n_files
+        self.bytes += sign * n_bytes
+        self.rows += sign * (n_rows or 0)
+        self.uncounted += sign * (n_rows is None)
+
+
+@dataclass(frozen=True, slots=True)
+class _Size:
+    files: int = 0
+    bytes: int = 0
+    rows: int | None = 0
+
+    def plus(self, added: Sequence[DataFile]) -> _Size:
+        counts = [f.rows for f in added if f.rows is not None]
+        known = self.rows is not None and len(counts) == len(added)
+        n_rows = (self.rows or 0) + sum(counts) if known else None
+        return _Size(self.files + len(added), self.bytes + sum(f.size for f in added), n_rows)
+
+
+@dataclass(frozen=True, slots=True)
+class Rewrite:
+    """A living partition, given by its row, gets files; ``clear`` ends those that it has.
+
+    Attributes:
+        location: Where it moves to; None when it stays where it is, or (``moved``) comes to its default location.
+    """
+
+    row: Mapping[str, Any]
+    added: Sequence[DataFile] = ()
+    clear: bool = False
+    location: str | None = None
+    moved: bool = False
+
+
+@dataclass(slots=True)
+class Applier:
+    """Applies the changes of one commit.
+
+    Args:
+        connection: In a transaction.
+        table: As loaded after its row was locked.
+        version: The version that the commit makes.
+        row: The table's row.
+    """
+
+    connection: sa.Connection
+    table: Table
+    version: int
+    row: Mapping[str, Any]
+    now: int = field(default_factory=now_ms)
+    sums: _Sums = field(default_factory=_Sums)
+    partitions_added: int = 0
+    partitions_removed: int = 0
+    partitions_changed: int = 0
+    files_added: int = 0
+    files_removed: int = 0
+    long_keys: bool = False
+    published: PartitionChanges = field(default_factory=PartitionChanges)
+    _next_partition: int = 0
+    _next_file: int = 0
+    _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self._next_partition = self.row["next_partition_number"]
+        self._next_file = self.row["next_file_id"]
+
+    def flush(self) -> None:
+        """Write the rows that were gathered, and the table's own."""
+        insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
+        self._flush_files()
+        self._update_table()
+
+    def _flush_files(self) -> None:
+        insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
+        insert_rows(self.connection, file_statistics, _STATISTICS_COLUMNS, self._statistics_rows)
+        self._file_rows, self._statistics_rows = [], []
+
+    def alive(self, names: Sequence[str]) -> dict[str, Mapping[str, Any]]:
+        """Return the rows of the living partitions of these names."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for chunk in batched(names, _AT_ONCE):
+            rows = self.connection.execute(
+                sa.select(partitions).where(
+                    partitions.c.table_id == self.table.table_id,
+                    partitions.c.name_hash.in_([name_hash(n) for n in chunk]),
+                    partitions.c.end_version == ALIVE,
+                )
+            )
+            found.update((row["name"], dict(row)) for row in rows.mappings())
+        return found
+
+    def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
+        """End living partitions, given by their rows, and their files."""
+        for chunk in batched([row["partition_id"] for row in rows], _AT_ONCE):
+            self._end(partitions, chunk)
+            self._end(files, chunk)
+        self.partitions_removed += len(rows)
+        for row in rows:
+            self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+            self.files_removed += row["n_files"]
+            if row["in_metastore"]:
+                self.published.dropped.append(row["name"])
+
+    def rewrite(self, changes: Sequence[Rewrite]) -> None:
+        """Add to living partitions, or replace all that they hold, without reading it."""
+        self.partitions_changed += len(changes)
+        for chunk in batched(changes, _AT_ONCE):
+            self._end(partitions, [c.row["partition_id"] for c in chunk])
+            cleared = [c.row["partition_id"] for c in chunk if c.clear and c.row["n_files"]]
+            if cleared:
+                self._end(files, cleared)
+            for change in chunk:
+                self._rewrite_one(change)
+
+    def _rewrite_one(self, change: Rewrite) -> None:
+        row = change.row
+        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
+        self.files_removed += row["n_files"] - held.files
+        moved: dict[str, str | None] = {} if change.location is None else {
+            "location": storable(change.location, "location's")
+        }  # fmt: skip
+        if change.moved and change.location is None:
+            moved = {"location": None}
+        self._begin({**row, **moved}, held.plus(change.added), self.published.altered)
+        self._add_files(row["partition_id"], change.added)
+
+    def hold(
+        self, row: Mapping[str, Any], kept: Sequence[DataFile], added: Sequence[DataFile], location: str | None
+    ) -> None:
+        """Begin a partition, given by its ended row, with files that it keeps and others that it gets.
+
+        Args:
+            row: The row that has ended, or is about to.
+            kept: Files that stay.
+            added: Files that come.
+            location: Where the partition moves to; None when it stays where it is.
+        """
+        self.partitions_changed += 1
+        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        moved = {} if location is None else {"location": storable(location, "location's")}
+        self._begin({**row, **moved}, _Size().plus([*kept, *added]), self.published.altered)
+        self._add_files(row["partition_id"], added)
+
+    def rename(
+        self, row: Mapping[str, Any], name: str, added: Sequence[DataFile], *, location: str | None, in_metastore: bool
+    ) -> None:
+        """Give a living partition another name and location; its files stay its own, and more are added.
+
+        Raises:
+            InvalidPartitionNameError, InvalidValueError: As ``add``.
+        """
+        self._end(partitions, [row["partition_id"]])
+        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        if row["in_metastore"]:
+            self.published.dropped.append(row["name"])
+        renamed = {
+            **row,
+            **self._named(name),
+            "location": None if location is None else storable(location, "location's"),
+            "in_metastore": int(in_metastore),
+        }
+        self._begin(renamed, _Size(row["n_files"], row["n_bytes"], row["n_rows"]).plus(added), self.published.added)
+        self._add_files(row["partition_id"], added)
+        self.partitions_changed += 1
+
+    def _named(self, name: str) -> dict[str, Any]:
+        """Return what of a partition's row comes from its name."""
+        keys = self.table.definition.keys
+        values = checked_values(name, keys, str(self.table.identifier))
+        self.long_keys = self.long_keys or has_long_key(values, keys)
+        encoded = {f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)}
+        return {"name": name, "name_hash": name_hash(name), **encoded}
+
+    def end_partitions(self, partition_ids: Sequence[int]) -> None:
+        """End the rows of living partitions; their files stay."""
+        self._end(partitions, partition_ids)
+
+    def end_files(self, ended: Sequence[tuple[int, int]]) -> None:
+        """End files, given by their partitions' numbers and their own."""
+        if not ended:
+            return
+        statement = (
+            sa.update(files)
+            .where(files.c.partition_id == sa.bindparam("p"), files.c.file_id == sa.bindparam("f"))
+            .values(end_version=self.version)
+        )
+        self.connection.execute(statement, [{"p": p, "f": f} for p, f in ended])
+        self.files_removed += len(ended)
+
+    def _end(self, rows: sa.Table, partition_ids: Sequence[int]) -> None:
+        self.connection.execute(
+            sa.update(rows)
+            .where(rows.c.partition_id.in_(partition_ids), rows.c.end_version == ALIVE)
+            .values(end_version=self.version)
+        )
+
+    def add(self, change: AddPartition) -> None:
+        """Begin a partition.
+
+        Raises:
+            InvalidPartitionNameError: Its name does not have the table's partition columns.
+            InvalidValueError: A value does not fit its column's type.
+        """
+        named = self._named(change.name)
+        partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
+        self._next_partition += 1
+        self.partitions_added += 1
+        row = {
+            "partition_id": partition_id,
+            "table_id": self.table.table_id,
+            **named,
+            "location": None if change.location is None else storable(change.location, "location's"),
+            "in_metastore": int(change.in_metastore),
+            "created_at_ms": self.now,
+        }
+        self._begin(row, _Size().plus(change.files), self.published.added)
+        self._add_files(partition_id, change.files)
+
+    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[PublishedPartition]) -> None:
+        begun = {
+            **row, "begin_version": self.version, "end_version": ALIVE,
+            "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
+        }  # fmt: skip
+        self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
+        self.sums.add(size.files, size.bytes, size.rows, 1)
+        if row["in_metastore"]:
+            parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
+            published.append(
+                PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
+            )
+
+    def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
+        for file in added:
+            path = storable(file.path, "file")
+            life = (self.version, ALIVE)
+            self._file_rows.append((partition_id, self._next_file, *life, path, file.size, file.modified_ms, file.rows))
+            if file.statistics:
+                statistics = to_json(statistics_to_dict(file.statistics))
+                self._statistics_rows.append((partition_id, self._next_file, statistics))
+            self._next_file += 1
+        self.files_added += len(added)
+        if len(self._file_rows) >= _FILES_AT_ONCE:
+            self._flush_files()
+
+    def _update_table(self) -> None:
+        t = tables.c
+        self.connection.execute(
+            sa.update(tables)
+            .where(t.table_id == self.table.table_id)
+            .values(
+                version=self.version,
+                total_partitions=t.total_partitions + self.sums.partitions,
+                total_files=t.total_files + self.sums.files,
+                total_bytes=t.total_bytes + self.sums.bytes,
+                counted_rows=t.counted_rows + self.sums.rows,
+                uncounted_partitions=t.uncounted_partitions + self.sums.uncounted,
+                next_partition_number=self._next_partition,
+                next_file_id=self._next_file,
+                has_long_keys=1 if self.long_keys else t.has_long_keys,
+            )
+        )
+
+    def record(self, operation: str, summary: Summary, *, deliver: bool, transaction_id: str | None = None) -> int:
+        """Write the version into the history; return the number of messages for the metastore.
+
+        Args:
+            operation: What made the version.
+            summary: Kept in the history, beside the counts of partitions and files.
+            deliver: Whether to enqueue the changes for the metastore.
+            transaction_id: Of a write.
+        """
+        counts = {name: getattr(self, name) for name in COUNTS}
+        row = {
+            "table_id": self.table.table_id,
+            "version": self.version,
+            "operation": operation,
+            "committed_at_ms": self.now,
+            "summary": to_json({**counts, **summary}),
+            "transaction_id": transaction_id,
+            "first_file_id": self.row["next_file_id"],
+        }
+        self.connection.execute(sa.insert(table_versions), row)
+        return enqueue_changes(self.connection, self.table, self.published) if deliver else 0

@@ -1,0 +1,122 @@
+"""The lists of files of transactions: those that tasks have staged, and those that are to be deleted."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.index.database.schema import transaction_files
+from catalog_ext.metastore.index.write.transactions import load_row, wrong_state
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.json import to_json
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.index.database.database import Database
+
+
+FILES_PER_DOCUMENT = 500
+"""Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
+
+
+def record_files(database: Database, transaction_id: str, files: Sequence[StagedFile]) -> None:
+    """Add to the list of the files that an open transaction has staged.
+
+    Raises:
+        TransactionNotFoundError: There is no such transaction.
+        TransactionStateError: It is not open any more.
+    """
+    documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in batched(files, FILES_PER_DOCUMENT)]
+
+    def work(connection: sa.Connection) -> None:
+        row = load_row(connection, transaction_id, lock=True)
+        if row["state"] != State.OPEN:
+            raise wrong_state(row, "take more files")
+        counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
+        add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
+
+    database.write(work)
+
+
+def add_documents(
+    connection: sa.Connection, transaction_id: str, documents: Iterable[tuple[int, str]], *, removal: bool
+) -> None:
+    """Append rows (count and JSON text) to ``transaction_files``."""
+    t = transaction_files.c
+    last = connection.execute(sa.select(sa.func.max(t.number)).where(t.transaction_id == transaction_id)).scalar()
+    start = 0 if last is None else last + 1
+    rows = [
+        {
+            "transaction_id": transaction_id,
+            "number": number,
+            "removal": int(removal),
+            "n_files": count,
+            "payload": payload,
+        }
+        for number, (count, payload) in enumerate(documents, start=start)
+    ]
+    if rows:
+        connection.execute(sa.insert(transaction_files), rows)
+
+
+def staged_count(database: Database, transaction_id: str) -> int:
+    """Return how many files the transaction has staged and not yet committed."""
+    t = transaction_files.c
+    statement = sa.select(sa.func.coalesce(sa.func.sum(t.n_files), 0)).where(
+        t.transaction_id == transaction_id, t.removal == 0
+    )
+    with database.reading() as connection:
+        return int(connection.execute(statement).scalar_one())
+
+
+def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile]:
+    """Yield the staged files in the order in which they were recorded, a document at a time."""
+    for payload in _documents(database, transaction_id, removal=False):
+        for value in json.loads(payload):
+            yield staged_file_from_dict(value)
+
+
+def removals(database: Database, transaction_id: str) -> Iterator[str]:
+    """Yield the absolute URIs of the files that a committed transaction still has to delete, a document at a time."""
+    for payload in _documents(database, transaction_id, removal=True):
+        yield from json.loads(payload)
+
+
+def _documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
+    after: int | None = -1
+    while after is not None:
+        with database.reading() as connection:
+            number, payload = next_document(connection, transaction_id, after, removal=removal)
+        if payload is not None:
+            yield payload
+        after = number
+
+
+def next_document(
+    connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
+) -> tuple[int | None, str | None]:
+    """Return the number and text of the next row of ``transaction_files``, or None twice."""
+    t = transaction_files.c
+    statement = (
+        sa.select(t.number, t.payload)
+        .where(t.transaction_id == transaction_id, t.number > after, t.removal == int(removal))
+        .order_by(t.number)
+        .limit(1)
+    )
+    row = connection.execute(statement).one_or_none()
+    return (None, None) if row is None else (row.number, row.payload)
+
+
+def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:
+    """Yield the staged files as JSON values, within a transaction."""
+    after: int | None = -1
+    while after is not None:
+        after, payload = next_document(connection, transaction_id, after, removal=False)
+        if payload is not None:
+            yield from json.loads(payload)

@@ -1,0 +1,196 @@
+"""The owner's way through a commit: it decides, goes forward, or gives up, and asks again while the index is away."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.commit.plan import COMMANDS
+from catalog_ext.metastore.commit.transaction import State, Transaction, WriteOutcome
+from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, TransactionStateError
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
+from catalog_ext.metastore.transactions.unknown_state import Attempts, reason_of, state_unknown
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.transactions.checking import Checker
+    from catalog_ext.metastore.transactions.partition_commands import CommandChecker
+
+logger = logging.getLogger(__name__)
+
+
+class Owner:
+    """Takes transactions of this process to their end.
+
+    Args:
+        index: The index.
+        checker: Checks writes.
+        commands: Checks partition commands.
+        steps: Does and undoes what is decided.
+        attempts: Says how often the index is asked again while it is away.
+    """
+
+    def __init__(
+        self, index: Index, checker: Checker, commands: CommandChecker, steps: Steps, attempts: Attempts
+    ) -> None:
+        self._index = index
+        self._checker = checker
+        self._commands = commands
+        self._steps = steps
+        self._attempts = attempts
+
+    def stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
+        """Record files that tasks have staged.
+
+        Raises:
+            TransactionStateError: The transaction is not open any more.
+            InvalidInputError: A file does not fit it.
+        """
+        fault_point("stage.before")
+        locations = StagingLocations(transaction.transaction_id, transaction.plan)
+        for file in files:
+            locations.check(file)
+        if files:
+            self._index.record_files(transaction.transaction_id, files)
+        fault_point("stage.after")
+
+    def load(self, transaction_id: str) -> Transaction:
+        """Return the transaction, which may be reserved or committed already: an index that is away is waited for.
+
+        Raises:
+            CommitStateUnknownError: It stays away.
+            TransactionNotFoundError: There is no such transaction.
+        """
+        for _ in self._attempts.of(transaction_id):
+            try:
+                fault_point("commit.called")
+                return self._index.load_transaction(transaction_id)
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is to be committed: %s", error.message)
+        raise AssertionError("the attempts end by raising")
+
+    def decide(
+        self,
+        transaction: Transaction,
+        files: Sequence[StagedFile],
+        *,
+        static_partition: str | None,
+        watermark_ms: int | None,
+        final: bool,
+    ) -> Transaction | WriteOutcome:
+        """Stage, check and reserve; return the transaction, or the outcome of a batch that was committed before.
+
+        Raises:
+            CommitStateUnknownError: The index stays away, and nobody can tell whether it is reserved.
+            CatalogExtError: The write failed and is undone.
+        """
+        try:
+            self.stage(transaction, files)
+            fault_point("check.before")
+            asked = transaction.plan.asked
+            if isinstance(asked, COMMANDS):
+                plan = self._commands.check(transaction, asked)
+            else:
+                plan = self._checker.check(
+                    transaction,
+                    asked,
+                    static_partition=static_partition,
+                    watermark_ms=watermark_ms,
+                    final=final,
+                    now_ms=now_ms(),
+                )
+            fault_point("check.after")
+        except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
+            return self._given_up(transaction, error)
+        for _ in self._attempts.of(transaction.transaction_id, transaction.table):
+            try:
+                fault_point("reserve.before")
+                known = self._index.reserve(transaction.transaction_id, plan)
+                fault_point("reserve.after")
+                if known is None:
+                    # Not what was sent: where the call was repeated, the plan of the first one holds.
+                    return self._index.load_transaction(transaction.transaction_id)
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is reserved: %s", error.message)
+                continue
+            except BaseException as error:  # noqa: BLE001 -- as above
+                return self._given_up(transaction, error)
+            self._give_up(transaction, TransactionStateError("its batch is committed already"))
+            return WriteOutcome(
+                transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
+                known.version, duplicate=True,
+            )  # fmt: skip
+        raise AssertionError("the attempts end by raising")
+
+    def forward(self, transaction: Transaction) -> Transaction:
+        """Return the transaction, committed.
+
+        Raises:
+            CommitStateUnknownError: It may be committed, or not.
+            CatalogExtError: It was undone.
+        """
+        for attempt in self._attempts.of(transaction.transaction_id, transaction.table):
+            try:
+                if attempt:
+                    transaction = self._index.load_transaction(transaction.transaction_id)
+                return self._steps.forward(transaction)
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is committed: %s", error.message)
+            except WriteUndoneError as undone:
+                raise undone.reason from undone
+            except Exception as error:
+                raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
+        raise AssertionError("the attempts end by raising")
+
+    def abort(self, transaction_id: str, reason: str) -> None:
+        """Undo a transaction whose commit was not called.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is reserved or committed, and is not undone any more.
+            CatalogExtError: Some file could not be removed; ``recover`` does it.
+        """
+        self._index.move_transaction(transaction_id, (State.OPEN,), State.ABORTING, error=reason)
+        transaction = self._index.load_transaction(transaction_id)
+        if transaction.state not in (State.ABORTING, State.ABORTED):
+            raise TransactionStateError(
+                f"The write {transaction_id} to table {transaction.table} is {transaction.state} and cannot be aborted "
+                "any more. Call commit again, or recover, to see it through.",
+                {"transaction": transaction_id, "table": transaction.table, "state": str(transaction.state)},
+            )
+        self._steps.undo(transaction)
+
+    def _given_up(self, transaction: Transaction, error: BaseException) -> Transaction:
+        """Undo what is not reserved and raise ``error``; what somebody else has reserved meanwhile as it is now.
+
+        A commit that was called again while the first call was still at work may find its files promoted.
+
+        Raises:
+            CommitStateUnknownError: Nobody can tell whether it is reserved.
+        """
+        self._give_up(transaction, error)
+        try:
+            current = self._index.load_transaction(transaction.transaction_id)
+        except CatalogExtError:
+            raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
+        if current.state in (State.OPEN, State.ABORTING, State.ABORTED) or not isinstance(error, Exception):
+            raise error
+        return current
+
+    def _give_up(self, transaction: Transaction, error: BaseException) -> None:
+        """Undo what is not reserved, now or by recovery."""
+        try:
+            self.abort(transaction.transaction_id, reason_of(error))
+        except CatalogExtError as trouble:
+            logger.warning(
+                "The failed write %s to table %s could not be undone yet; recover does it when its lease is over: %s",
+                transaction.transaction_id,
+                transaction.table,
+                trouble.message,
+            )
