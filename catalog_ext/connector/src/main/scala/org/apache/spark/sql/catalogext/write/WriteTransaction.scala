@@ -179,7 +179,6 @@ object WriteTransaction {
       "operation" -> text(target.operation.getOrElse(target.kind.operation)),
       "owner" -> text(owner),
       "predicate" -> target.predicate.getOrElse(Null),
-      "keep_emptied" -> bool(false),
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
       "definition" -> target.definition.getOrElse(Null))
