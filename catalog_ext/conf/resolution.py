@@ -6,7 +6,7 @@ property > the service's process (its session's conf or environment) > default.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from catalog_ext.conf import keys, read_keys, table_keys, write_keys
 from catalog_ext.conf.setting import Scope, Setting
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.properties import property_value
+from catalog_ext.metastore.model.tables import PartitionMode, stated_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -30,6 +31,7 @@ class Use(StrEnum):
     INSERT = "insert"
     STREAM = "stream"
     SESSION = "session"
+    SESSION_CATALOG = "session_catalog"
 
 
 _OPTIONS = {
@@ -38,11 +40,13 @@ _OPTIONS = {
     Use.INSERT: Scope.WRITE,
     Use.STREAM: Scope.STREAM,
     Use.SESSION: None,
+    Use.SESSION_CATALOG: None,
 }
 _OF_STRICT = (read_keys.STRICT_CHECK, read_keys.STRICT_MODE)
 _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
     Use.READ: (keys.MISSING_FILES,),
     Use.SESSION: (keys.USE_HIVE_PARTITIONING,),
+    Use.SESSION_CATALOG: (keys.PARTITION_COLUMNS,),
     Use.INSERT: (write_keys.DYNAMIC_PARTITION, write_keys.DYNAMIC_PARTITION_MODE),
     Use.WRITE: (
         write_keys.WRITE_DISTRIBUTION_MODE,
@@ -112,6 +116,8 @@ def resolve(use: Use, given: Given) -> dict[str, Any]:
     Raises:
         InvalidConfigurationError: A text is none that its key may have.
     """
+    if use is Use.SESSION_CATALOG:
+        return {keys.PARTITION_COLUMNS.key: _partition_mode(given)}
     found = {setting.key: _value(setting, _texts(setting, use, given)) for setting in _SETTINGS[use]}
     if use is Use.READ:
         found[STRICT] = _strict(given)
@@ -128,6 +134,18 @@ def _check_batch(table: str, found: Mapping[str, Any]) -> None:
             "have a batch committed once, or neither.",
             {"table": table},
         )
+
+
+def _partition_mode(given: Given) -> str:
+    """Return the mode of a table in the session catalog: its own goes first, because the conf is for the others."""
+    own = stated_mode(given.properties)
+    if own is not None:
+        return str(own)
+    place = f"the session conf 'spark.sql.catalog.{given.catalog}.{{name}}'"
+    found = next(_in(given.catalog_conf, keys.PARTITION_COLUMNS.names, place), None)
+    if found is None:
+        return str(PartitionMode.DECLARED)  # existing queries of the session catalog must not change
+    return str(_parsed(keys.PARTITION_COLUMNS, replace(found, text=found.text.lower())))
 
 
 def _value(setting: Setting[Any], texts: Iterator[_Text]) -> Any:  # noqa: ANN401 -- a value of the setting's type

@@ -14,24 +14,23 @@ from catalog_ext.metastore.commit.plan import (
     RelocatePartition,
     RenamePartition,
 )
-from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError, SchemaMismatchError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
-from catalog_ext.metastore.predicates.json import predicate_to_json
+from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.metastore.predicates.partition_specs import (
     ANY_SESSION,
     Session,
-    clause_condition,
     partition_name,
     require_partitioned,
     spec_condition,
 )
-from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, Or, StringMatch
+from catalog_ext.metastore.predicates.tree import Or
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.tables.locations import TableOverlapWarning
+from catalog_ext.tables.partition_matches import require_match
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -41,7 +40,6 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import AskedCommand
     from catalog_ext.metastore.commit.transaction import WriteOutcome
     from catalog_ext.metastore.model.tables import Column, Table
-    from catalog_ext.metastore.predicates.partition_specs import KeyComparison
     from catalog_ext.metastore.predicates.tree import Predicate
 
     Spec = Mapping[str, str | None]
@@ -96,9 +94,8 @@ class PartitionCommands:
         return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
     def drop(
-        self, table: str | Table, predicates: Sequence[Predicate] = (), *,
-        clauses: Sequence[Sequence[KeyComparison]] = (), if_exists: bool = False, purge: bool = False,
-        session: Session = ANY_SESSION,
+        self, table: str | Table, predicates: Sequence[Predicate] = (), *, clauses: PartitionClauses = NO_CLAUSES,
+        if_exists: bool = False, purge: bool = False,
     ) -> WriteOutcome:  # fmt: skip
         """Take partitions out of the table; a managed table's data is deleted, an external one's stays.
 
@@ -108,7 +105,6 @@ class PartitionCommands:
             clauses: PARTITION clauses, which stand for as many predicates.
             if_exists: Whether a predicate that matches nothing is no error.
             purge: Whether data of a managed table that lies outside its directory is deleted too.
-            session: The one that the statement runs in.
 
         Raises:
             PartitionNotFoundError: A predicate matches nothing.
@@ -118,11 +114,14 @@ class PartitionCommands:
         """
         target = self._table(table)
         require_partitioned(target)
-        predicates = [*predicates, *(clause_condition(target, clause, session) for clause in clauses)]
+        predicates = [*predicates, *clauses.conditions(target)]
         if not predicates:
             raise InvalidPartitionSpecError(f"No partition was given to be dropped from table {target.identifier}.")
         for predicate in predicates:
-            self._require_match(target, predicate, needed=not if_exists)
+            if if_exists:
+                bound_to(target, predicate)
+            else:
+                require_match(self._context.index, target, predicate)
         managed = target.definition.table_type is TableType.MANAGED
         deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
         either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
@@ -190,7 +189,7 @@ class PartitionCommands:
             raise InvalidPartitionSpecError(f"No partition was given to be moved from table {origin.identifier}.")
         predicates = [spec_condition(target, spec, session) for spec in specs]
         for predicate in predicates:
-            self._require_match(origin, predicate, needed=True)
+            require_match(self._context.index, origin, predicate)
         either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
         asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
         return self._run(target, asked, "EXCHANGE PARTITION")
@@ -200,13 +199,6 @@ class PartitionCommands:
 
     def _table(self, table: str | Table) -> Table:
         return self._context.load_table(table) if isinstance(table, str) else table
-
-    def _require_match(self, table: Table, predicate: Predicate, *, needed: bool) -> None:
-        bound = bound_to(table, predicate)
-        if needed:
-            with self._context.index.list_partitions(table, bound) as found:
-                if not any(batch.num_rows for batch in found):
-                    raise not_found(table, _words(predicate))
 
     def _chosen_location(self, table: Table, name: str, location: str) -> Location:
         """Return the location of a partition with a LOCATION of its own.
@@ -286,18 +278,3 @@ def _require_same_schema(target: Table, source: Table) -> None:
 
 def _described(columns: Sequence[Column]) -> list[str]:
     return [f"{column.name.lower()} {column.type}" for column in columns]
-
-
-def _words(predicate: Predicate) -> str:
-    """Return a predicate as people write it, if it is one of a partition spec."""
-    match predicate:
-        case And(args):
-            return ", ".join(_words(arg) for arg in args)
-        case IsNull(column):
-            return f"{column}=NULL"
-        case Comparison(operator, column, value):
-            return f"{column}{operator}{value}"
-        case StringMatch(kind, column, pattern):
-            return f"{column}{kind}{pattern}"
-        case _:
-            return f"with {predicate_to_json(predicate)}"

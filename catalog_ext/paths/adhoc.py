@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 
 from catalog_ext.conf.keys import SAMPLE_FILES
-from catalog_ext.metastore.errors import CatalogExtError, PathLayoutError, UnsupportedFormatError
+from catalog_ext.metastore.errors import CatalogExtError, UnsupportedFormatError
 from catalog_ext.metastore.index import PLAN_SCHEMA
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format
 from catalog_ext.metastore.model.tables import Column
@@ -17,7 +17,7 @@ from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import parse_pattern
-from catalog_ext.paths.keys import CastKey, Pruner, keys_of, partition_name, pruning_keys
+from catalog_ext.paths.keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
 from catalog_ext.paths.sampling import Sampler
 from catalog_ext.paths.states import FoundFile, expression
 from catalog_ext.paths.walk import Matches, Walk
@@ -45,7 +45,6 @@ _SUFFIXES = {
     "txt": "text",
     "text": "text",
 }
-_SHOWN_PATHS = 5
 _BATCH_ROWS = 16_384
 
 
@@ -163,7 +162,7 @@ class PathPlan:
             by_directory.setdefault(file.directory, []).append(file)
         names = dict.fromkeys(by_directory, "")
         if self.keys is not None:
-            names = _partition_names(sorted(by_directory), self.keys)
+            names = agreed_names(sorted(by_directory), self.keys)
         for number, directory in enumerate(sorted(by_directory)):
             for file in sorted(by_directory[directory]):
                 yield (
@@ -178,25 +177,6 @@ class PathPlan:
                     None,
                     None,
                 )
-
-
-def _partition_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[Location, str]:
-    names = {directory: partition_name(directory, keys) for directory in directories}
-    kinds: dict[frozenset[str], str] = {}
-    for directory in directories:
-        found = [name for name, _ in keys_of(directory)]
-        kinds.setdefault(
-            frozenset(name.lower() for name in found), f"{', '.join(found) or 'no key'} in {shown(str(directory))}"
-        )
-    if len(kinds) > 1:
-        listed = list(kinds.values())
-        raise PathLayoutError(
-            f"The files disagree on the keys in their paths: {'; '.join(listed[:_SHOWN_PATHS])}"
-            f"{'; …' if len(listed) > _SHOWN_PATHS else ''}. Narrow the path or filter on a key, so that one kind is "
-            "left, or SET use_hive_partitioning = 0 to read without keys.",
-            {"paths": "\n".join(listed[:_SHOWN_PATHS])},
-        )
-    return names
 
 
 def _left_rows(matches: Matches, alternatives: Sequence[Alternative]) -> Iterator[tuple[object, ...]]:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.locations import Location
 
 _REMEMBERED = 65_536
+_SHOWN_PATHS = 5
 
 
 class PathKey(NamedTuple):
@@ -55,6 +56,30 @@ def partition_name(directory: Location, keys: Sequence[str]) -> str:
                 {"path": str(directory), "key": name},
             )
     return "/".join(f"{escape_path_name(key)}={found.get(key.lower(), DEFAULT_PARTITION)}" for key in keys)
+
+
+def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[Location, str]:
+    """Return the partition name of each directory, all of which have the same keys in any order and case.
+
+    Raises:
+        PathLayoutError: They have not, or one has a key twice.
+    """
+    names = {directory: partition_name(directory, keys) for directory in directories}
+    kinds: dict[frozenset[str], str] = {}
+    for directory in directories:
+        found = [name for name, _ in keys_of(directory)]
+        kinds.setdefault(
+            frozenset(name.lower() for name in found), f"{', '.join(found) or 'no key'} in {shown(str(directory))}"
+        )
+    if len(kinds) > 1:
+        listed = list(kinds.values())
+        raise PathLayoutError(
+            f"The files disagree on the keys in their paths: {'; '.join(listed[:_SHOWN_PATHS])}"
+            f"{'; …' if len(listed) > _SHOWN_PATHS else ''}. Narrow the path or filter on a key, so that one kind is "
+            "left, or SET use_hive_partitioning = 0 to read without keys.",
+            {"paths": "\n".join(listed[:_SHOWN_PATHS])},
+        )
+    return names
 
 
 class Verdict(Enum):

@@ -7,11 +7,23 @@ from dataclasses import replace
 from threading import Lock
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.rules import not_found
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import Where, bound_to, bound_where
+from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.metastore.predicates.partition_specs import (
+    ANY_SESSION,
+    Session,
+    full_spec,
+    require_partitioned,
+    spec_condition,
+)
+from catalog_ext.tables.partition_matches import in_words
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import pyarrow as pa
 
     from catalog_ext.context import Context
@@ -69,24 +81,60 @@ class TableReads:
                 self._tables.popitem(last=False)
         return table
 
-    def plan_files(self, table_id: int, version: int, condition: Predicate | None = None) -> pa.RecordBatchReader:
+    def plan_files(
+        self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
+    ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
+
+        Args:
+            table_id: The table's number.
+            version: The version.
+            condition: The predicate, None for all.
+            clauses: PARTITION clauses, one of which has to name the files' partition.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
+            InvalidPartitionSpecError: A clause is none over them.
         """
         table = self._at(table_id, version)
-        return self._context.index.plan_files(table, bound_to(table, condition))
+        return self._context.index.plan_files(table, bound_to(table, clauses.narrow(table, condition)))
 
-    def list_partitions(self, table_id: int, version: int, condition: Predicate | None = None) -> pa.RecordBatchReader:
-        """Return the partitions of a table at a version that an unbound predicate is true for.
+    def list_partitions(
+        self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
+    ) -> pa.RecordBatchReader:
+        """Return the partitions of a table or view at a version that an unbound predicate is true for.
+
+        Args:
+            table_id: The table's number.
+            version: The version.
+            condition: The predicate, None for all.
+            clauses: PARTITION clauses, one of which has to name the partition.
 
         Raises:
             TableNotFoundError, InvalidPredicateError, InvalidValueError: As in ``plan_files``.
+            InvalidPartitionSpecError: A clause does not fit the partition columns, or there are none.
         """
         table = self._at(table_id, version)
-        return self._context.index.list_partitions(table, bound_to(table, condition))
+        require_partitioned(table)
+        return self._context.index.list_partitions(table, bound_to(table, clauses.narrow(table, condition)))
+
+    def partition(
+        self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION
+    ) -> pa.RecordBatchReader:
+        """Return the directories of the partition that a spec names by all its keys; of a view there is one at most.
+
+        Raises:
+            TableNotFoundError: There is no table of that number.
+            InvalidPartitionSpecError, InvalidValueError: The spec does not fit its partition columns.
+            PartitionNotFoundError: There is no such partition.
+        """
+        table = self._at(table_id, version)
+        condition = spec_condition(table, full_spec(table, spec, session))
+        found = self._context.index.list_partitions(table, bound_to(table, condition)).read_all()
+        if not found.num_rows:
+            raise not_found(table, in_words(condition))
+        return found.to_reader()
 
     def changes(
         self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE

@@ -12,6 +12,7 @@ from catalog_ext.metastore.errors import (
     ViewPartitionColumnOrderError,
     ViewPartitionColumnsNotLastError,
 )
+from catalog_ext.metastore.model.views import is_automatic
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -37,6 +38,11 @@ class ViewRequest:
     properties: Mapping[str, str] | None = None
     comment: str | None = None
     owner: str = ""
+
+    @property
+    def needs_tables(self) -> bool:
+        """Whether the view's partitions follow those of the tables that it reads, which have to be known then."""
+        return is_automatic(self.properties or {})
 
 
 def split_columns(request: ViewRequest) -> tuple[tuple[Column, ...], tuple[Column, ...]]:

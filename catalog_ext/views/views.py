@@ -261,7 +261,7 @@ class Views:
             request.comment,
             request.owner,
         )
-        if not is_automatic(definition):
+        if not is_automatic(definition.properties):
             return definition, []
         rules = rules_of(definition, self._refresh.tables(request.query), self._context.settings.name)
         return definition, [rule.table.identifier for rule in rules]

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.transaction import WriteOutcome
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
 from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.tables.partition_matches import require_matches
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -52,6 +54,7 @@ class ColumnStatistics:
         files: Sequence[KnownFile],
         columns: Mapping[str, Mapping[str, str]] | None,
         predicate: Predicate | None = None,
+        clauses: PartitionClauses = NO_CLAUSES,
     ) -> WriteOutcome:
         """Record what was found; with neither files nor columns, publish what is known already.
 
@@ -60,14 +63,18 @@ class ColumnStatistics:
             files: What was counted; files that have changed since are left as they are.
             columns: Statistics by column, by Spark's names (``distinctCount``), None for none.
             predicate: Limits the partitions that are published; unbound, None for all.
+            clauses: PARTITION clauses, which limit them further.
 
         Raises:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            InvalidPartitionSpecError: A clause is none over them.
+            PartitionNotFoundError: A clause that has a value names no partition.
         """
         index = self._context.index
         deliver = self._context.metastore.accepts(table.definition)
-        bound = bound_to(table, predicate)
+        bound = bound_to(table, clauses.narrow(table, predicate))
+        require_matches(index, table, clauses)
         messages = rows = changed = 0
         if files:
             counted = index.put_statistics(table, files, deliver=deliver)

@@ -12,7 +12,9 @@ from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupporte
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.tables.locations import warn_of_overlap
+from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
 
 if TYPE_CHECKING:
@@ -89,6 +91,7 @@ class Writes:
         batch: Batch,
         *,
         predicate: Predicate | None = None,
+        clauses: PartitionClauses = NO_CLAUSES,
         keep_emptied: bool = False,
     ) -> tuple[BegunWrite, Table]:
         """Begin a write to a table that is there.
@@ -99,14 +102,17 @@ class Writes:
             version: The version that the statement read.
             batch: What else is known of it.
             predicate: Of an overwrite, unbound; None for all.
+            clauses: The PARTITION clause of the statement, which its rows and its predicate have been made by.
             keep_emptied: Whether partitions that an overwrite leaves without files stay registered.
 
         Raises:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            InvalidPartitionSpecError: The clause does not fit them.
             InvalidConfigurationError: An option is none that its key may have.
         """
         table = self.table_at(table_id, version)
+        clauses.conditions(table)
         bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
@@ -181,20 +187,39 @@ class Writes:
             table, app_id, owner, self._settings(options, session, table.definition.properties)
         )
 
-    def delete(self, table_id: int, version: int, predicate: Predicate | None, *, truncate: bool) -> WriteOutcome:
+    def delete(
+        self,
+        table_id: int,
+        version: int,
+        predicate: Predicate | None,
+        *,
+        truncate: bool,
+        clauses: PartitionClauses = NO_CLAUSES,
+    ) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
+
+        Args:
+            table_id: The table's number.
+            version: The version that the statement read.
+            predicate: Unbound, None for all.
+            truncate: Whether the partitions stay registered.
+            clauses: PARTITION clauses, one of which has to name the partition, and each of which has to name one.
 
         Raises:
             TableNotFoundError: The table is gone.
             OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
+            InvalidPartitionSpecError: A clause is none over them.
+            PartitionNotFoundError: A clause names no partition.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        chosen = clauses.narrow(table, predicate)
+        require_matches(self._context.index, table, clauses)
         if truncate:
-            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if predicate is None else ' ... PARTITION'}")
-        bound_to(table, predicate)
-        return self.transactions.delete(table, predicate, truncate)
+            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
+        bound_to(table, chosen)
+        return self.transactions.delete(table, chosen, truncate)
 
     def table_at(self, table_id: int, version: int) -> Table:
         """Return the table as it is now, at the version that a statement has read."""

@@ -177,8 +177,12 @@ def _already_exists(table: Table, there: dict[str, list[Partition]]) -> Partitio
 
 def not_found(table: Table, which: str) -> PartitionNotFoundError:
     """Return the error for a partition that is not there."""
+    kind, remedy = "table", ", MSCK REPAIR TABLE finds new ones"
+    if table.definition.table_type is TableType.VIEW:
+        kind, remedy = "view", ""
+    subject = f"{kind.capitalize()} {table.identifier}"
     return PartitionNotFoundError(
-        f"Table {table.identifier} has no partition {which[:200]!r}. Nothing was changed; SHOW PARTITIONS lists those "
-        "that are there, MSCK REPAIR TABLE finds new ones.",
-        {"table": str(table.identifier), "partition": which[:200]},
+        f"{subject} has no partition {which[:200]!r}. Nothing was changed; SHOW PARTITIONS lists those that are "
+        f"there{remedy}.",
+        {kind: str(table.identifier), "partition": which[:200]},
     )

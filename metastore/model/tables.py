@@ -39,6 +39,15 @@ PARTITION_MODE_PROPERTY = "partition-columns"
 """The table property that holds the ``PartitionMode``."""
 
 
+def stated_mode(properties: Mapping[str, str]) -> PartitionMode | None:
+    """Return the mode that a table's properties state; None where they state none."""
+    text = property_value(properties, PARTITION_MODE_PROPERTY)
+    if text is None:
+        return None
+    # An earlier release has checked the very key alone, and taken any text under one that differs in case.
+    return PartitionMode.DECLARED if text.strip().lower() == PartitionMode.DECLARED else PartitionMode.VIRTUAL
+
+
 @dataclass(frozen=True, slots=True)
 class Column:
     """A column; ``type`` is a canonical type string (``str(catalog_ext.metastore.model.types.DataType)``).
@@ -97,9 +106,7 @@ class TableDefinition:
     @property
     def partition_mode(self) -> PartitionMode:
         """Whether the partition columns are virtual (the default) or declared."""
-        text = (property_value(self.properties, PARTITION_MODE_PROPERTY) or "").strip().lower()
-        # An earlier release has checked the very key alone, and taken any text under one that differs in case.
-        return PartitionMode.DECLARED if text == PartitionMode.DECLARED else PartitionMode.VIRTUAL
+        return stated_mode(self.properties) or PartitionMode.VIRTUAL
 
     @property
     def keys(self) -> tuple[Key, ...]:

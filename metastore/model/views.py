@@ -68,12 +68,12 @@ class View:
     @property
     def automatic(self) -> bool:
         """Whether its partitions follow those of the tables that it reads."""
-        return is_automatic(self.definition)
+        return is_automatic(self.definition.properties)
 
 
-def is_automatic(definition: TableDefinition) -> bool:
-    """Return whether the view's partitions follow those of the tables that it reads."""
-    return (property_value(definition.properties, AUTOMATIC_PROPERTY) or "false").strip().lower() == "true"
+def is_automatic(properties: Mapping[str, str]) -> bool:
+    """Return whether the partitions of a view with these properties follow those of the tables that it reads."""
+    return (property_value(properties, AUTOMATIC_PROPERTY) or "false").strip().lower() == "true"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,7 @@
 """Partition specs: the PARTITION clauses of statements, held against the partition columns of a table or view.
 
-Every statement and every client gets these errors alone for a wrong clause. Where Spark must resolve a clause
-itself the connector raises the same ones; ``tests/contract/partition_specs.json`` has their texts for both.
+Every statement and every client gets these errors alone for a wrong clause; their texts are also in
+``tests/contract/partition_specs.json``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpec
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, format_partition_name
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.values import cast_text, local_text, value_text
-from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Not, Operator, Or
+from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, In, IsNull, Not, Operator, Or
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -42,6 +42,9 @@ class Session:
 ANY_SESSION = Session()
 """Of calls that no session makes."""
 
+ANY_VALUE = "any"
+"""The operator of a key that INSERT or ANALYZE names without a value."""
+
 
 @dataclass(frozen=True, slots=True)
 class KeyComparison:
@@ -49,8 +52,8 @@ class KeyComparison:
 
     Attributes:
         key: The column, as the statement spells it.
-        operator: ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=`` or ``in``.
-        values: Literals as the statement has them, None for NULL; one, but for ``in``.
+        operator: ``=``, ``!=``, ``<``, ``<=``, ``>``, ``>=``, ``in`` or ``any``.
+        values: Literals as the statement has them, None for NULL; one, but for ``in``; none for ``any``.
     """
 
     key: str
@@ -144,7 +147,7 @@ def spec_condition(table: Table, spec: Mapping[str, str | None], session: Sessio
 
 
 def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Session = ANY_SESSION) -> Predicate:
-    """Return the unbound predicate of a clause with comparisons, as DROP PARTITION takes it.
+    """Return the unbound predicate of a clause with comparisons, as DROP PARTITION and ANALYZE take them.
 
     Raises:
         InvalidPartitionSpecError: A key is unknown or equal to two values, a value is empty, or there are no keys.
@@ -159,7 +162,10 @@ def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Ses
             raise _doubled(table, key.name)
         if comparison.operator == "=":
             equal.add(key.name)
-        leaves.append(_comparison(table, key, comparison, session))
+        if comparison.operator != ANY_VALUE:
+            leaves.append(_comparison(table, key, comparison, session))
+    if not leaves:
+        return TRUE
     return leaves[0] if len(leaves) == 1 else And(tuple(leaves))
 
 

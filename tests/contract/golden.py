@@ -1,4 +1,4 @@
-"""The golden files of partition names and values, as cases of tests in either language."""
+"""The golden files of names in paths, of partitions and of values, as cases of tests in either language."""
 
 from __future__ import annotations
 
@@ -60,3 +60,7 @@ VALUES = [
 ]
 ORDER: dict[str, list[str]] = _read("partition_values.json")["order"]
 """Values of a type, as text, in ascending order; NULL comes before all."""
+HIDDEN: dict[str, bool] = _read("path_keys.json")["hidden"]
+"""Names of files and directories, and whether they are overlooked."""
+PATH_KEYS: dict[str, list[list[str]]] = _read("path_keys.json")["keys"]
+"""Directories, and the keys in them: the name, and the value as it is on the store."""

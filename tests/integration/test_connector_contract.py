@@ -140,6 +140,16 @@ class TestPlanning:
         rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
         assert service.requests == {"tables/load": 1, "tables/plan": 1}
 
+    def test_settings_over_those_of_the_table_are_one_request_more(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        query = "SELECT sum(id) FROM lake.sales.trips WITH ('hive.mapred.mode' = 'nonstrict', 'other' = 'secret')"
+        for _ in range(2):
+            rows(spark, query)
+        assert service.requests == {"tables/load": 2, "settings/resolve": 1, "tables/plan": 2}
+        asked = next(body for name, body in service.bodies if name == "settings/resolve")
+        assert (asked["options"], asked["session"]) == ({"hive.mapred.mode": "nonstrict"}, {})
+
     def test_references_of_one_table_see_one_version(self, spark: SparkSession, service: RecordedService) -> None:
         rows(
             spark,
@@ -412,10 +422,11 @@ class TestWrites:
         begin = service.last("writes/begin")
         assert set(begin) == {
             "table_id", "version", "kind", "operation", "owner", "predicate", "keep_emptied", "app_id", "app_version",
-            "options", "definition",
+            "options", "session", "definition",
         }  # fmt: skip
         assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, written.version, "append")
         assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)
+        assert not {"uri", "token", "token-file", "request-timeout"} & set(begin["session"])
         transaction = service.last_answer("writes/begin").json["transaction"]
         staged = {f["partition"]: f for f in service.last("writes/stage")["files"]}
         assert set(staged) == {"ds=2025-01-01", "ds=2025-01-02"}

@@ -1,4 +1,4 @@
-"""The partition codec of the connector against the golden files that Python's is tested against as well.
+"""The partition codec of the connector, and what its tasks know of paths, against the golden files.
 
 ``tests/unit/test_golden_partitions.py`` has the other half. The Scala classes are called through the session's JVM.
 """
@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
 
-from tests.contract.golden import NAMES, ORDER, VALUES, NameCase, ValueCase
+from tests.contract.golden import HIDDEN, NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,3 +129,12 @@ def test_spark_sorts_in_the_golden_order(codec: Codec, data_type: str) -> None:
     kind = "string" if data_type.startswith("char") else data_type
     rows = codec.spark.createDataFrame(list(enumerate(texts)), "i INT, t STRING").orderBy(F.col("t").cast(kind))
     assert [row.i for row in rows.collect()] == list(range(len(texts)))
+
+
+def test_keys_and_hidden_names_of_paths_are_the_golden_ones(codec: Codec) -> None:
+    rules = codec._classes.paths.AdHocKeys
+    assert {name: rules.isHidden(name) for name in HIDDEN} == HIDDEN
+    for directory, keys in PATH_KEYS.items():
+        found = getattr(rules, "of")(directory)  # noqa: B009 - a Scala method whose name Python has no objection to
+        pairs = [found.apply(index) for index in range(found.length())]
+        assert [[pair._1(), pair._2()] for pair in pairs] == keys, directory

@@ -343,6 +343,15 @@ def test_keys_are_columns_unless_the_table_says_otherwise(ours: Session, tmp_pat
     ours.sql("CALL spark_catalog.system.repair_partitions('sales.found')")
     assert ours.rows("SELECT * FROM sales.found") == [(5, "1")]
     assert ours.rows("SELECT * FROM lake.sales.found") == [(5,)]
+    conf = "spark.sql.catalog.spark_catalog.partition-columns"
+    try:
+        ours.spark.conf.set(conf, "Virtual")
+        assert ours.rows("SELECT * FROM sales.found") == [(5,)]
+        ours.spark.conf.set(conf, "hidden")
+        with pytest.raises(AnalysisException, match=f"'hidden' is no value of the session conf '{conf}'"):
+            ours.rows("SELECT * FROM sales.found")
+    finally:
+        ours.spark.conf.unset(conf)
     ours.sql("ALTER TABLE sales.found SET TBLPROPERTIES ('partition-columns' = 'virtual')")
     assert ours.rows("SELECT * FROM sales.found") == [(5,)]
     ours.sql("DROP TABLE sales.found")

@@ -293,13 +293,12 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
     lake.check_files("s.clauses")
 
 
-def test_sizes_and_durations_mean_what_the_golden_file_says(lake: Lake) -> None:
+def test_durations_mean_what_the_golden_file_says(lake: Lake) -> None:
     golden = json.loads((Path(__file__).parents[1] / "contract" / "settings.json").read_text(encoding="utf-8"))
-    reader = lake.spark._jvm.org.apache.spark.sql.catalogext.catalog.SettingText  # type: ignore[union-attr]
-    for kind, read in (("size", reader.bytes), ("duration", reader.seconds)):
-        for text, value in golden[kind].items():
-            found = read(text)
-            assert (found.get() if found.isDefined() else None) == (value and pytest.approx(value)), (kind, text)
+    reader = lake.spark._jvm.org.apache.spark.sql.catalogext.catalog.DurationText  # type: ignore[union-attr]
+    for text, value in golden["duration"].items():
+        found = reader.seconds(text)
+        assert (found.get() if found.isDefined() else None) == (value and pytest.approx(value)), text
 
 
 def test_what_alter_table_takes_a_write_takes(lake: Lake) -> None:
@@ -419,6 +418,19 @@ def test_create_table_as_select(lake: Lake) -> None:
     assert lake.partitions("s.ctas_frame") == ["ds=a"]
     for name in ("ctas", "ctas_empty", "ctas_frame"):
         lake.check_files(f"s.{name}")
+
+
+def test_the_strategy_hive_wants_keys_of_every_row_that_makes_a_table(lake: Lake) -> None:
+    clauses = "PARTITIONED BY (k) TBLPROPERTIES ('Partition_Strategy' = 'HIVE')"
+    lake.sql(f"CREATE TABLE lake.s.strategic {clauses} AS SELECT 1 AS id, string(id) AS k FROM range(2)")
+    definition = lake.catalog.load_table("s.strategic").definition
+    assert [(column.name, column.nullable) for column in definition.partition_columns] == [("k", False)]
+    query = "SELECT 1 AS id, IF(id = 1, NULL, 'a') AS k FROM range(2)"
+    with pytest.raises(PySparkException, match=r"(?i)not.null"):
+        lake.sql(f"CREATE TABLE lake.s.without_keys {clauses} AS {query}")
+    assert not lake.spark.catalog.tableExists("lake.s.without_keys")
+    lake.sql(f"CREATE TABLE lake.s.without_keys PARTITIONED BY (k) AS {query}")
+    assert lake.partitions("s.without_keys") == ["k=__HIVE_DEFAULT_PARTITION__", "k=a"]
 
 
 def test_a_creation_that_fails_leaves_nothing(lake: Lake) -> None:

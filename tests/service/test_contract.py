@@ -33,10 +33,12 @@ if TYPE_CHECKING:
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/create",
-    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/resolve",
+    "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/load",
+    "settings/resolve",
     "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
+    "paths/listed",
     "partitions/add", "partitions/drop", "partitions/rename", "partitions/relocate", "partitions/exchange",
     "statistics/put",
     "views/list", "views/put", "views/drop", "views/rename", "views/refresh", "views/partitions/add",
@@ -155,15 +157,19 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
+    "settings/load": {"table": "s.t", "properties": {}},
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
-    "tables/plan": {"table_id": 1, "version": 1, "predicate": None},
-    "partitions/list": {"table_id": 1, "version": 1, "predicate": None},
+    "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None},
+    "partitions/list": {
+        "table_id": 1, "version": 1, "predicate": None, "clauses": [], "spec": None, "session": None,
+    },
     "procedures/call": {"procedure": "never", "arguments": {}, "session_table": None},
     "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
     "tables/metadata": {"table_id": 1, "name": "history"},
     "writes/begin": {
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
-        "keep_emptied": False, "app_id": None, "app_version": None, "options": {}, "definition": None,
+        "clauses": [], "clause_session": None, "keep_emptied": False, "app_id": None, "app_version": None,
+        "options": {}, "definition": None,
     },
     "writes/heartbeat": {"transaction": _NOBODYS},
     "writes/stage": {"transaction": _NOBODYS, "files": []},
@@ -172,11 +178,13 @@ FIELDS: dict[str, dict[str, object]] = {
     "writes/release": {"table_id": 1, "app_id": "q", "owner": "o", "options": {}},
     "writes/delete": {
         "table_id": 1, "version": 1, "operation": "delete", "predicate": {"op": "=", "column": "region", "value": "x"},
+        "clauses": [], "session": None,
     },
     "paths/load": {"path": "/never", "format": None, "schema": None, "options": {}, "partitioning": True},
     "paths/plan": {
         "path": "/never", "partitioning": True, "keys": [], "casts": [], "predicate": None, "limit": None,
     },
+    "paths/listed": {"path": "/never", "partitioning": True, "keys": [], "directories": [], "awaited": [], "found": []},
     "partitions/add": {
         "table_id": 1, "version": 1, "if_not_exists": False,
         "partitions": [{"spec": {"ds": "2025-01-01", "region": "eu"}, "location": None}],
@@ -192,7 +200,9 @@ FIELDS: dict[str, dict[str, object]] = {
     "partitions/relocate": {
         "table_id": 1, "version": 1, "spec": {"ds": "2025-01-01", "region": "x"}, "location": "elsewhere",
     },
-    "statistics/put": {"table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None},
+    "statistics/put": {
+        "table_id": 1, "version": 1, "files": [], "columns": None, "predicate": None, "clauses": [], "session": None,
+    },
     "partitions/exchange": {
         "table_id": 1, "version": 1, "source_id": 1, "source_version": 1, "specs": [{"region": "eu"}],
     },

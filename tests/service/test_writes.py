@@ -454,10 +454,13 @@ def test_settings_come_with_the_table_or_are_asked_for(writer: Writer, catalog: 
     catalog.alterations.alter("s.t", set_={"Write.Max-File-Size": "2 mb", "hive.mapred.mode": "strict"})
     table = writer.client.load()
     settings = table["settings"]
-    assert set(settings) == {"read", "write", "insert", "stream", "session"}
+    assert set(settings) == {"read", "write", "insert", "stream", "session", "session_catalog"}
     assert settings["write"]["values"]["write.max-file-size"] == 2**21
     assert settings["read"]["values"]["strict"] == "hive.mapred.mode = strict (table s.t)"
     assert settings["session"] == {"names": ["use_hive_partitioning"], "values": {"use_hive_partitioning": True}}
+
+    new = writer.client.call("settings/load", table="s.t", properties=table["properties"])
+    assert new.json == {"settings": settings}
 
     def resolve(**changed: object) -> Answer:
         request = {"use": "write", "table": "s.t", "catalog": "lake", "properties": table["properties"]}

@@ -157,18 +157,21 @@ def test_the_page_names_every_setting() -> None:
 
 
 def test_every_option_of_the_connector_is_a_setting() -> None:
-    names = ("CatalogOptions", "ReadOptions", "WriteSettings", "InsertRules")
+    names = ("CatalogOptions", "ReadOptions", "WriteSettings", "InsertRules", "ResolvedSettings", "AdHocFileIndex")
     folder = PROJECT / "catalog_ext/connector/src/main/scala/org/apache/spark/sql/catalogext"
     sources = "".join(path.read_text() for name in names for path in folder.rglob(f"{name}.scala"))
-    found = set(re.findall(r'val \w+ = "([a-z][a-z_.-]+)"', sources)) - {IN_DATA_FILE}
-    assert {"uri", "token-file", "missing-files", "use_hive_partitioning", "write.distribution-mode"} <= found
+    named = set(re.findall(r'val \w+ = "([a-z][a-z_.-]+)"', sources))
+    asked = set(re.findall(r'resolved\.(?:text|long|flag)\("([^"]+)"\)', sources))
+    assert {"uri", "token-file", "missing-files", "use_hive_partitioning"} <= named
+    assert {"write.distribution-mode", "write.max-file-size", IN_DATA_FILE} <= asked
     in_spark = {
         name
         for s in SETTINGS
         for name in s.names
         if {Scope.READ, Scope.WRITE, Scope.SESSION, Scope.SQL} & set(s.scopes)
     }
-    assert found <= in_spark
+    assert named <= in_spark
+    assert asked <= {s.key for s in SETTINGS}
 
 
 def test_every_environment_variable_is_a_setting() -> None:

@@ -13,7 +13,9 @@ from catalog_ext.metastore.model.partition_names import format_partition_name, p
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import cast_text, value_text
 from catalog_ext.metastore.predicates.partition_specs import MAX_COMPONENT_BYTES
-from tests.contract.golden import NAMES, ORDER, VALUES, NameCase, ValueCase
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.paths.keys import keys_of
+from tests.contract.golden import NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
 
 
 def _named(case: NameCase) -> str:
@@ -50,3 +52,8 @@ def test_the_indexs_keys_have_the_golden_order(name: str) -> None:
     kind = parse_type(name)
     keys = [encode_key(value, kind).encode() for value in (None, *(cast_text(text, kind) for text in ORDER[name]))]
     assert keys == sorted(set(keys))
+
+
+@pytest.mark.parametrize("directory", PATH_KEYS)
+def test_a_path_has_the_golden_keys(directory: str) -> None:
+    assert [list(key) for key in keys_of(Location.parse(directory))] == PATH_KEYS[directory]

@@ -135,3 +135,10 @@ def test_a_clause_that_does_not_fit_is_refused(
     clause = [KeyComparison(key, operator, tuple(values)) for key, operator, *values in comparisons]
     with pytest.raises(error, match=words):
         clause_condition(TABLE, clause)
+
+
+def test_a_key_without_a_value_stands_for_all_its_values() -> None:
+    named, chosen = KeyComparison("K", "any", ()), KeyComparison("r", "=", ("x",))
+    assert clause_condition(TABLE, [named, chosen]) == clause_condition(TABLE, [chosen])
+    with pytest.raises(errors.InvalidPartitionSpecError, match="'q'"):
+        clause_condition(TABLE, [KeyComparison("q", "any", ())])

@@ -25,6 +25,7 @@ def given(**places: Mapping[str, str]) -> Given:
 def test_what_nobody_gave() -> None:
     assert resolve(Use.READ, given()) == {MISSING: None, STRICT: None}
     assert resolve(Use.SESSION, given()) == {"use_hive_partitioning": True}
+    assert resolve(Use.SESSION_CATALOG, given()) == {"partition-columns": "declared"}
     assert resolve(Use.INSERT, given()) == {
         "hive.exec.dynamic.partition": True, "hive.exec.dynamic.partition.mode": "nonstrict",
     }  # fmt: skip
@@ -47,6 +48,23 @@ def test_the_nearest_place_wins() -> None:
         assert resolve(Use.WRITE, given(**places))[SIZE] == size
         del places[place]
     assert resolve(Use.WRITE, given(session={SIZE: "7"}))[SIZE] == 2**30, "a plain conf of that name is nobody's"
+
+
+@pytest.mark.parametrize(
+    ("properties", "conf", "mode"),
+    [
+        ({}, {"partition-columns": " Virtual"}, "virtual"),
+        ({}, {"Partition-Columns": "declared"}, "declared"),
+        ({"partition-columns": "virtual"}, {}, "virtual"),
+        ({"partition-columns": "declared"}, {"partition-columns": "virtual"}, "declared"),
+        ({"Partition-Columns": "of an earlier release"}, {}, "virtual"),
+    ],
+)
+def test_in_the_session_catalog_a_tables_own_mode_goes_before_the_conf(
+    properties: dict[str, str], conf: dict[str, str], mode: str
+) -> None:
+    places = given(properties=properties, catalog_conf=conf, process={"partition-columns": "virtual"})
+    assert resolve(Use.SESSION_CATALOG, places) == {"partition-columns": mode}
 
 
 def test_sparks_own_confs_have_their_places() -> None:
@@ -88,6 +106,7 @@ def test_strict_mode_goes_by_the_nearest_place_and_there_by_the_newer_key(
         (Use.STREAM, {"options": {"maxBytesPerTrigger": "0"}}, "the option 'maxBytesPerTrigger' of the stream"),
         (Use.STREAM, {"options": {"startingVersion": "first"}}, "or 'latest'"),
         (Use.INSERT, {"session": {"hive.exec.dynamic.partition": "lenient"}}, "give 1, 0, true or false"),
+        (Use.SESSION_CATALOG, {"catalog_conf": {"partition-columns": "x"}}, "'spark.sql.catalog.lake.partition-"),
     ],
 )
 def test_a_text_that_is_refused_is_named_with_its_place(

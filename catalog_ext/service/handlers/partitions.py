@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.predicates.json import predicate_from_json
-from catalog_ext.metastore.predicates.partition_specs import KeyComparison, Session
+from catalog_ext.service.messages.partitions import checked_spec, clauses_of, session_of, spec_of
 from catalog_ext.service.messages.writes import outcome_json
 
 if TYPE_CHECKING:
@@ -42,15 +41,12 @@ class PartitionOperations:
 
     def _drop(self, request: Request) -> dict[str, Any]:
         pinned, predicates = _table(request), [predicate_from_json(item) for item in request.items("predicates")]
-        if_exists, purge, session = request.flag("if_exists"), request.flag("purge"), session_of(request)
-        clauses = [clause_of(item) for item in request.objects("clauses")]
+        if_exists, purge, given = request.flag("if_exists"), request.flag("purge"), clauses_of(request)
         request.finish()
-        commands = self._catalog.partition_commands
-        return outcome_json(
-            commands.drop(
-                self._at(*pinned), predicates, clauses=clauses, if_exists=if_exists, purge=purge, session=session
-            )
+        dropped = self._catalog.partition_commands.drop(
+            self._at(*pinned), predicates, clauses=given, if_exists=if_exists, purge=purge
         )
+        return outcome_json(dropped)
 
     def _rename(self, request: Request) -> dict[str, Any]:
         pinned, from_, to = _table(request), spec_of(request, "from"), spec_of(request, "to")
@@ -80,57 +76,3 @@ class PartitionOperations:
 
 def _table(request: Request) -> tuple[int, int]:
     return request.integer("table_id"), request.integer("version")
-
-
-def spec_of(request: Request, name: str) -> dict[str, str | None]:
-    """Return a partition spec: an object of texts or nulls."""
-    return checked_spec(request.mapping(name), name)
-
-
-def session_of(request: Request) -> Session:
-    """Return the session that a statement runs in, in the field ``session``."""
-    given = request.optional_object("session")
-    if given is None:
-        return Session()
-    session = Session(given.optional_text("zone"), given.flag("case_sensitive"))
-    given.finish()
-    return session
-
-
-_OPERATORS = ("=", "!=", "<", "<=", ">", ">=", "in")
-
-
-def clause_of(request: Request) -> list[KeyComparison]:
-    """Return a PARTITION clause: an object with the list ``comparisons``.
-
-    Raises:
-        InvalidInputError: It is none.
-    """
-    comparisons = [_comparison(item) for item in request.objects("comparisons")]
-    request.finish()
-    if not comparisons:
-        raise InvalidInputError("A PARTITION clause of the request has no comparisons.")
-    return comparisons
-
-
-def _comparison(item: Request) -> KeyComparison:
-    key, operator, values = item.text("column"), item.text("op"), item.items("values")
-    item.finish()
-    texts = tuple(value for value in values if value is None or isinstance(value, str))
-    if operator not in _OPERATORS or len(texts) < len(values) or (operator != "in" and len(texts) != 1) or not texts:
-        raise InvalidInputError(
-            f"A comparison of the request with {operator[:40]!r} is none: give one of {', '.join(_OPERATORS)} and "
-            "'values' of text or null, one unless it is 'in'."
-        )
-    return KeyComparison(key, operator, texts)
-
-
-def checked_spec(value: object, name: str) -> dict[str, str | None]:
-    """Return the value, if it is a partition spec.
-
-    Raises:
-        InvalidInputError: It is none.
-    """
-    if not isinstance(value, dict) or not all(v is None or isinstance(v, str) for v in value.values()):
-        raise InvalidInputError(f"A partition spec in the field {name!r} must map names to text or null.")
-    return value

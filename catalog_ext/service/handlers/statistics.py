@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.service.messages.partitions import clauses_of
 from catalog_ext.service.messages.writes import known_files_of, outcome_json
 
 if TYPE_CHECKING:
@@ -24,12 +25,12 @@ class StatisticsOperations:
     def _put(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")
         files, predicate = known_files_of(request), request.predicate("predicate")
-        columns = request.any("columns")
+        columns, clauses = request.any("columns"), clauses_of(request, open_keys=True)
         request.finish()
         if columns is not None and not _is_text_by_column(columns):
             raise InvalidInputError("The field 'columns' of the request must be an object of objects of strings.")
         table = self._catalog.writes.table_at(table_id, version)
-        outcome = self._catalog.statistics.put(table, files, columns, predicate)  # type: ignore[arg-type]
+        outcome = self._catalog.statistics.put(table, files, columns, predicate, clauses)  # type: ignore[arg-type]
         return {**outcome_json(outcome), "transaction": None}
 
 

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.resolution import resolve
+from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
+from catalog_ext.service.messages.partitions import clauses_of, optional_spec
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes, metadata_json, removals_of
 
@@ -18,7 +20,6 @@ if TYPE_CHECKING:
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class TableOperations:
@@ -34,6 +35,7 @@ class TableOperations:
             "tables/rename": self._rename,
             "tables/drop": self._drop,
             "tables/plan": self._plan,
+            "settings/load": self._load_settings,
             "settings/resolve": self._resolve_settings,
             "tables/changes": self._changes,
             "tables/metadata": self._metadata,
@@ -81,8 +83,10 @@ class TableOperations:
         return {"dropped": True}
 
     def _plan(self, request: Request) -> ArrowStream:
-        table_id, version, condition = _pinned(request)
-        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition))
+        (table_id, version), condition = _pinned(request), request.predicate("predicate")
+        clauses = clauses_of(request, open_keys=True)
+        request.finish()
+        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition, clauses))
 
     def _changes(self, request: Request) -> ArrowStream:
         table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")
@@ -96,13 +100,25 @@ class TableOperations:
         return ArrowStream.of(self._catalog.metadata_tables.read(table_id, name, condition))
 
     def _list_partitions(self, request: Request) -> ArrowStream:
-        table_id, version, condition = _pinned(request)
-        return ArrowStream.of(self._catalog.reads.list_partitions(table_id, version, condition))
+        (table_id, version), condition = _pinned(request), request.predicate("predicate")
+        clauses, spec = clauses_of(request), optional_spec(request, "spec")
+        request.finish()
+        reads = self._catalog.reads
+        if spec is None:
+            return ArrowStream.of(reads.list_partitions(table_id, version, condition, clauses))
+        if condition is not None or clauses.clauses:
+            raise InvalidInputError("A request with a 'spec' has neither a 'predicate' nor 'clauses'.")
+        return ArrowStream.of(reads.partition(table_id, version, spec, clauses.session))
 
     def _loaded(self, table: Table) -> dict[str, Any]:
         definition = self._catalog.reads.remember(table).definition
         settings = settings_json(str(definition.identifier), definition.properties, self._catalog.settings.conf)
         return {**table_json(table), "settings": settings}
+
+    def _load_settings(self, request: Request) -> dict[str, Any]:
+        table, properties = request.text("table"), request.text_map("properties")
+        request.finish()
+        return {"settings": settings_json(table, properties, self._catalog.settings.conf)}
 
     def _resolve_settings(self, request: Request) -> dict[str, Any]:
         use, given = use_of(request), given_of(request, self._catalog.settings.conf)
@@ -110,8 +126,6 @@ class TableOperations:
         return {"values": resolve(use, given)}
 
 
-def _pinned(request: Request) -> tuple[int, int, Predicate | None]:
-    """Return the number of a table, the version that a query has seen, and the predicate."""
-    pinned = request.integer("table_id"), request.integer("version"), request.predicate("predicate")
-    request.finish()
-    return pinned
+def _pinned(request: Request) -> tuple[int, int]:
+    """Return the number of a table, and the version that a query has seen."""
+    return request.integer("table_id"), request.integer("version")

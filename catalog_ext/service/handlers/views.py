@@ -12,7 +12,7 @@ from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.changes import Commit
@@ -41,10 +41,10 @@ class ViewOperations:
         return {"views": self._views.list_names(name)}
 
     def _put(self, request: Request) -> dict[str, Any]:
-        kind = request.text("kind")
+        kind, tables = request.text("kind"), request.optional_texts("tables")
         wanted = ViewRequest(
             request.identifier(),
-            _query(request),
+            _query(request, tables or []),
             request.columns("columns"),
             tuple(request.texts("partition_columns")),
             request.text_map("properties"),
@@ -52,6 +52,8 @@ class ViewOperations:
             request.optional_text("owner") or "",
         )
         request.finish()
+        if tables is None and wanted.needs_tables:
+            return {"needs_tables": True}
         if kind == _REPLACE:
             return view_json(self._views.replace(wanted))
         if kind not in (_CREATE, _CREATE_OR_REPLACE):
@@ -87,7 +89,7 @@ class ViewOperations:
         return _commit_json(self._views.drop_partitions(str(identifier), specs, if_exists=if_exists))
 
 
-def _query(request: Request) -> ViewQuery:
+def _query(request: Request, tables: Sequence[str]) -> ViewQuery:
     return ViewQuery(
         request.text("text"),
         request.text("catalog"),
@@ -95,7 +97,7 @@ def _query(request: Request) -> ViewQuery:
         request.text_map("configuration"),
         request.text("schema_mode"),
         tuple(request.texts("query_columns")),
-        tuple(request.texts("tables")),
+        tuple(tables),
     )
 
 
@@ -133,6 +135,7 @@ def view_json(view: View) -> dict[str, Any]:
             "schema_mode": query.schema_mode,
             "query_columns": list(query.query_columns),
             "tables": list(query.tables),
+            "automatic": view.automatic,
         },
     }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.service.messages.core import Request, definition_of
+from catalog_ext.service.messages.partitions import clauses_of
 from catalog_ext.service.messages.writes import begun_json, creates, files_of, kind_of, outcome_json, transaction_of
 from catalog_ext.writes.writes import Batch
 
@@ -42,6 +43,7 @@ class WriteOperations:
         )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate, keep_emptied = request.predicate("predicate"), request.flag("keep_emptied")
+        clauses = clauses_of(request, session="clause_session")
         described = request.optional_object("definition")
         request.finish()
         if creates(kind):
@@ -52,9 +54,10 @@ class WriteOperations:
             return begun_json(*self._catalog.writes.begin_creation(kind, definition, location, batch))
         if described is not None or table_id is None or version is None:
             raise InvalidInputError(f"A write of the kind '{kind}' needs 'table_id' and 'version' and no 'definition'.")
-        return begun_json(
-            *self._catalog.writes.begin(kind, table_id, version, batch, predicate=predicate, keep_emptied=keep_emptied)
+        begun = self._catalog.writes.begin(
+            kind, table_id, version, batch, predicate=predicate, clauses=clauses, keep_emptied=keep_emptied
         )
+        return begun_json(*begun)
 
     def _heartbeat(self, request: Request) -> dict[str, Any]:
         transaction = transaction_of(request)
@@ -93,10 +96,12 @@ class WriteOperations:
 
     def _delete(self, request: Request) -> dict[str, Any]:
         table_id, version = request.integer("table_id"), request.integer("version")
-        operation, predicate = request.text("operation"), request.predicate("predicate")
+        operation, predicate, clauses = request.text("operation"), request.predicate("predicate"), clauses_of(request)
         request.finish()
         if operation not in ("delete", "truncate"):
             raise InvalidInputError(
                 f"The field 'operation' of the request cannot be {operation[:40]!r}. Use 'delete' or 'truncate'."
             )
-        return outcome_json(self._catalog.writes.delete(table_id, version, predicate, truncate=operation == "truncate"))
+        truncate = operation == "truncate"
+        deleted = self._catalog.writes.delete(table_id, version, predicate, truncate=truncate, clauses=clauses)
+        return outcome_json(deleted)

@@ -109,6 +109,10 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be a list of strings.")
         return list(value)
 
+    def optional_texts(self, name: str) -> list[str] | None:
+        """Return a list of strings, or None."""
+        return None if self.any(name) is None else self.texts(name)
+
     def any(self, name: str) -> object:
         """Return whatever the field holds, None when left out."""
         self._asked.add(name)

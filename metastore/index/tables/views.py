@@ -104,7 +104,7 @@ def insert(
         "table_id": table_id,
         "query_text": _storable(details.pop("text"), definition),
         "details": to_json(details),
-        "automatic": int(is_automatic(definition)),
+        "automatic": int(is_automatic(definition.properties)),
     }
     connection.execute(sa.insert(views), row)
     write_sources(connection, table_id, [Source(identifier) for identifier in sources])

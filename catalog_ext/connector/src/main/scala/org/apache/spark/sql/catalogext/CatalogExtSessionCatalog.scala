@@ -4,7 +4,7 @@ import java.util
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, CatalogOptions}
+import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.commands.ServiceProcedure
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors}
@@ -13,6 +13,7 @@ import org.apache.spark.sql.catalyst.analysis.{NonEmptyNamespaceException, NoSuc
   NoSuchTableException, TableAlreadyExistsException}
 import org.apache.spark.sql.connector.catalog._
 import org.apache.spark.sql.connector.catalog.procedures.UnboundProcedure
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -25,17 +26,13 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  */
 class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTableCatalog with ProcedureCatalog {
   private val ours = new CatalogExtCatalog
-  private var declaresKeys = true
 
   /** The tables of the index alone, under this catalog's name. */
   def indexed: CatalogExtCatalog = ours
 
   private def own: TableCatalog with SupportsNamespaces = delegate.asInstanceOf[TableCatalog with SupportsNamespaces]
 
-  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = {
-    declaresKeys = CatalogOptions.declaresKeys(name, options)
-    ours.initialize(name, options)
-  }
+  override def initialize(name: String, options: CaseInsensitiveStringMap): Unit = ours.initialize(name, options)
 
   // Tables
 
@@ -212,9 +209,9 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
       case e: CatalogExtAnalysisException if e.getCondition == ConnectorErrors.MetadataTableNotFound.code => other
     }
 
-  /** Existing queries must not change: keys are columns like others unless the table says that they are virtual. */
+  /** Existing queries must not change: keys are columns like others unless the table or the session says otherwise. */
   private def shown(table: Table): Table = table match {
-    case ours: CatalogExtTable if declaresKeys => ours.declaredUnlessSaid
+    case ours: CatalogExtTable => ours.inSessionCatalog(SQLConf.get)
     case other => other
   }
 }

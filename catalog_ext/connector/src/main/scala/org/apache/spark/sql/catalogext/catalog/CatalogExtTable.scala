@@ -150,10 +150,13 @@ class CatalogExtTable(
     true
   }
 
-  /** The same table with its keys as columns like others, unless its own property says what they are. */
-  def declaredUnlessSaid: CatalogExtTable =
-    if (metadata.declared || metadata.properties.contains(CatalogOptions.PartitionColumns)) this
-    else new CatalogExtTable(catalogName, metadata.copy(declared = true), client, virtualColumnsShown, target)
+  /** The same table as the session catalog shows it: with its keys as columns like others, or virtual ones. */
+  def inSessionCatalog(conf: SQLConf): CatalogExtTable = {
+    val mode = ResolvedSettings.of(
+      "session_catalog", client, catalogName, metadata, CaseInsensitiveStringMap.empty(), conf)
+    val declared = mode.text(CatalogOptions.PartitionColumns).contains("declared")
+    new CatalogExtTable(catalogName, metadata.copy(declared = declared), client, virtualColumnsShown, target)
+  }
 
   // An equal table at an equal version reads the same: cached plans are found by this. A target is never read.
   override def equals(other: Any): Boolean = other match {

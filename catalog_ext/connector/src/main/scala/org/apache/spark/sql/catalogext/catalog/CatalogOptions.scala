@@ -6,6 +6,7 @@ import java.time.Duration
 import java.util.Locale
 
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** The catalog's options: `spark.sql.catalog.<name>.<option>`. */
@@ -16,18 +17,22 @@ object CatalogOptions {
   val TokenVariable = "CATALOG_EXT_TOKEN"
   val RequestTimeout = "request-timeout"
   private val DefaultRequestTimeout = "60s"
+  /** Options that are the connector's own and never sent. */
+  private val Own = Set(Uri, Token, TokenFile, RequestTimeout)
   val PartitionColumns = "partition-columns"
 
   def client(catalog: String, options: CaseInsensitiveStringMap): ServiceClient =
     new ServiceClient(uri(catalog, options), () => token(catalog, options), requestTimeout(catalog, options))
 
-  /** Whether SELECT * shows the keys of tables that do not say it themselves: the session catalog's default. */
-  def declaresKeys(catalog: String, options: CaseInsensitiveStringMap): Boolean =
-    options.getOrDefault(PartitionColumns, "declared").trim.toLowerCase(Locale.ROOT) match {
-      case "declared" => true
-      case "virtual" => false
-      case other => throw invalid(catalog, PartitionColumns, s"is '$other': give 'virtual' or 'declared'")
+  /** What the session's conf gives to the catalog, for the service: `spark.sql.catalog.<name>.<key>`, by key. */
+  def ofSession(catalog: String, conf: SQLConf): Map[String, String] = {
+    val prefix = s"spark.sql.catalog.$catalog."
+    conf.getAllConfs.collect {
+      case (key, value)
+        if key.startsWith(prefix) && !Own(key.stripPrefix(prefix).toLowerCase(Locale.ROOT)) =>
+        key.stripPrefix(prefix) -> value
     }
+  }
 
   private def uri(catalog: String, options: CaseInsensitiveStringMap): String = {
     val uri = Option(options.get(Uri)).map(_.trim.stripSuffix("/")).getOrElse(
@@ -53,7 +58,7 @@ object CatalogOptions {
 
   private def requestTimeout(catalog: String, options: CaseInsensitiveStringMap): Duration = {
     val value = options.getOrDefault(RequestTimeout, DefaultRequestTimeout)
-    SettingText.seconds(value).filter(_ > 0).map(found => Duration.ofMillis(math.max((found * 1000).toLong, 1)))
+    DurationText.seconds(value).filter(_ > 0).map(found => Duration.ofMillis(math.max((found * 1000).toLong, 1)))
       .getOrElse(throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s"))
   }
 

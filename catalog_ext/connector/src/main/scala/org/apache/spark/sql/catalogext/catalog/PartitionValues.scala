@@ -41,22 +41,28 @@ class PartitionValues(schema: StructType, zone: String) {
   }
 
   private def typed(raw: String, index: Int, name: String): Any = {
-    val text = ExternalCatalogUtils.unescapePathName(raw)
+    val text = PartitionValues.text(raw)
     val dataType = types(index)
-    if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
-    else if (dataType.isInstanceOf[StringType]) UTF8String.fromString(text)
-    else if (text.isEmpty) null
+    if (text == null || dataType.isInstanceOf[StringType]) text
+    else if (text.numBytes() == 0) null
     else cast(text, dataType).getOrElse(
       throw ConnectorErrors.runtime(ConnectorErrors.InvalidValue,
         s"The value '$text' of partition '$name' is no ${dataType.sql}; repair the table, or correct the type of " +
-          s"column '${schema(index).name}'.", Map("partition" -> name, "value" -> text)))
+          s"column '${schema(index).name}'.", Map("partition" -> name, "value" -> text.toString)))
   }
 
-  private def cast(text: String, dataType: DataType): Option[Any] =
-    Option(Cast(Literal(UTF8String.fromString(text), StringType), dataType, Some(zone), EvalMode.TRY).eval())
+  private def cast(text: UTF8String, dataType: DataType): Option[Any] =
+    Option(Cast(Literal(text, StringType), dataType, Some(zone), EvalMode.TRY).eval())
 
   private def wrongKeys(name: String): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
       s"The service gave the partition name '$name' for a table with the keys ${schema.fieldNames.mkString(", ")}.",
       Map("partition" -> name))
+}
+
+object PartitionValues {
+  /** The text that the value of a directory stands for; null where that is NULL. */
+  def text(raw: String): UTF8String =
+    if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
+    else UTF8String.fromString(ExternalCatalogUtils.unescapePathName(raw))
 }

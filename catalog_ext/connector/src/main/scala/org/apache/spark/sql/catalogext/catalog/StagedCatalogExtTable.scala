@@ -56,8 +56,8 @@ class StagedCatalogExtTable(
     val target = WriteTarget(
       client, catalogName, metadata, kind, operation = Some("REPLACE TABLE"), definition = Some(definition))
     val settings = new WriteSettings(
-      catalogName, metadata, CaseInsensitiveStringMap.empty(), SparkSession.active.sessionState.conf)
-    WriteTransaction.begin(target, settings.forService, CatalogExtWrite.owner(SparkSession.active), None)
+      client, catalogName, metadata, CaseInsensitiveStringMap.empty(), SparkSession.active.sessionState.conf)
+    WriteTransaction.begin(target, settings, CatalogExtWrite.owner(SparkSession.active), None)
       .foreach(_.commit())
   }
 

@@ -13,6 +13,7 @@ import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, St
 /**
  * What `tables/load` says of a table, at one version.
  *
+ * @param settings those of reads and writes that give none themselves, for `ResolvedSettings`; null for a view
  * @param statistics those of columns at this very version, by column and by Spark's names for them
  */
 case class TableMetadata(
@@ -32,14 +33,11 @@ case class TableMetadata(
     owner: Option[String],
     version: Long,
     totals: TableTotals,
+    settings: JsonNode,
     statistics: Map[String, Map[String, String]] = Map.empty) {
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
-
-  /** A property by its key, without regard to case; the very key goes before one that differs in it. */
-  def property(key: String): Option[String] =
-    properties.get(key).orElse(properties.collectFirst { case (name, value) if name.equalsIgnoreCase(key) => value })
 
   /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
   def writeSchema: StructType = StructType(
@@ -75,6 +73,7 @@ object TableMetadata {
         totals.field("files").asLong(),
         totals.field("bytes").asLong(),
         totals.longOption("rows")),
+      settings = Option(node.get("settings")).getOrElse(Null),
       statistics = node.field("statistics").properties().asScala.map(_.getKey)
         .map(column => column -> node.field("statistics").stringMap(column)).toMap)
   }

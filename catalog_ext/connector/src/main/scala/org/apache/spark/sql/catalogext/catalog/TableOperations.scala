@@ -1,18 +1,15 @@
 package org.apache.spark.sql.catalogext.catalog
 
-import scala.jdk.CollectionConverters._
-
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
 
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocPaths
-import org.apache.spark.sql.catalogext.scan.ReadOptions
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.stream.StreamingQueries
 import org.apache.spark.sql.catalogext.views.CatalogExtView
-import org.apache.spark.sql.catalogext.write.SparkWriteKind
+import org.apache.spark.sql.catalogext.write.{SparkWriteKind, WriteSettings}
 import org.apache.spark.sql.catalyst.analysis.{NoSuchNamespaceException, NoSuchTableException,
   TableAlreadyExistsException}
 import org.apache.spark.sql.classic
@@ -20,6 +17,7 @@ import org.apache.spark.sql.connector.catalog.{Identifier, Relation, Table, Tabl
   TableWritePrivilege}
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** Spark's table operations as calls of the service. */
 class TableOperations(catalogName: String, client: ServiceClient, namespaces: NamespaceOperations) {
@@ -92,7 +90,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
       StructType((loaded.columns ++ keys).map(f => f.copy(dataType = PartitionColumns.plain(f.dataType))))
     }
     new CatalogExtTable(
-      catalogName, loaded, client, ReadOptions.virtualColumnsShown(SQLConf.get), Some(columns))
+      catalogName, loaded, client,
+      ResolvedSettings.virtualColumnsShown(client, catalogName, loaded, SQLConf.get), Some(columns))
   }
 
   /** Which of the two columns a row's value is for, nothing says. */
@@ -141,19 +140,24 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   /** The table that a CREATE or REPLACE is about to make; the service is only asked what it would be like. */
   def stage(ident: Identifier, info: TableInfo, kind: SparkWriteKind): StagedCatalogExtTable = {
     val request = definition(ident, info)
-    val strategy = info.properties().asScala.find(_._1.equalsIgnoreCase("partition_strategy")).map(_._2)
     val (columns, keys) = definitions.split(ident, info.schema(), info.partitions().toSeq)
+    val properties = request.stringMap("properties")
+    val settings = ResolvedSettings.ofNewTable(client, s"${ident.namespace().head}.${ident.name()}", properties)
+    val stated = TableMetadata(
+      tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
+      format = "", location = request.stringOption("location").getOrElse(""), columns, keys,
+      notNull = info.schema().filterNot(_.nullable).map(_.name).toSet, declared = true, request.stringMap("options"),
+      properties, request.stringOption("comment"), owner = None, version = -1,
+      totals = TableTotals(0, 0, 0, Some(0)), settings)
+    val hive = new WriteSettings(client, catalogName, stated, CaseInsensitiveStringMap.empty(), SQLConf.get).hiveStrategy
     val schema = StructType(info.schema().map { field =>
-      if (strategy.exists(_.equalsIgnoreCase("hive")) && keys.contains(field)) field.copy(nullable = false) else field
+      if (hive && keys.contains(field)) field.copy(nullable = false) else field
     })
     val question = StagedCatalogExtTable.withoutNull(request, schema).put("dry_run", true)
     val answer = translating(ident)(client.call("tables/create", question))
-    val metadata = TableMetadata(
-      tableId = -1, namespace = ident.namespace().head, name = ident.name(), tableType = request.string("table_type"),
-      format = answer.string("format"), location = request.stringOption("location").getOrElse(""), columns, keys,
-      notNull = schema.filterNot(_.nullable).map(_.name).toSet, declared = true, answer.stringMap("options"),
-      answer.stringMap("properties"), request.stringOption("comment"), owner = None, version = -1,
-      totals = TableTotals(0, 0, 0, Some(0)))
+    val metadata = stated.copy(
+      format = answer.string("format"), options = answer.stringMap("options"),
+      properties = answer.stringMap("properties"), notNull = schema.filterNot(_.nullable).map(_.name).toSet)
     new StagedCatalogExtTable(catalogName, client, metadata, kind, schema, request)
   }
 
@@ -208,7 +212,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
   }
 
   private def table(metadata: TableMetadata): CatalogExtTable =
-    new CatalogExtTable(catalogName, metadata, client, ReadOptions.virtualColumnsShown(SQLConf.get))
+    new CatalogExtTable(
+      catalogName, metadata, client, ResolvedSettings.virtualColumnsShown(client, catalogName, metadata, SQLConf.get))
 
   private def named(ident: Identifier) = {
     paths.checkNoPath(ident)

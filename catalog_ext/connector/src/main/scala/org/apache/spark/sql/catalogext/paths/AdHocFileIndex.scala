@@ -9,9 +9,9 @@ import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PlannedFileIndex, PlannedFileRows, PlannedPartition, PredicateTranslator, ScanChoice}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
 import org.apache.spark.sql.internal.SQLConf
@@ -78,7 +78,7 @@ class AdHocFileIndex(
       "keys" -> arr(names.map(text(_: String))),
       "casts" -> arr(casts.used),
       "predicate" -> predicate.getOrElse(Null),
-      "limit" -> long(AdHocFileIndex.threshold(catalogName, options, spark.sessionState.conf)))
+      "settings" -> AdHocFileIndex.settings(catalogName, options, spark.sessionState.conf))
   }
 
   /** The service's files, and those that the executors find in the directories that it has left. */
@@ -89,30 +89,45 @@ class AdHocFileIndex(
       values: PartitionValues): Seq[PlannedPartition] = {
     val listed = new AdHocListing(spark, table.name, DirectoryPruner(names, partitionSchema, filters)).list(left)
     executors = listed.map(_.executor).toSet
-    val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory)
-    if (partitioning) {
-      AdHocKeys.checkAgreement(byDirectory.keys ++ known.map(_.files.head.getPath.getParent.toString))
-    }
-    known ++ byDirectory.toSeq.sortBy(_._1).map { case (directory, files) =>
-      val name = if (partitioning) AdHocKeys.partitionName(directory, names) else ""
+    val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory).toSeq.sortBy(_._1)
+    val partitions = named(byDirectory.map(_._1), listed, known.headOption.map(_.files.head.getPath.getParent.toString))
+    known ++ byDirectory.zip(partitions).map { case ((directory, files), name) =>
       val statuses = files.sortBy(_.name).map(file => new FileStatus(
         file.size, false, 1, 0, file.modifiedMs, new Path(s"${directory.stripSuffix("/")}/${file.name}")))
       PlannedPartition(name, values.parse(name), statuses, None)
     }
   }
+
+  /**
+   * The names of the directories' partitions. The service makes them, and says what is missing of the path.
+   *
+   * @param known a directory whose files the service has found: all have to agree with it on the keys
+   */
+  private def named(directories: Seq[String], listed: Seq[ListedDirectory], known: Option[String]): Seq[String] = {
+    val awaited = listed.flatMap(_.of.alternative).distinct
+    val found = listed.filter(each => each.files.nonEmpty || each.pruned).flatMap(_.of.alternative).distinct
+    val first = known.orElse(directories.headOption).toSeq
+    val batches = if (directories.isEmpty && awaited.nonEmpty) Iterator(Nil)
+      else directories.grouped(AdHocFileIndex.DirectoriesPerRequest)
+    batches.flatMap { batch =>
+      val request = obj(
+        "path" -> text(table.name), "partitioning" -> bool(partitioning), "keys" -> arr(names.map(text(_: String))),
+        "directories" -> arr((first ++ batch).map(text(_: String))),
+        "awaited" -> arr(awaited.map(text(_: String))), "found" -> arr(found.map(text(_: String))))
+      val answer = ServiceException.translating(client.call("paths/listed", request))
+      answer.items("partitions").drop(first.length).map(_.asText())
+    }.toSeq
+  }
 }
 
 private object AdHocFileIndex {
   val Threshold = "adhoc.distributed-listing-threshold"
-  private val DefaultThreshold = 1000L
+  val DirectoriesPerRequest = 20000
 
-  /** How many directories of one level the service lists itself: option of the read > session conf > default. */
-  def threshold(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): Long =
-    Option(options.get(Threshold))
-      .orElse(Option(conf.getConfString(s"spark.sql.catalog.$catalog.$Threshold", null)))
-      .fold(DefaultThreshold)(value => value.toLongOption.filter(_ > 0).getOrElse(
-        throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-          s"'$value' is no value of '$Threshold': give a number above 0.", Map("value" -> value))))
+  /** What the read and the session say of how many directories of one level the service lists itself. */
+  def settings(catalog: String, options: CaseInsensitiveStringMap, conf: SQLConf): ObjectNode = obj(
+    "options" -> map(Option(options.get(Threshold)).map(Threshold -> _)),
+    "session" -> map(CatalogOptions.ofSession(catalog, conf).filter { case (key, _) => key.equalsIgnoreCase(Threshold) }))
 }
 
 /**

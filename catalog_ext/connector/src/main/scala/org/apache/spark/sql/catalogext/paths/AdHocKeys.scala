@@ -3,16 +3,20 @@ package org.apache.spark.sql.catalogext.paths
 import java.util.Locale
 
 import org.apache.spark.SparkThrowable
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
-import org.apache.spark.sql.catalogext.catalog.PartitionNames
+import org.apache.spark.sql.catalogext.catalog.PartitionValues
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.StructType
-import org.apache.spark.unsafe.types.UTF8String
 
-/** The keys in the directories of a location, as the service finds them too. */
+/**
+ * What tasks need to know of the names of directories. The service has the same rules, and `tests/contract/path_keys.json`
+ * holds both to them.
+ */
 object AdHocKeys {
+  /** Whether a file or a directory is overlooked. */
+  def isHidden(name: String): Boolean = (name.startsWith("_") || name.startsWith(".")) && !name.contains("=")
+
   /** Each `key=value` component in order: the key, and the value as it is on the store. */
   def of(location: String): Seq[(String, String)] =
     location.replaceFirst("^[a-z0-9]+://[^/]*", "").split('/').toSeq.flatMap { component =>
@@ -26,33 +30,7 @@ object AdHocKeys {
   def byName(location: String): Map[String, String] =
     of(location).reverse.map { case (key, value) => lower(key) -> value }.toMap
 
-  /** The partition's name: the keys in the order given, NULL for one that is not in the location. */
-  def partitionName(location: String, keys: Seq[String]): String = {
-    val values = byName(location)
-    keys.map { key =>
-      s"${PartitionNames.escape(key)}=${values.getOrElse(lower(key), ExternalCatalogUtils.DEFAULT_PARTITION_NAME)}"
-    }.mkString("/")
-  }
-
-  /** Raises an error unless all directories have the same keys, each once. */
-  def checkAgreement(directories: Iterable[String]): Unit = {
-    val kinds = directories.groupBy(directory => of(directory).map { case (key, _) => lower(key) }.sorted)
-    kinds.find { case (keys, _) => keys.distinct.length < keys.length }.foreach { case (_, several) =>
-      throw layout(s"The path '${several.head}' has a key twice, so that its value is not known.", several)
-    }
-    if (kinds.size > 1) {
-      val shown = kinds.values.map(_.head).toSeq.sorted.take(5)
-      throw layout("The files disagree on the keys in their paths: " +
-        shown.map(d => s"${of(d).map(_._1).mkString(", ")} in '$d'").mkString("; ") + ".", shown)
-    }
-  }
-
   def lower(key: String): String = key.toLowerCase(Locale.ROOT)
-
-  private def layout(what: String, paths: Iterable[String]): Throwable = ConnectorErrors.analysis(
-    ConnectorErrors.PathLayout,
-    s"$what Narrow the path or filter on a key, so that one kind is left, or SET use_hive_partitioning = 0 to read " +
-      "without keys.", Map("paths" -> paths.take(5).mkString("\n")))
 }
 
 /** Says of a directory whether the filters that its keys decide rule it out; later keys are not known yet. */
@@ -60,13 +38,10 @@ class DirectoryPruner(keys: Seq[String], filters: Seq[(Set[Int], Expression)]) e
   def prunes(location: String): Boolean = filters.nonEmpty && {
     val found = AdHocKeys.byName(location)
     val known = keys.indices.filter(i => found.contains(AdHocKeys.lower(keys(i)))).toSet
-    val row = new GenericInternalRow(keys.map(key => found.get(AdHocKeys.lower(key)).map(value).orNull[Any]).toArray)
+    val values = keys.map[Any](key => found.get(AdHocKeys.lower(key)).map(PartitionValues.text).orNull)
+    val row = new GenericInternalRow(values.toArray)
     filters.exists { case (needed, filter) => needed.subsetOf(known) && !holds(filter, row) }
   }
-
-  private def value(raw: String): Any =
-    if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null
-    else UTF8String.fromString(ExternalCatalogUtils.unescapePathName(raw))
 
   private def holds(filter: Expression, row: GenericInternalRow): Boolean = try filter.eval(row) == true catch {
     // The driver evaluates it again on what comes back, and fails there.

@@ -11,7 +11,6 @@ import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.{SparkContext, SparkEnv}
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.classic
 import org.apache.spark.util.SerializableConfiguration
 
@@ -49,26 +48,15 @@ class AdHocListing(spark: SparkSession, path: String, pruner: DirectoryPruner) {
     val context = session.sparkContext
     val lister = new DirectoryLister(new SerializableConfiguration(session.sessionState.newHadoopConf()), pruner)
     val slices = math.min(directories.length, AdHocListing.TasksPerCore * context.defaultParallelism)
-    val listed = described(context, s"Listing ${directories.length} directories of $path") {
+    described(context, s"Listing ${directories.length} directories of $path") {
       context.parallelize(directories, slices).map(lister.list).collect().toSeq
     }
-    checkFound(listed)
-    listed
   }
 
   private def described[T](context: SparkContext, what: String)(body: => T): T = {
     val before = context.getLocalProperty(SparkContext.SPARK_JOB_DESCRIPTION)
     context.setJobDescription(what)
     try body finally context.setJobDescription(before)
-  }
-
-  /** The service cannot know whether what it leaves to be listed is there. */
-  private def checkFound(listed: Seq[ListedDirectory]): Unit = {
-    val there = listed.filter(each => each.files.nonEmpty || each.pruned).flatMap(_.of.alternative).toSet
-    val missing = listed.flatMap(_.of.alternative).distinct.filterNot(there)
-    if (missing.nonEmpty) throw ConnectorErrors.analysis(ConnectorErrors.PathNotFound,
-      s"Failed to check existence of a key: nothing lies at ${missing.take(1000).mkString(", ")}, of the pattern " +
-        s"'$path'. Correct the pattern, or use * to take what there is.", Map("path" -> path))
   }
 }
 
@@ -92,7 +80,7 @@ class DirectoryLister(conf: SerializableConfiguration, pruner: DirectoryPruner) 
         // Removed since its parent was listed.
         case _: FileNotFoundException => Array.empty[FileStatus]
       }
-      for (status <- found; name = status.getPath.getName if !hidden(name)) {
+      for (status <- found; name = status.getPath.getName if !AdHocKeys.isHidden(name)) {
         val path = join(relative, name)
         if (status.isDirectory) {
           val below = matched(s"$path/")
@@ -108,8 +96,6 @@ class DirectoryLister(conf: SerializableConfiguration, pruner: DirectoryPruner) 
     if (pruner.prunes(directory.location)) pruned = true else walk(root, "")
     ListedDirectory(directory, files.toSeq, pruned, SparkEnv.get.executorId)
   }
-
-  private def hidden(name: String): Boolean = (name.startsWith("_") || name.startsWith(".")) && !name.contains("=")
 
   private def join(parent: String, child: String): String =
     if (parent.isEmpty) child else if (child.isEmpty) parent else s"${parent.stripSuffix("/")}/$child"

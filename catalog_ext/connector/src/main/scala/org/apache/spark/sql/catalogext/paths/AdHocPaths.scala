@@ -4,8 +4,7 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{TableMetadata, TableTotals}
-import org.apache.spark.sql.catalogext.scan.ReadOptions
+import org.apache.spark.sql.catalogext.catalog.{ResolvedSettings, TableMetadata, TableTotals}
 import org.apache.spark.sql.catalogext.service.{CatalogExtAnalysisException, ConnectorErrors, ServiceClient,
   ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -32,13 +31,12 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
 
   /** The path as a table, by a look at a few of its files. */
   def load(path: String, options: CaseInsensitiveStringMap): AdHocTable = {
-    val keysShown = ReadOptions.virtualColumnsShown(SQLConf.get)
     val request = obj(
       "path" -> text(path),
       "format" -> text(Option(options.get(Format))),
       "schema" -> text(Option(options.get(Schema))),
       "options" -> map(options.asCaseSensitiveMap().asScala.filterNot { case (key, _) => isOurs(key) }),
-      "partitioning" -> bool(keysShown))
+      "session" -> map(SQLConf.get.getAllConfs.filter { case (key, _) => key == ResolvedSettings.HivePartitioning }))
     // A listing takes what it takes.
     val answer = ServiceException.translating(client.call("paths/load", request, limited = false))
     val metadata = TableMetadata(
@@ -46,8 +44,8 @@ class AdHocPaths(catalogName: String, client: ServiceClient) {
       location = answer.string("location"), columns = TableMetadata.schema(answer.items("columns")),
       partitionColumns = TableMetadata.schema(answer.items("partition_columns")), notNull = Set.empty,
       declared = false, options = answer.stringMap("options"), properties = Map.empty, comment = None, owner = None,
-      version = -1, totals = TableTotals(0, 0, 0, None))
-    new AdHocTable(catalogName, metadata, client, keysShown)
+      version = -1, totals = TableTotals(0, 0, 0, None), settings = answer.field("settings"))
+    new AdHocTable(catalogName, metadata, client, keysShown = answer.field("partitioning").asBoolean())
   }
 
   def exists(path: String): Boolean = try {

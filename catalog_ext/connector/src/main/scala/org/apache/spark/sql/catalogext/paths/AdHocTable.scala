@@ -46,7 +46,7 @@ class AdHocTable(
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder = {
     val spark = SparkSession.active
-    new CatalogExtScanBuilder(spark, catalogName, metadata, options,
+    new CatalogExtScanBuilder(spark, client, catalogName, metadata, options,
       (keys, resolved) => new AdHocFileIndex(spark, client, catalogName, metadata, keys, resolved, keysShown))
   }
 

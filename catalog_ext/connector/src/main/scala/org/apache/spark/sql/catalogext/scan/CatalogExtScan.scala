@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.scan
 import java.util.OptionalLong
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ReadMetrics, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ReadMetrics, ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalogext.commands.ColumnStatistics
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
@@ -29,6 +29,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
 /** Builds a scan by Spark's own builder for the format, over the files that the index `files` makes names. */
 class CatalogExtScanBuilder(
     spark: SparkSession,
+    client: ServiceClient,
     catalogName: String,
     table: TableMetadata,
     readOptions: CaseInsensitiveStringMap,
@@ -42,10 +43,12 @@ class CatalogExtScanBuilder(
       catalogName: String,
       table: TableMetadata,
       readOptions: CaseInsensitiveStringMap) =
-    this(spark, catalogName, table, readOptions,
+    this(spark, client, catalogName, table, readOptions,
       (keys, options) => new PlannedFileIndex(spark, client, catalogName, table, keys, options))
 
-  private val options = ReadOptions.resolve(catalogName, table, readOptions, spark.sessionState.conf)
+  private val conf = spark.sessionState.conf
+  private val settings = ResolvedSettings.of("read", client, catalogName, table, readOptions, conf)
+  private val options = ReadOptions.resolve(table, readOptions, settings, conf)
   private val dataSchema = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.columns)
   private val index = files(PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
   private val inner: FileScanBuilder = {
@@ -83,8 +86,7 @@ class CatalogExtScanBuilder(
   override def build(): Scan = {
     val scan = inner.build().asInstanceOf[FileScan]
     index.push(scan.partitionFilters, scan.readPartitionSchema)
-    val strict =
-      if (index.isRegistered) StrictMode.setting(catalogName, table, readOptions, spark.sessionState.conf) else None
+    val strict = if (index.isRegistered) settings.text(StrictMode.Setting) else None
     new CatalogExtScan(scan, index, fileMetadata, strict)
   }
 
@@ -130,7 +132,8 @@ class CatalogExtScan(
   /** The partition columns that a query of this session can name. */
   private def strictKeys: Seq[String] = {
     val conf = inner.sparkSession.sessionState.conf
-    val named = index.table.declared || ReadOptions.virtualColumnsShown(conf)
+    val named = index.table.declared ||
+      ResolvedSettings.virtualColumnsShown(index.client, index.catalogName, index.table, conf)
     if (named) PartitionColumns.visible(index.table, conf.resolver).map(_.name) else Nil
   }
 

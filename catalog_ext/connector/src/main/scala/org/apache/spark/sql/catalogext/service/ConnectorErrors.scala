@@ -125,7 +125,6 @@ object ConnectorErrors {
   val InvalidInput: Condition = own("INVALID_INPUT", "22023")
   val InvalidPartitionSpec: Condition = own("INVALID_PARTITION_SPEC", "22023")
   val LocationNotFound: Condition = own("LOCATION_NOT_FOUND", "42704")
-  val PathLayout: Condition = own("PATH_LAYOUT", "42000")
   val PathNotFound: Condition = own("PATH_NOT_FOUND", "42704")
   val ProcedureNotFound: Condition = own("PROCEDURE_NOT_FOUND", "42704")
   val StorageAccessDenied: Condition = own("STORAGE_ACCESS_DENIED", "42501")

@@ -39,13 +39,12 @@ object StreamingQueries extends Logging {
    */
   def watch(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit =
     find(spark, queryId).filter(endsByItself).filter(_ => mayWait(target, settings)).foreach { execution =>
-      watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target, settings.forService))
+      watches.computeIfAbsent(execution.runId, _ => start(spark, execution, target, settings))
     }
 
   /** Refuses a query whose partitions would wait for a watermark that it never has. */
   def checkWatermark(spark: SparkSession, queryId: String, target: WriteTarget, settings: WriteSettings): Unit = {
-    val trigger = Option(settings.options.get(Trigger)).orElse(target.metadata.property(Trigger))
-    if (trigger.exists(_.trim.equalsIgnoreCase("partition-time"))) find(spark, queryId).foreach { execution =>
+    if (settings.byWatermark) find(spark, queryId).foreach { execution =>
       if (!endsByItself(execution) && !execution.analyzedPlan.exists(_.isInstanceOf[EventTimeWatermark])) {
         throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
           s"Partitions of ${target.tableName} become visible by the query's watermark ('$Trigger' = " +
@@ -71,11 +70,12 @@ object StreamingQueries extends Logging {
       spark: SparkSession,
       execution: StreamExecution,
       target: WriteTarget,
-      options: Map[String, String]): Watch = {
+      settings: WriteSettings): Watch = {
     val watch = Watch(execution, new CompletableFuture[Unit])
     val request = obj(
       "table_id" -> long(target.metadata.tableId), "app_id" -> text(execution.id.toString),
-      "owner" -> text(CatalogExtWrite.owner(spark)), "options" -> map(options))
+      "owner" -> text(CatalogExtWrite.owner(spark)))
+    settings.forService.foreach { case (name, value) => request.set[JsonNode](name, value) }
     val thread = new Thread(() => try finish(execution, target, request) finally {
       watches.remove(execution.runId)
       watch.done.complete(())

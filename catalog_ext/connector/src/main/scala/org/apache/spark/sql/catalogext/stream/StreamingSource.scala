@@ -1,7 +1,7 @@
 package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, SettingText, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PlannedFileIndex, PlannedPartition}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -12,7 +12,6 @@ import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.streaming.checkpointing.HDFSMetadataLog
 import org.apache.spark.sql.execution.streaming.runtime.SerializedOffset
 import org.apache.spark.sql.types.{StructField, StructType}
-import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
  * Reads a table as a stream: what is there when the query starts, and then the files that each version adds, in order.
@@ -27,7 +26,8 @@ class CatalogExtMicroBatchStream(
   extends MicroBatchStream with SupportsTriggerAvailableNow {
 
   private val table = index.table
-  private val settings = new StreamingReadOptions(s"${index.catalogName}.${table.qualifiedName}", index.options)
+  private val settings = new StreamingReadOptions(ResolvedSettings.of(
+    "stream", client, index.catalogName, table, index.options, spark.sessionState.conf))
   private val values = new PartitionValues(index.keys, spark.sessionState.conf.sessionLocalTimeZone)
   private val files = new StreamingFiles(client, table, values, settings.skipChanges)
   private val scan = wholeRows
@@ -143,41 +143,28 @@ object StreamStart {
   case class From(version: Long) extends StreamStart
 }
 
-/** The options of a streaming read. */
-class StreamingReadOptions(tableName: String, options: CaseInsensitiveStringMap) {
+/** The options of a streaming read, as the service resolved them. */
+class StreamingReadOptions(settings: ResolvedSettings) {
   import StreamingReadOptions._
 
-  val start: StreamStart = Option(options.get(StartingVersion)).map(_.trim) match {
+  val start: StreamStart = settings.text(StartingVersion) match {
     case None => StreamStart.Snapshot
-    case Some(word) if word.equalsIgnoreCase("latest") => StreamStart.Latest
-    case Some(number) => StreamStart.From(whole(StartingVersion, number, 0, "or 'latest'"))
+    case Some("latest") => StreamStart.Latest
+    case Some(version) => StreamStart.From(version.toLong)
   }
 
-  val skipChanges: Boolean = Option(options.get(StreamingFiles.SkipChangeCommits)).exists { text =>
-    text.trim.toBooleanOption.getOrElse(throw invalid(StreamingFiles.SkipChangeCommits, text, "give true or false"))
-  }
+  val skipChanges: Boolean = settings.flag(StreamingFiles.SkipChangeCommits)
 
   val limit: ReadLimit = {
     val limits = Seq(
-      Option(options.get(MaxFiles)).map(n => ReadLimit.maxFiles(whole(MaxFiles, n, 1, "").min(Int.MaxValue).toInt)),
-      Option(options.get(MaxBytes)).map(n => ReadLimit.maxBytes(bytes(n)))).flatten
+      settings.long(MaxFiles).map(files => ReadLimit.maxFiles(files.min(Int.MaxValue.toLong).toInt)),
+      settings.long(MaxBytes).map(bytes => ReadLimit.maxBytes(bytes))).flatten
     limits match {
       case Seq() => ReadLimit.allAvailable()
       case Seq(one) => one
       case several => ReadLimit.compositeLimit(several.toArray)
     }
   }
-
-  private def whole(key: String, text: String, least: Long, more: String): Long =
-    text.trim.toLongOption.filter(_ >= least)
-      .getOrElse(throw invalid(key, text, s"give a whole number from $least $more".trim))
-
-  private def bytes(text: String): Long =
-    SettingText.bytes(text).getOrElse(throw invalid(MaxBytes, text, "give a size above zero such as 512m or 1g"))
-
-  private def invalid(key: String, text: String, remedy: String): Throwable =
-    ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-      s"The option '$key' of a stream from $tableName cannot be '$text': $remedy.", Map("key" -> key, "value" -> text))
 }
 
 object StreamingReadOptions {

@@ -30,7 +30,7 @@ class CatalogExtWriteBuilder(spark: SparkSession, target: WriteTarget, info: Log
   extends WriteBuilder with SupportsOverwriteV2 with SupportsDynamicOverwrite {
 
   private val settings =
-    new WriteSettings(target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
+    new WriteSettings(target.client, target.catalogName, target.metadata, info.options(), spark.sessionState.conf)
   private var chosen = target
 
   // Spark's own refusal, after a false canOverwrite, does not say what can be done.
@@ -91,7 +91,7 @@ class CatalogExtWrite(
 
   /** Begins the transaction of a job; None where the batch is committed already. */
   def start(application: Option[ApplicationBatch]): Option[RunningWrite] =
-    WriteTransaction.begin(target, settings.forService, CatalogExtWrite.owner(spark), application)
+    WriteTransaction.begin(target, settings, CatalogExtWrite.owner(spark), application)
       .map(new RunningWrite(target, settings, plan, _))
 
   override def supportedCustomMetrics(): Array[CustomMetric] = WriteMetrics.supported

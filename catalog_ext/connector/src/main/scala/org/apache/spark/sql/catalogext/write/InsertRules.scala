@@ -1,11 +1,9 @@
 package org.apache.spark.sql.catalogext.write
 
-import java.util.Locale
-
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames}
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames, ResolvedSettings}
 import org.apache.spark.sql.catalogext.commands.PartitionSpecErrors
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
@@ -130,21 +128,12 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
             s"in the table's order (${keys.fieldNames.mkString(", ")}), and the rows that go below a directory cannot be " +
             "known before it: give constants to leading partition columns only")
     }
-    setting(InsertMarks.Dynamic).foreach {
-      case "true" | "1" =>
-      case "false" | "0" => throw refused(
-        s"${InsertMarks.Dynamic} is false, and its rows decide the partition columns ${dynamic.mkString(", ")}: give " +
-          s"them constants in PARTITION (...), or SET ${InsertMarks.Dynamic}=true")
-      case other => throw noValue(InsertMarks.Dynamic, other, "1, 0, true or false")
-    }
-    setting(InsertMarks.Mode).foreach {
-      case "nonstrict" =>
-      case "strict" if staticKeys > 0 =>
-      case "strict" => throw refused(
-        s"${InsertMarks.Mode} is strict, and its rows decide all partition columns (${dynamic.mkString(", ")}): give at " +
-          s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
-      case other => throw noValue(InsertMarks.Mode, other, "'strict' or 'nonstrict'")
-    }
+    if (!settings.flag(InsertMarks.Dynamic)) throw refused(
+      s"${InsertMarks.Dynamic} is false, and its rows decide the partition columns ${dynamic.mkString(", ")}: give " +
+        s"them constants in PARTITION (...), or SET ${InsertMarks.Dynamic}=true")
+    if (settings.text(InsertMarks.Mode).contains("strict") && staticKeys == 0) throw refused(
+      s"${InsertMarks.Mode} is strict, and its rows decide all partition columns (${dynamic.mkString(", ")}): give at " +
+        s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
   }
 
   private def userChoseStatic: Boolean = {
@@ -178,15 +167,9 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
       EvalMode.TRY).eval()).getOrElse(
         throw new PartitionSpecErrors("table", table.metadata.qualifiedName).misfit(keys(name), value))
 
-  /** The write's own option, the session's setting, the table's property: the first there is, in lower case. */
-  private def setting(key: String): Option[String] =
-    Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key))
-      .orElse(Option(conf.getConfString(key, null)))
-      .orElse(table.metadata.property(key))
-      .map(_.trim.toLowerCase(Locale.ROOT))
-
-  private def noValue(key: String, value: String, values: String): Throwable = ConnectorErrors.analysis(
-    ConnectorErrors.InvalidConfiguration, s"'$value' is no value of $key: give $values.", Map("value" -> value))
+  /** Hive's settings of dynamic keys. */
+  private lazy val settings: ResolvedSettings = ResolvedSettings.of(
+    "insert", table.client, table.catalogName, table.metadata, new CaseInsensitiveStringMap(userOptions.asJava), conf)
 
   private def refused(why: String): Throwable = ConnectorErrors.analysis(
     ConnectorErrors.InvalidInput, s"The INSERT into ${table.name()} is refused: $why.", Map("table" -> table.name()))

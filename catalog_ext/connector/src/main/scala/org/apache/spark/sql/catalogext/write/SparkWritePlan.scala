@@ -85,7 +85,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
   def keyNames: Seq[String] = keys.map(_.attribute.name)
 
   /** Whether a shuffle brings the rows of a partition to one task. */
-  val clustered: Boolean = !target.onePartition && settings.distribution == "hash"
+  val clustered: Boolean = !target.onePartition && settings.clusters
 
   /** Whether Spark sorts each task's rows by partition. */
   val grouped: Boolean = !target.onePartition && (clustered || settings.maxOpenWriters == 0)

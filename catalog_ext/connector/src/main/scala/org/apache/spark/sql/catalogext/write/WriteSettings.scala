@@ -4,21 +4,30 @@ import java.util.Locale
 
 import scala.jdk.CollectionConverters._
 
-import org.apache.spark.sql.catalogext.catalog.{SettingText, TableMetadata}
-import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
- * The settings of one write. Precedence: option of the write > session conf > table property > default.
+ * The settings of one write, as the service resolved them, and the options that it and the format's writer get.
  *
  * @param conf the session's conf when the write was planned
  */
-class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInsensitiveStringMap, conf: SQLConf) {
+class WriteSettings(
+    client: ServiceClient,
+    catalog: String,
+    table: TableMetadata,
+    val options: CaseInsensitiveStringMap,
+    conf: SQLConf) {
   import WriteSettings._
 
   private val properties = new CaseInsensitiveStringMap(table.properties.asJava)
+  private val resolved = ResolvedSettings.of("write", client, catalog, table, options, conf)
 
   val zone: String = {
     val given = Option(options.get(DateTimeUtils.TIMEZONE_OPTION))
@@ -26,44 +35,36 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
   }
 
   /** Rows after which a file is followed by another; 0 for no limit. */
-  val maxRecordsPerFile: Long =
-    Option(options.get("maxRecordsPerFile")).map(number("maxRecordsPerFile", _)).getOrElse(conf.maxRecordsPerFile)
+  val maxRecordsPerFile: Long = resolved.long("maxRecordsPerFile").get
 
-  val maxFileBytes: Long = setting(MaxFileSize, MaxFileSizeAlias).fold(DefaultMaxFileBytes)(bytes(MaxFileSize, _))
+  val maxFileBytes: Long = resolved.long("write.max-file-size").get
 
   /** Files that a task keeps open for several partitions; 0 where rows are sorted instead. */
-  val maxOpenWriters: Int = setting(MaxOpenWriters).map(number(MaxOpenWriters, _))
-    .orElse(Option.when(conf.contains(SQLConf.MAX_CONCURRENT_OUTPUT_FILE_WRITERS.key))(
-      conf.maxConcurrentOutputFileWriters.toLong))
-    .getOrElse(DefaultMaxOpenWriters).min(Int.MaxValue.toLong).toInt
+  val maxOpenWriters: Int = resolved.long("write.max-open-writers").get.min(Int.MaxValue.toLong).toInt
 
-  val distribution: String = word(DistributionMode, setting(DistributionMode).getOrElse("auto"), "auto", "hash", "none")
+  /** Whether a shuffle brings the rows of a partition to one task. */
+  val clusters: Boolean = resolved.text("write.distribution-mode").contains("hash")
 
-  val hiveCompatible: Boolean = flag(HiveCompatible, setting(HiveCompatible).getOrElse("true"))
+  val hiveCompatible: Boolean = resolved.flag("hive-compatible")
 
-  val keysInDataFile: Boolean = Option(properties.get(KeysInDataFile)).exists(flag(KeysInDataFile, _))
+  val keysInDataFile: Boolean = resolved.flag("partition_columns_in_data_file")
 
-  val hiveStrategy: Boolean = Option(properties.get("partition_strategy")).exists(_.equalsIgnoreCase("hive"))
+  val hiveStrategy: Boolean = resolved.text("partition_strategy").contains("hive")
+
+  /** Whether partitions become visible by the query's watermark. */
+  val byWatermark: Boolean = resolved.text("sink.partition-commit.trigger").contains("partition-time")
 
   /** How many partitions a write with dynamic keys may touch, and one task of it. */
-  val maxPartitions: Option[Long] = plain(MaxDynamicPartitions).map(number(MaxDynamicPartitions, _))
-  val maxPartitionsPerTask: Option[Long] =
-    plain(MaxDynamicPartitionsPerNode).map(number(MaxDynamicPartitionsPerNode, _))
+  val maxPartitions: Option[Long] = resolved.long(MaxDynamicPartitions)
+  val maxPartitionsPerTask: Option[Long] = resolved.long(MaxDynamicPartitionsPerNode)
 
-  /** The batch that `txn-app-id` and `txn-version` name. */
-  val application: Option[ApplicationBatch] = (Option(options.get(AppId)), Option(options.get(AppVersion))) match {
-    case (Some(id), Some(version)) => Some(ApplicationBatch(id, number(AppVersion, version)))
-    case (None, None) => None
-    case _ => throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-      s"A write to ${table.qualifiedName} has one of the options '$AppId' and '$AppVersion' without the other: give " +
-        "both to have a batch committed once, or neither.", Map("table" -> table.qualifiedName))
-  }
+  /** The batch that `txn-app-id` and `txn-version` name; the service sees to it that there are both or none. */
+  val application: Option[ApplicationBatch] =
+    for (id <- resolved.text("txn-app-id"); version <- resolved.long("txn-version")) yield ApplicationBatch(id, version)
 
-  /** The options for `writes/begin`: those of the write, and what the session says of the service's settings. */
-  def forService: Map[String, String] = {
-    val session = ServiceSettings.flatMap(key => Option(conf.getConfString(sessionKey(key), null)).map(key -> _)).toMap
-    session ++ options.asCaseSensitiveMap().asScala
-  }
+  /** What `writes/begin` and `writes/release` want to know of the write: its options, and the session's conf. */
+  def forService: Seq[(String, JsonNode)] = Seq(
+    "options" -> map(options.asCaseSensitiveMap().asScala), "session" -> map(CatalogOptions.ofSession(catalog, conf)))
 
   /** The options of the format's writer: the table's, and those of the write over them. */
   def forFormat: Map[String, String] = {
@@ -84,59 +85,11 @@ class WriteSettings(catalog: String, table: TableMetadata, val options: CaseInse
 
   /** Doris' word for no compression is Spark's none. */
   private def codec(name: String): String = if (name.trim.equalsIgnoreCase("plain")) "none" else name.trim
-
-  /** As `setting`, of Hive's own names, which a session sets as they are. */
-  private def plain(key: String): Option[String] =
-    Option(options.get(key)).orElse(Option(conf.getConfString(key, null))).orElse(Option(properties.get(key)))
-
-  private def setting(key: String, aliases: String*): Option[String] = {
-    val names = key +: aliases
-    names.flatMap(name => Option(options.get(name))).headOption
-      .orElse(names.flatMap(name => Option(conf.getConfString(sessionKey(name), null))).headOption)
-      .orElse(names.flatMap(name => Option(properties.get(name))).headOption)
-      .map(_.trim)
-  }
-
-  private def sessionKey(key: String): String = s"spark.sql.catalog.$catalog.$key"
-
-  private def number(key: String, text: String): Long =
-    text.trim.toLongOption.filter(_ >= 0).getOrElse(throw invalid(key, text, "give a whole number from 0"))
-
-  private def bytes(key: String, text: String): Long =
-    SettingText.bytes(text).getOrElse(throw invalid(key, text, "give a size above zero such as 1048576, 512m or 1g"))
-
-  private def flag(key: String, text: String): Boolean =
-    word(key, text, "1", "true", "0", "false") match {
-      case "1" | "true" => true
-      case _ => false
-    }
-
-  private def word(key: String, text: String, words: String*): String =
-    words.find(_.equalsIgnoreCase(text.trim)).getOrElse(throw invalid(key, text, s"give ${words.mkString(", ")}"))
-
-  private def invalid(key: String, text: String, remedy: String): Throwable =
-    ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-      s"The setting '$key' of a write to ${table.qualifiedName} cannot be '$text': $remedy.",
-      Map("key" -> key, "value" -> text))
 }
 
 object WriteSettings {
-  val DistributionMode = "write.distribution-mode"
-  val MaxOpenWriters = "write.max-open-writers"
-  val MaxFileSize = "write.max-file-size"
-  private val MaxFileSizeAlias = "hive_sink_max_file_size"
-  val HiveCompatible = "hive-compatible"
-  val KeysInDataFile = "partition_columns_in_data_file"
   val MaxDynamicPartitions = "hive.exec.max.dynamic.partitions"
   val MaxDynamicPartitionsPerNode = "hive.exec.max.dynamic.partitions.pernode"
-  val AppId = "txn-app-id"
-  val AppVersion = "txn-version"
-  private val DefaultMaxFileBytes = 1L << 30
-  // Sorting is cheaper than keeping files open: docs/design/2-writes.md has the figures.
-  private val DefaultMaxOpenWriters = 0L
-
-  /** Settings that the service reads; a session may give them as `spark.sql.catalog.<name>.<key>`. */
-  private val ServiceSettings = Seq("transaction.lease", "staging-dir", "hive_staging_dir", "overwrite-mode")
 
   /** Table properties that Hive and Doris have for what Spark takes as options. */
   private val FormatProperties = Seq("parquet.compression", "orc.compress", "compression")

@@ -169,7 +169,7 @@ object WriteTransaction {
   /** Begins a transaction; None where the batch is committed already, and nothing is to be written. */
   def begin(
       target: WriteTarget,
-      options: Map[String, String],
+      settings: WriteSettings,
       owner: String,
       application: Option[ApplicationBatch]): Option[WriteTransaction] = {
     val request = obj(
@@ -182,8 +182,8 @@ object WriteTransaction {
       "keep_emptied" -> bool(false),
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
-      "options" -> map(options),
       "definition" -> target.definition.getOrElse(Null))
+    settings.forService.foreach { case (name, value) => request.set[JsonNode](name, value) }
     val answer = ServiceException.translating(target.client.call("writes/begin", request, limited = false))
     if (answer.field("duplicate").asBoolean()) None
     else Some(new WriteTransaction(target, placesOf(answer), answer.field("lease_ms").asLong()))

@@ -1,0 +1,113 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import java.util.Locale
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.jdk.CollectionConverters._
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.sql.catalogext.service.{ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** The settings of one use of a table as the service resolved them: typed, by key; null where there is none. */
+class ResolvedSettings(values: JsonNode) {
+  def text(key: String): Option[String] = values.stringOption(key)
+  def long(key: String): Option[Long] = values.longOption(key)
+  def flag(key: String): Boolean = values.field(key).asBoolean()
+}
+
+/**
+ * Asks the service what settings come to. Defaults, aliases, grammar and precedence are its own; here is only collected
+ * what the options and the session say.
+ */
+object ResolvedSettings {
+  private val Remembered = 1000
+  private val known = new ConcurrentHashMap[Question, JsonNode]
+
+  /** Asks for the settings of a table that is not there yet, as they come with one that is. */
+  def ofNewTable(client: ServiceClient, table: String, properties: Map[String, String]): JsonNode = {
+    val request = obj("table" -> text(table), "properties" -> map(properties))
+    ServiceException.translating(client.call("settings/load", request)).field("settings")
+  }
+
+  /**
+   * The settings of a use, which docs/spec/service.md lists. Where neither the options nor the session give one, they
+   * came with the table, and nobody is asked.
+   */
+  def of(
+      use: String,
+      client: ServiceClient,
+      catalog: String,
+      table: TableMetadata,
+      options: CaseInsensitiveStringMap,
+      conf: SQLConf): ResolvedSettings = {
+    val loaded = table.settings.field(use)
+    val given = Given(loaded.items("names").map(_.asText()).toSet, catalog, table, options, conf)
+    val own = loaded.field("values")
+    def ask(): JsonNode = {
+      val request = obj(
+        "use" -> text(use), "table" -> text(table.qualifiedName), "catalog" -> text(catalog),
+        "options" -> map(given.options), "session" -> map(given.session), "catalog_conf" -> map(given.catalogConf),
+        "properties" -> map(given.properties))
+      ServiceException.translating(client.call("settings/resolve", request)).field("values")
+    }
+    // Beside no property of the table its name does not matter, but in the message of an error.
+    val name = Option.unless(given.properties.isEmpty)(table.qualifiedName)
+    new ResolvedSettings(
+      if (own.isNull) ask()
+      else if (given.overrides) remembered(Question(client.uri, use, catalog, name, given, own), () => ask())
+      else own)
+  }
+
+  private def remembered(question: Question, ask: () => JsonNode): JsonNode =
+    Option(known.get(question)).getOrElse {
+      val values = ask()
+      if (known.size >= Remembered) known.clear()
+      known.put(question, values)
+      values
+    }
+
+  /** What an answer depends on: besides what was given, the service and what it resolved for the table itself. */
+  private case class Question(
+      service: String,
+      use: String,
+      catalog: String,
+      table: Option[String],
+      given: Given,
+      own: JsonNode)
+
+  /** What people gave that concerns the use. */
+  private case class Given(
+      options: Map[String, String],
+      session: Map[String, String],
+      catalogConf: Map[String, String],
+      properties: Map[String, String]) {
+    /** Whether there is more than the table's own settings have in them. */
+    def overrides: Boolean = options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty
+  }
+
+  private object Given {
+    /** Only what has one of the names: a session's conf holds secrets too. */
+    def apply(
+        names: Set[String],
+        catalog: String,
+        table: TableMetadata,
+        options: CaseInsensitiveStringMap,
+        conf: SQLConf): Given = {
+      def named(given: Map[String, String]): Map[String, String] =
+        given.filter { case (key, _) => names.contains(key.toLowerCase(Locale.ROOT)) }
+      Given(
+        named(options.asCaseSensitiveMap().asScala.toMap), named(conf.getAllConfs),
+        named(CatalogOptions.ofSession(catalog, conf)), named(table.properties))
+    }
+  }
+
+  val HivePartitioning = "use_hive_partitioning"
+
+  /** `SET use_hive_partitioning = 0`: reads of this session see no virtual columns. */
+  def virtualColumnsShown(client: ServiceClient, catalog: String, table: TableMetadata, conf: SQLConf): Boolean =
+    of("session", client, catalog, table, CaseInsensitiveStringMap.empty(), conf).flag(HivePartitioning)
+}

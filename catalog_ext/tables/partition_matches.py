@@ -1,0 +1,56 @@
+"""Looks for the partitions that a statement names, and refuses one that names none."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.json import predicate_to_json
+from catalog_ext.metastore.predicates.partition_specs import ANY_VALUE
+from catalog_ext.metastore.predicates.tree import And, Comparison, IsNull, StringMatch
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.partition_clauses import PartitionClauses
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+
+def require_match(index: Index, table: Table, predicate: Predicate) -> None:
+    """Return if an unbound predicate is true for a partition.
+
+    Raises:
+        PartitionNotFoundError: It is true for none.
+        InvalidPredicateError, InvalidValueError: It is none over the table's partition columns.
+    """
+    with index.list_partitions(table, bound_to(table, predicate)) as found:
+        if not any(batch.num_rows for batch in found):
+            raise not_found(table, in_words(predicate))
+
+
+def require_matches(index: Index, table: Table, clauses: PartitionClauses) -> None:
+    """Return if each clause that has a value names a partition; one without stands for whatever there is.
+
+    Raises:
+        PartitionNotFoundError: One names none.
+        InvalidPartitionSpecError, InvalidValueError: One does not fit the table's partition columns.
+    """
+    for clause, condition in zip(clauses.clauses, clauses.conditions(table), strict=True):
+        if any(comparison.operator != ANY_VALUE for comparison in clause):
+            require_match(index, table, condition)
+
+
+def in_words(predicate: Predicate) -> str:
+    """Return an unbound predicate as people write it, if it is one of a partition spec."""
+    match predicate:
+        case And(args):
+            return ", ".join(in_words(arg) for arg in args)
+        case IsNull(column):
+            return f"{column}=NULL"
+        case Comparison(operator, column, value):
+            return f"{column}{operator}{value}"
+        case StringMatch(kind, column, pattern):
+            return f"{column}{kind}{pattern}"
+        case _:
+            return f"with {predicate_to_json(predicate)}"

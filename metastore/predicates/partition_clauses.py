@@ -1,0 +1,50 @@
+"""The PARTITION clauses of a statement, and the predicates that they stand for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.predicates.partition_specs import ANY_SESSION, clause_condition
+from catalog_ext.metastore.predicates.tree import And, Or
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.partition_specs import KeyComparison, Session
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionClauses:
+    """The PARTITION clauses of a statement.
+
+    Attributes:
+        clauses: Their comparisons; a statement without a clause is about all partitions.
+        session: The session that the statement runs in.
+    """
+
+    clauses: tuple[tuple[KeyComparison, ...], ...] = ()
+    session: Session = ANY_SESSION
+
+    def conditions(self, table: Table) -> list[Predicate]:
+        """Return the unbound predicate of each clause.
+
+        Raises:
+            InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
+        """
+        return [clause_condition(table, clause, self.session) for clause in self.clauses]
+
+    def narrow(self, table: Table, predicate: Predicate | None) -> Predicate | None:
+        """Return the predicate that the given one and one of the clauses, where there are any, are true; None for all.
+
+        Raises:
+            InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
+        """
+        conditions = self.conditions(table)
+        if not conditions:
+            return predicate
+        either = conditions[0] if len(conditions) == 1 else Or(tuple(conditions))
+        return either if predicate is None else And((predicate, either))
+
+
+NO_CLAUSES = PartitionClauses()
