@@ -141,15 +141,6 @@ class TestTables:
         spark.sql("CREATE TABLE IF NOT EXISTS lake.sales.trips (id INT)")
         assert "b" not in service.catalog.list_tables("sales")
 
-    def test_create_from_a_query_asks_once_what_the_table_would_be(
-        self, spark: SparkSession, service: RecordedService
-    ) -> None:
-        spark.sql("CREATE TABLE lake.sales.made STORED AS ORC AS SELECT 1 AS id")
-        assert (service.requests["tables/create"], service.requests["namespaces/load"]) == (1, 0)
-        assert service.last("tables/create")["dry_run"] is True
-        assert service.catalog.load_table("sales.made").definition.format == "orc"
-        assert condition(spark, "CREATE TABLE lake.nowhere.t AS SELECT 1 AS id") == "SCHEMA_NOT_FOUND"
-
     def test_a_metadata_table_costs_one_load_and_one_read(self, spark: SparkSession, service: RecordedService) -> None:
         assert len(rows(spark, "SELECT partition FROM lake.sales.trips.partitions")) == len(NAMES)
         assert service.requests == {"tables/load": 1, "tables/metadata": 1}
