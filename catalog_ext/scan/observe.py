@@ -126,7 +126,7 @@ class StoreObserver:
         if place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms))
             if directory != self._last_directory:
-                # Where no directories are listed, it is the files that tell of them.
+                # Where no directories are listed, their files show them.
                 self._take_partition(directory)
         elif place is Place.ABOVE:
             self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)

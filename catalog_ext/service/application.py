@@ -78,7 +78,7 @@ class _Json(JSONResponse):
 
 
 def error_response(error: CatalogExtError) -> JSONResponse:
-    """Return the answer that tells an error, by the contract."""
+    """Return the answer that carries an error, by the contract."""
     status = next((code for code, kinds in _STATUSES if isinstance(error, kinds)), 500)
     body = {
         "code": error.code,

@@ -223,7 +223,7 @@ class Views:
 
         Args:
             view: Its name.
-            partition: A (maybe partial) specification of those to tell of; None for all.
+            partition: A (maybe partial) specification of those to list; None for all.
 
         Raises:
             ViewNotFoundError, InvalidPartitionSpecError, InvalidValueError: As above.

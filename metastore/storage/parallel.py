@@ -1,4 +1,4 @@
-"""Work on many places at once, and one error for all that failed."""
+"""Work on many locations at once, and one error for all that failed."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ class RecoveredTransaction:
         owner: Who began it.
         action: What became of it.
         files: Staged files that it had recorded.
-        error: Why it was undone or why recovery failed, if there is a reason to tell.
+        error: Why it was undone or why recovery failed, if there is a reason.
     """
 
     transaction_id: str

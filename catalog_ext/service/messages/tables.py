@@ -1,4 +1,4 @@
-"""What the JSON of tables looks like: changes of ``tables/alter``, which ``tables/changes`` tells, metadata tables."""
+"""What the JSON of tables looks like: changes of ``tables/alter``, answers of ``tables/changes``, metadata tables."""
 
 from __future__ import annotations
 

@@ -34,10 +34,10 @@ class Removals(StrEnum):
     """Says what becomes of versions that removed files, whose rows a reader of the changes has seen."""
 
     IGNORE = "ignore"
-    """They tell what they added, as others do."""
+    """The files that they added are answered, as those of others."""
     REFUSE = "refuse"
     SKIP = "skip"
-    """They are passed over, with what they added."""
+    """They are left out, with the files that they added."""
 
 
 def changes(

@@ -59,5 +59,5 @@ class Freshness:
         try:
             analyze(self._database)
         except CatalogExtError as error:
-            # What was written is committed: its committer must not be told otherwise.
+            # What was written is committed: its committer must not get an error.
             _LOG.warning("The statistics of the index could not be renewed; queries may be slow: %s", error.message)
