@@ -92,7 +92,6 @@ class Writes:
         *,
         predicate: Predicate | None = None,
         clauses: PartitionClauses = NO_CLAUSES,
-        keep_emptied: bool = False,
     ) -> tuple[BegunWrite, Table]:
         """Begin a write to a table that is there.
 
@@ -103,7 +102,6 @@ class Writes:
             batch: What else is known of it.
             predicate: Of an overwrite, unbound; None for all.
             clauses: The PARTITION clause of the statement, which its rows and its predicate have been made by.
-            keep_emptied: Whether partitions that an overwrite leaves without files stay registered.
 
         Raises:
             TableNotFoundError: The table is gone.
@@ -117,7 +115,7 @@ class Writes:
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
-            asked_write(kind, predicate=predicate, keep_emptied=keep_emptied),
+            asked_write(kind, predicate=predicate),
             batch.operation,
             batch.owner,
             table=table,

@@ -107,6 +107,7 @@ class Driver:
 
     def __init__(self) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="catalog-ext-spark-")
+        self._running = False
         self._root: SparkSession | None = None
         self._static: dict[str, str] = {}
 
@@ -150,15 +151,23 @@ class Driver:
         with self.session({**connected_to(uri, token), **(conf or {})}, master=master) as session:
             yield session
 
+    def end(self) -> None:
+        """End the JVM, if this has started one; the next session starts another."""
+        if self._running:
+            self._stop_context()
+            end_jvm()
+            self._running = False
+
     def stop(self) -> None:
-        """End the JVM."""
-        self._stop_context()
-        end_jvm()
+        """End for good."""
+        self.end()
         self._folder.cleanup()
 
     def _start_jvm(self) -> None:
-        if SparkContext._gateway is not None:
+        if self._running:
             return
+        assert SparkContext._gateway is None, "another JVM runs"
+        self._running = True
         os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
         conf = SparkConf(loadDefaults=False)
         for key, value in {

@@ -120,6 +120,7 @@ class TestTables:
         body = service.last("tables/create")
         assert (body["table_type"], body["format"], body["location"]) == ("MANAGED", None, None)
         assert (body["storage"], body["default_format"]) == (None, "parquet")
+        assert service.catalog.load_table("sales.made").definition.format == "parquet"
         assert service.requests["tables/load"] <= 2
 
     def test_create_as_hive_writes_it(self, spark: SparkSession, service: RecordedService) -> None:
@@ -127,6 +128,7 @@ class TestTables:
         body = service.last("tables/create")
         assert (body["format"], body["table_type"]) == (None, "EXTERNAL")
         assert body["storage"] == {"stored_as": "ORC", "serde": None, "input_format": None, "output_format": None}
+        assert service.catalog.load_table("sales.made").definition.format == "orc"
         assert [(c["name"], c["type"]) for c in body["partition_columns"]] == [("ds", "date")]
         assert body["properties"] == {}
 
@@ -138,6 +140,15 @@ class TestTables:
         assert condition(spark, "CREATE TABLE lake.sales.b (ts TIMESTAMP) PARTITIONED BY (days(ts))") is not None
         spark.sql("CREATE TABLE IF NOT EXISTS lake.sales.trips (id INT)")
         assert "b" not in service.catalog.list_tables("sales")
+
+    def test_a_metadata_table_costs_one_load_and_one_read(self, spark: SparkSession, service: RecordedService) -> None:
+        assert len(rows(spark, "SELECT partition FROM lake.sales.trips.partitions")) == len(NAMES)
+        assert service.requests == {"tables/load": 1, "tables/metadata": 1}
+        assert service.last("tables/load")["metadata"] == "partitions"
+        service.reset()
+        unknown = "SELECT * FROM lake.sales.trips.nope"
+        assert condition(spark, unknown) == "CATALOG_EXT_METADATA_TABLE_NOT_FOUND"
+        assert service.requests == {"tables/load": 1}
 
     def test_drop_and_purge(self, spark: SparkSession, service: RecordedService) -> None:
         for purge in ("", " PURGE"):

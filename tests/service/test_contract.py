@@ -168,7 +168,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/metadata": {"table_id": 1, "name": "history"},
     "writes/begin": {
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
-        "clauses": [], "clause_session": None, "keep_emptied": False, "app_id": None, "app_version": None,
+        "clauses": [], "clause_session": None, "app_id": None, "app_version": None,
         "options": {}, "definition": None,
     },
     "writes/heartbeat": {"transaction": _NOBODYS},

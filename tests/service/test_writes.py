@@ -37,7 +37,7 @@ class Writer:
         table = self.client.load()
         request = {
             "table_id": table["table_id"], "version": table["version"], "kind": kind, "operation": "INSERT",
-            "owner": "test@host:1", "predicate": None, "keep_emptied": False, "app_id": None, "app_version": None,
+            "owner": "test@host:1", "predicate": None, "app_id": None, "app_version": None,
             "options": {}, "definition": None,
         }  # fmt: skip
         return self.client.call("writes/begin", **{**request, **changed})

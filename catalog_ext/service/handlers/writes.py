@@ -42,7 +42,7 @@ class WriteOperations:
             request.text_map("session"),
         )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
-        predicate, keep_emptied = request.predicate("predicate"), request.flag("keep_emptied")
+        predicate = request.predicate("predicate")
         clauses = clauses_of(request, session="clause_session")
         described = request.optional_object("definition")
         request.finish()
@@ -54,9 +54,7 @@ class WriteOperations:
             return begun_json(*self._catalog.writes.begin_creation(kind, definition, location, batch))
         if described is not None or table_id is None or version is None:
             raise InvalidInputError(f"A write of the kind '{kind}' needs 'table_id' and 'version' and no 'definition'.")
-        begun = self._catalog.writes.begin(
-            kind, table_id, version, batch, predicate=predicate, clauses=clauses, keep_emptied=keep_emptied
-        )
+        begun = self._catalog.writes.begin(kind, table_id, version, batch, predicate=predicate, clauses=clauses)
         return begun_json(*begun)
 
     def _heartbeat(self, request: Request) -> dict[str, Any]:

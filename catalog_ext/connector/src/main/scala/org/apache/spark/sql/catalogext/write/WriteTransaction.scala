@@ -182,7 +182,6 @@ object WriteTransaction {
       "predicate" -> target.predicate.getOrElse(Null),
       "clauses" -> PartitionClauses.json(target.clauses),
       "clause_session" -> PartitionClauses.session,
-      "keep_emptied" -> bool(false),
       "app_id" -> text(application.map(_.id)),
       "app_version" -> application.fold(Null)(batch => long(batch.version)),
       "definition" -> target.definition.getOrElse(Null))
