@@ -421,7 +421,7 @@ class TestWrites:
         assert calls == ["writes/begin", "writes/stage", "writes/commit"]
         begin = service.last("writes/begin")
         assert set(begin) == {
-            "table_id", "version", "kind", "operation", "owner", "predicate", "keep_emptied", "app_id", "app_version",
+            "table_id", "version", "kind", "operation", "owner", "predicate", "app_id", "app_version",
             "options", "session", "definition", "clauses", "clause_session",
         }  # fmt: skip
         assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, written.version, "append")
