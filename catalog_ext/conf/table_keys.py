@@ -60,7 +60,7 @@ PARTITION_AUTO_REQUIRES: Setting[str] = Setting(
     f"{AUTOMATIC_PROPERTY}.requires",
     None,
     "What a partition of such a view needs of the keys that the view does not have.",
-    "`hr=00..23`, `region=eu|us` or `hr:24`, with commas between them",
+    "`hr=00..23`, `region=eu|us` or `hr:24`, with semicolons between several",
     unchecked,
     _TABLE,
 )

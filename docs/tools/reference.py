@@ -78,7 +78,8 @@ def _configuration_lines() -> Iterator[str]:
     yield "|---|---|---|---|"
     for setting in keys.SETTINGS:
         link = f"[`{setting.key}`](#{_anchor(setting.key)})"
-        yield f"| {link} | {_default(setting)} | {setting.values} | {setting.doc} |"
+        values = setting.values.replace("|", "\\|")
+        yield f"| {link} | {_default(setting)} | {values} | {setting.doc} |"
     yield _OF_FORMATS
     for setting in keys.SETTINGS:
         yield f"## `{setting.key}`\n"
