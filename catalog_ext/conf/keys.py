@@ -11,7 +11,19 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.read_keys import READ_SETTINGS
-from catalog_ext.conf.setting import NUMBER, TIME, Scope, Setting, count, count_or_all, flag, seconds, text_value, word
+from catalog_ext.conf.setting import (
+    NUMBER,
+    TIME,
+    Scope,
+    Setting,
+    above_zero,
+    count,
+    count_or_all,
+    flag,
+    seconds,
+    text_value,
+    word,
+)
 from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
 from catalog_ext.metastore.model.properties import property_value
@@ -72,7 +84,7 @@ DISTRIBUTED_LISTING: Setting[int] = Setting(
     "1000",
     "Directories on one level of an ad-hoc path that the service lists; more are listed by a Spark job.",
     NUMBER,
-    count,
+    above_zero,
     (Scope.READ, Scope.SESSION),
 )
 BATCH_PARTITIONS: Setting[int] = Setting(

@@ -46,6 +46,7 @@ _ZONE = re.compile(
     r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z",
     re.ASCII,
 )
+_REGION = re.compile(r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?(?:[A-Za-z]\w*(?:/[\w+-]+)+)\Z", re.ASCII)
 _OFFSET = re.compile(r"(?:Z|UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?", re.ASCII)
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 
@@ -254,7 +255,9 @@ def local_text(text: str, data_type: DataType, zone: str) -> str:
         zone: The name or the offset of the session's zone, as Spark has it.
     """
     trimmed = text.strip(_TRIMMED)
-    found = _ZONE.search(trimmed) if data_type.name == "timestamp" else None
+    if data_type.name != "timestamp":
+        return text
+    found = _ZONE.search(trimmed) or _REGION.search(trimmed)
     if found is None:
         return text
     local = _cast_timestamp(trimmed[: found.end("clock")], data_type)

@@ -170,3 +170,15 @@ def test_many_files_are_several_tasks(lake: Lake, tmp_path: Path) -> None:
     assert frame.rdd.getNumPartitions() == 2
     assert lake.rows(f"SELECT count(*), count(DISTINCT path), sum(size) FROM {table}.files") == [(5000, 5000, 50000)]
     assert lake.rows(f"SELECT count(*) FROM {table}.files") == [(5000,)]
+
+
+def test_instants_are_instants_whatever_timestamp_means_in_the_session(lake: Lake) -> None:
+    query = f"SELECT typeof(committed_ms), unix_millis(committed_ms) FROM {T}.history ORDER BY 2"
+    expected = lake.rows(query)
+    assert expected[0][0] == "timestamp"
+    lake.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
+    try:
+        assert lake.rows(query.replace("typeof(committed_ms)", "'timestamp'")) == expected
+        assert lake.spark.table(f"{T}.history").schema["committed_ms"].dataType.simpleString() == "timestamp"
+    finally:
+        lake.spark.conf.unset("spark.sql.timestampType")

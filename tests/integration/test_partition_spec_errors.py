@@ -117,6 +117,8 @@ def test_a_table_or_view_without_partition_columns(lake: Lake) -> None:
         "TRUNCATE TABLE lake.w.flat PARTITION (k = 1)",
         "SHOW PARTITIONS lake.w.flat",
         "SHOW PARTITIONS lake.w.flat LIMIT 3",
+        "SHOW PARTITIONS lake.w.flat WHERE k > 0",
+        "SHOW PARTITIONS lake.w.flat ORDER BY k",
         "SHOW PARTITIONS lake.w.flat PARTITION (k = 1)",
         "DESCRIBE lake.w.flat PARTITION (k = 1)",
         "ANALYZE TABLE lake.w.flat PARTITION (k = 1) COMPUTE STATISTICS",

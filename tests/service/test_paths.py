@@ -134,5 +134,6 @@ def test_the_option_says_how_many_directories_are_listed_here_before_the_session
         return sum(expression is not None for expression in answer.table.column("expression").to_pylist())
 
     assert [left({}, {}), left({key: "1"}, {}), left({}, {key: "1"}), left({key: "2"}, {key: "1"})] == [0, 2, 2, 0]
+    assert left({key: str(2**31 - 1)}, {}) == 0, "switches the executors' listing off"
     refused = client.call("paths/plan", path=f"{tmp_path}/t", settings={"options": {key: "few"}, "session": {}})
     assert (refused.status, refused.error["code"]) == (400, "CATALOG_EXT_INVALID_CONFIGURATION")

@@ -41,6 +41,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    import sqlalchemy as sa
+
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
@@ -433,3 +435,15 @@ def test_what_cannot_be_committed_is_not_reserved(
         with pytest.raises(kind, match=words.replace("s.t", "s.(t|anew)")):
             index.reserve(refused.transaction_id, refused.plan)
         assert index.load_transaction(refused.transaction_id).state is State.OPEN
+
+
+def test_a_conflict_of_ours_is_not_tried_again_as_a_lost_race_of_the_database(tmp_path: Path) -> None:
+    attempts = []
+
+    def work(connection: sa.Connection) -> None:
+        attempts.append(connection)
+        raise ConflictError("Somebody was first.")
+
+    with local_index(tmp_path) as index, pytest.raises(ConflictError, match="Somebody"):
+        index._database.write(work)
+    assert len(attempts) == 1

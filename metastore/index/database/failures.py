@@ -26,6 +26,9 @@ _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax err
 
 def is_lost_race(error: BaseException) -> bool:
     """Return whether the database rolled the transaction back for another one, so that it may simply run again."""
+    # A conflict of ours has the same SQLSTATE, and is for the caller to repeat.
+    if not isinstance(error, (sa.exc.SQLAlchemyError, sqlite3.Error)):
+        return False
     origin = _origin(error)
     return getattr(origin, "sqlstate", None) in _RETRY_STATES or _code(origin) in _RETRY_CODES
 

@@ -25,6 +25,7 @@ class ResolvedSettings(values: JsonNode) {
  */
 object ResolvedSettings {
   private val Remembered = 1000
+  private val BatchNumber = "txn-version"
   private val known = new ConcurrentHashMap[Question, JsonNode]
 
   /** Asks for the settings of a table that is not there yet, as they come with one that is. */
@@ -58,6 +59,7 @@ object ResolvedSettings {
     val name = Option.unless(given.properties.isEmpty)(table.qualifiedName)
     new ResolvedSettings(
       if (own.isNull) ask()
+      else if (given.numbered) ask()
       else if (given.overrides) remembered(Question(client.uri, use, catalog, name, given, own), () => ask())
       else own)
   }
@@ -87,6 +89,9 @@ object ResolvedSettings {
       properties: Map[String, String]) {
     /** Whether there is more than the table's own settings have in them. */
     def overrides: Boolean = options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty
+
+    /** Whether it is another question for each batch of a stream, which nobody asks again. */
+    def numbered: Boolean = options.keys.exists(_.equalsIgnoreCase(BatchNumber))
   }
 
   private object Given {

@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalogext.parser.SqlText
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.util.QuotingUtils.{quoteIdentifier, quoteIfNeeded}
+import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
 /**
@@ -78,8 +79,12 @@ object TableMetadata {
         .map(column => column -> node.field("statistics").stringMap(column)).toMap)
   }
 
+  // TIMESTAMP is with the local time zone in the contract, whatever it is in the session's statements.
+  private lazy val ContractConf = new SQLConf
+
   def schema(columns: Seq[JsonNode]): StructType = StructType(columns.map { column =>
-    val field = StructField(column.string("name"), CatalystSqlParser.parseDataType(column.string("type")))
+    val dataType = SQLConf.withExistingConf(ContractConf)(CatalystSqlParser.parseDataType(column.string("type")))
+    val field = StructField(column.string("name"), dataType)
     val commented = column.stringOption("comment").fold(field)(field.withComment)
     val defaulted = column.stringOption("default").fold(commented)(commented.withCurrentDefaultValue)
     // What Spark's readers show of files that are older than the column.

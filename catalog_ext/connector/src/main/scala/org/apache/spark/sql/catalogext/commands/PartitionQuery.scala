@@ -19,8 +19,10 @@ import org.apache.spark.unsafe.types.UTF8String
 /** SHOW PARTITIONS with clauses, as a query over the partitions: Spark evaluates what the service cannot. */
 object PartitionQuery {
   def apply(table: CatalogExtTable, action: QueryAction): LogicalPlan = {
-    val listed = new ListedPartitionsTable(
-      table, Option.when(action.spec.nonEmpty)(PartitionClauses.equalities(action.spec)).toSeq)
+    val clauses = Option.when(action.spec.nonEmpty)(PartitionClauses.equalities(action.spec)).toSeq
+    // The service refuses it; Spark would only say that it does not know the condition's names.
+    if (table.partitionSchema().isEmpty) table.partitions.list(clauses, limit = Some(0))
+    val listed = new ListedPartitionsTable(table, clauses)
     val relation: LogicalPlan =
       DataSourceV2Relation.create(listed, None, None, CaseInsensitiveStringMap.empty(), None)
     val chosen = action.condition.fold(relation)(Filter(_, relation))

@@ -106,17 +106,20 @@ class AdHocFileIndex(
   private def named(directories: Seq[String], listed: Seq[ListedDirectory], known: Option[String]): Seq[String] = {
     val awaited = listed.flatMap(_.of.alternative).distinct
     val found = listed.filter(each => each.files.nonEmpty || each.pruned).flatMap(_.of.alternative).distinct
-    val first = known.orElse(directories.headOption).toSeq
-    val batches = if (directories.isEmpty && awaited.nonEmpty) Iterator(Nil)
-      else directories.grouped(AdHocFileIndex.DirectoriesPerRequest)
-    batches.flatMap { batch =>
+    // Without keys no directory has a name to ask for.
+    val asked = if (partitioning) directories else Nil
+    val first = known.orElse(asked.headOption).filter(_ => partitioning).toSeq
+    val batches = if (asked.isEmpty && awaited.nonEmpty) Iterator(Nil)
+      else asked.grouped(AdHocFileIndex.DirectoriesPerRequest)
+    val answered = batches.flatMap { batch =>
       val request = obj(
         "path" -> text(table.name), "partitioning" -> bool(partitioning), "keys" -> arr(names.map(text(_: String))),
         "directories" -> arr((first ++ batch).map(text(_: String))),
         "awaited" -> arr(awaited.map(text(_: String))), "found" -> arr(found.map(text(_: String))))
       val answer = ServiceException.translating(client.call("paths/listed", request))
       answer.items("partitions").drop(first.length).map(_.asText())
-    }.toSeq
+    }.toVector
+    if (partitioning) answered else directories.map(_ => "")
   }
 }
 

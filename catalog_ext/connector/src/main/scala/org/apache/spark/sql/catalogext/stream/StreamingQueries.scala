@@ -1,6 +1,6 @@
 package org.apache.spark.sql.catalogext.stream
 
-import java.util.UUID
+import java.util.{Locale, UUID}
 import java.util.concurrent.{CompletableFuture, ConcurrentHashMap}
 
 import scala.jdk.CollectionConverters._
@@ -64,7 +64,8 @@ object StreamingQueries extends Logging {
     execution.trigger == AvailableNowTrigger || execution.trigger == OneTimeTrigger
 
   private def mayWait(target: WriteTarget, settings: WriteSettings): Boolean =
-    (target.metadata.properties.keys ++ settings.options.keySet().asScala).exists(_.startsWith(PartitionCommit))
+    (target.metadata.properties.keys ++ settings.options.keySet().asScala)
+      .exists(_.toLowerCase(Locale.ROOT).startsWith(PartitionCommit))
 
   private def start(
       spark: SparkSession,

@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.views
 
+import java.util.Locale
+
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
@@ -37,7 +39,14 @@ case class ViewPartitionExec(view: CatalogExtView, change: ViewPartitionChange) 
   private def added(partition: ViewPartition): JsonNode = obj(
     "spec" -> Json.map(partition.values),
     "location" -> text(partition.location),
-    "dependencies" -> arr(ViewDependencies.of(session, view, partition.values)))
+    "dependencies" -> arr(if (isRefused(partition)) Nil else ViewDependencies.of(session, view, partition.values)))
+
+  /** The service refuses it for what the clause says: the view's tables, which may have gone, need not be planned. */
+  private def isRefused(partition: ViewPartition): Boolean = {
+    val named = partition.values.map(_._1.toLowerCase(Locale.ROOT)).toSet
+    val keys = view.metadata.partitionColumns.fieldNames.map(_.toLowerCase(Locale.ROOT))
+    view.automatic || partition.location.isDefined || !keys.forall(named.contains)
+  }
 }
 
 case class ShowViewPartitionsExec(output: Seq[Attribute], view: CatalogExtView, spec: Map[String, String])

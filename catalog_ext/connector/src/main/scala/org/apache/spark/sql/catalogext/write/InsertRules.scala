@@ -122,11 +122,12 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   }
 
   /**
-   * Has the service refuse a constant of which Spark makes no value, before Spark fails or makes NULL of it. Of one
-   * that it takes Spark has the last word; the others it sees when the write begins.
+   * Has the service refuse a constant of which Spark makes no value, before Spark fails or makes NULL of it, and an
+   * empty one before the query runs. Of one that it takes Spark has the last word; the others it sees when the write
+   * begins.
    */
   private def checkConstants(): Unit =
-    if (constants.exists { case (column, value) => value != null && cast(column, value, EvalMode.TRY) == null }) {
+    if (constants.exists { case (column, value) => value != null && (value.isEmpty || cast(column, value, EvalMode.TRY) == null) }) {
       table.partitions.list(Seq(PartitionClauses.equalities(values)), limit = Some(0))
     }
 
