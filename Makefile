@@ -58,7 +58,7 @@ format: $(STAMP)  ## Rewrite what ruff can
 	$(BIN)/ruff format .
 
 test: $(STAMP)  ## Every test, with real servers (T=path for a part)
-	$(BIN)/python -m pytest --numprocesses 2 --dist loadgroup --no-loadscope-reorder --durations=20 $(T)
+	$(BIN)/python -m pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder --durations=20 $(T)
 
 check: lint unit  ## In minutes: lint, unit, service, faults on SQLite, a statement of each kind in Spark
 	$(QUICK) -m "not server" tests/service tests/faults tests/migrations
