@@ -20,11 +20,11 @@ S3_SCHEMES = frozenset({"s3", "s3n", "s3a"})
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):")
 _BUCKET = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _AUTHORITY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*(:[0-9]{1,5})?")
-_SHOWN_LENGTH = 500
+_SHOWN_LENGTH = 350
 
 
 def shown(text: str) -> str:
-    """Return ``text`` as an error message shows it: quoted, control characters escaped, shortened to 500 characters."""
+    """Return ``text`` as an error message shows it: quoted, control characters escaped, shortened to 350 characters."""
     if len(text) <= _SHOWN_LENGTH:
         return repr(text)
     return f"{text[:_SHOWN_LENGTH]!r}... ({len(text)} characters)"
