@@ -26,7 +26,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
-from catalog_ext.metastore.predicates.tree import Or
+from catalog_ext.metastore.predicates.tree import any_of
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.tables.locations import TableOverlapWarning
@@ -124,7 +124,7 @@ class PartitionCommands:
                 require_match(self._context.index, target, predicate)
         managed = target.definition.table_type is TableType.MANAGED
         deletes = DataDeletion.NONE if not managed else DataDeletion.ALL if purge else DataDeletion.INSIDE
-        either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
+        either = any_of(*predicates)
         return self._run(target, DropPartitions(either, deletes), "DROP PARTITION")
 
     def rename(self, table: str | Table, from_: Spec, to: Spec, *, session: Session = ANY_SESSION) -> WriteOutcome:
@@ -190,7 +190,7 @@ class PartitionCommands:
         predicates = [spec_condition(target, spec, session) for spec in specs]
         for predicate in predicates:
             require_match(self._context.index, origin, predicate)
-        either = predicates[0] if len(predicates) == 1 else Or(tuple(predicates))
+        either = any_of(*predicates)
         asked = ExchangePartitions(origin.table_id, str(origin.identifier), origin.version, either)
         return self._run(target, asked, "EXCHANGE PARTITION")
 

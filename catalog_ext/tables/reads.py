@@ -98,7 +98,7 @@ class TableReads:
             InvalidPartitionSpecError: A clause is none over them.
         """
         table = self._at(table_id, version)
-        return self._context.index.plan_files(table, bound_to(table, clauses.narrow(table, condition)))
+        return self._context.index.plan_files(table, clauses.bound(table, condition))
 
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
@@ -117,7 +117,7 @@ class TableReads:
         """
         table = self._at(table_id, version)
         require_partitioned(table)
-        return self._context.index.list_partitions(table, bound_to(table, clauses.narrow(table, condition)))
+        return self._context.index.list_partitions(table, clauses.bound(table, condition))
 
     def partition(
         self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import WriteOutcome
 from catalog_ext.metastore.hive.mapping.statistics_parameters import SPARK_PREFIX
-from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.tables.partition_matches import require_matches
 
@@ -73,7 +72,7 @@ class ColumnStatistics:
         """
         index = self._context.index
         deliver = self._context.metastore.accepts(table.definition)
-        bound = bound_to(table, clauses.narrow(table, predicate))
+        bound = clauses.bound(table, predicate)
         require_matches(index, table, clauses)
         messages = rows = changed = 0
         if files:

@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_specs import ANY_SESSION, clause_condition
-from catalog_ext.metastore.predicates.tree import And, Or
+from catalog_ext.metastore.predicates.tree import all_of, any_of
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
@@ -43,8 +44,16 @@ class PartitionClauses:
         conditions = self.conditions(table)
         if not conditions:
             return predicate
-        either = conditions[0] if len(conditions) == 1 else Or(tuple(conditions))
-        return either if predicate is None else And((predicate, either))
+        return all_of(predicate, any_of(*conditions))
+
+    def bound(self, table: Table, predicate: Predicate | None) -> Predicate | None:
+        """Return what ``narrow`` does, bound to the table's partition columns.
+
+        Raises:
+            InvalidPartitionSpecError, InvalidValueError: A clause does not fit the table's partition columns.
+            InvalidPredicateError: The predicate does not.
+        """
+        return bound_to(table, self.narrow(table, predicate))
 
 
 NO_CLAUSES = PartitionClauses()

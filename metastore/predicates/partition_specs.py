@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpec
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION, format_partition_name
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.values import cast_text, local_text, value_text
-from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, In, IsNull, Not, Operator, Or
+from catalog_ext.metastore.predicates.tree import And, Comparison, In, IsNull, Not, Operator, Or, all_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -164,9 +164,7 @@ def clause_condition(table: Table, clause: Sequence[KeyComparison], session: Ses
             equal.add(key.name)
         if comparison.operator != ANY_VALUE:
             leaves.append(_comparison(table, key, comparison, session))
-    if not leaves:
-        return TRUE
-    return leaves[0] if len(leaves) == 1 else And(tuple(leaves))
+    return all_of(*leaves)
 
 
 def _comparison(table: Table, key: Key, comparison: KeyComparison, session: Session) -> Predicate:

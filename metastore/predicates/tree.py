@@ -121,6 +121,11 @@ def all_of(*args: Predicate | None) -> Predicate:
     return given[0] if len(given) == 1 else And(given) if given else TRUE
 
 
+def any_of(*args: Predicate) -> Predicate:
+    """Return the disjunction of those given; ``FALSE`` for none."""
+    return args[0] if len(args) == 1 else Or(args) if args else FALSE
+
+
 def columns_of(predicate: Predicate) -> Iterator[str]:
     """Yield the columns that the predicate names, repeated as often as it names them."""
     match predicate:

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.catalogext.catalog
 
-import java.util.Locale
-import java.util.concurrent.ConcurrentHashMap
+import java.util.{Collections, LinkedHashMap, Locale, Map => JMap}
 
 import scala.jdk.CollectionConverters._
 
@@ -25,8 +24,11 @@ class ResolvedSettings(values: JsonNode) {
  */
 object ResolvedSettings {
   private val Remembered = 1000
-  private val BatchNumber = "txn-version"
-  private val known = new ConcurrentHashMap[Question, JsonNode]
+  private val InOrderOfUse = true
+  private val known = Collections.synchronizedMap(
+    new LinkedHashMap[Question, JsonNode](16, 0.75f, InOrderOfUse) {
+      override def removeEldestEntry(eldest: JMap.Entry[Question, JsonNode]): Boolean = size > Remembered
+    })
 
   /** Asks for the settings of a table that is not there yet, as they come with one that is. */
   def ofNewTable(client: ServiceClient, table: String, properties: Map[String, String]): JsonNode = {
@@ -59,7 +61,6 @@ object ResolvedSettings {
     val name = Option.unless(given.properties.isEmpty)(table.qualifiedName)
     new ResolvedSettings(
       if (own.isNull) ask()
-      else if (given.numbered) ask()
       else if (given.overrides) remembered(Question(client.uri, use, catalog, name, given, own), () => ask())
       else own)
   }
@@ -67,7 +68,6 @@ object ResolvedSettings {
   private def remembered(question: Question, ask: () => JsonNode): JsonNode =
     Option(known.get(question)).getOrElse {
       val values = ask()
-      if (known.size >= Remembered) known.clear()
       known.put(question, values)
       values
     }
@@ -89,9 +89,6 @@ object ResolvedSettings {
       properties: Map[String, String]) {
     /** Whether there is more than the table's own settings have in them. */
     def overrides: Boolean = options.nonEmpty || session.nonEmpty || catalogConf.nonEmpty
-
-    /** Whether it is another question for each batch of a stream, which nobody asks again. */
-    def numbered: Boolean = options.keys.exists(_.equalsIgnoreCase(BatchNumber))
   }
 
   private object Given {
