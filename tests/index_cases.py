@@ -13,6 +13,7 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import pytest
 import sqlalchemy as sa
 from hypothesis import strategies as st
 
@@ -227,3 +228,9 @@ def without_waiting_for_the_disk() -> Iterator[None]:
         yield
     finally:
         sa.event.remove(sa.Pool, "checkout", leave_to_the_system)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def index_without_waiting_for_the_disk() -> Iterator[None]:
+    with without_waiting_for_the_disk():
+        yield

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import catalog_ext
 from tests.index_cases import empty_index
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
+EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 KEYS = {"ds": "DATE", "region": "STRING"}
 
 
@@ -46,6 +48,16 @@ def register(catalog: Catalog, root: Path, keys: Mapping[str, str] | None = None
     catalog.register_table(
         table, location=str(root), partition_columns=KEYS if keys is None else keys, schema="x INT", format="csv"
     )
+
+
+@contextmanager
+def catalog_of_files(folder: Path, root: Path, *paths: str) -> Iterator[Catalog]:
+    """A catalog whose table ``s.t`` has these files."""
+    write(root, *paths)
+    with local_catalog(folder) as catalog:
+        register(catalog, root)
+        catalog.repair_partitions("s.t")
+        yield catalog
 
 
 def indexed(catalog: Catalog, table: str = "s.t") -> dict[str, dict[str, int]]:

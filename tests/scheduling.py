@@ -33,15 +33,15 @@ def shares_driver(module: Path) -> bool:
 class ByModule(LoadScopeScheduling):  # type: ignore[misc]
     """Gives modules to processes, first of all those that share a JVM to one of them: it needs most of the run."""
 
-    _DRIVER = "driver"
+    _SHARED = "driver"
 
     def _split_scope(self, nodeid: str) -> str:
         module = nodeid.partition("::")[0]
-        return self._DRIVER if shares_driver(_PROJECT / module) else module
+        return self._SHARED if shares_driver(_PROJECT / module) else module
 
     def _assign_work_unit(self, node: Any) -> None:
-        if self._DRIVER in self.workqueue:
-            self.workqueue.move_to_end(self._DRIVER, last=False)
+        if self._SHARED in self.workqueue:
+            self.workqueue.move_to_end(self._SHARED, last=False)
         super()._assign_work_unit(node)
 
 

@@ -13,6 +13,7 @@ from catalog_ext.service import application
 
 if TYPE_CHECKING:
     from catalog_ext.service.server import Service
+    from tests.servers.recorded_service import RecordedService
 
 END_MARKER = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
@@ -47,13 +48,13 @@ class Answer:
 
 
 class Client:
-    def __init__(self, service: Service) -> None:
+    def __init__(self, service: Service | RecordedService) -> None:
         self.service = service
 
     def send(
         self, path: str, body: bytes = b"{}", *, token: str | None = "", method: str = "POST", scheme: str = "Bearer"
     ) -> Answer:
-        connection = http.client.HTTPConnection(self.service.host, self.service.port, timeout=30)
+        connection = http.client.HTTPConnection(self.service.uri.removeprefix("http://"), timeout=30)
         headers = {"Content-Type": "application/json"}
         if token is not None:
             headers["Authorization"] = f"{scheme} {token or self.service.token}"

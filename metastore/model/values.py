@@ -41,12 +41,9 @@ _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.
 _TIMESTAMP = re.compile(
     r"\+?(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?)?)?", re.ASCII
 )
-_ZONE = re.compile(
-    r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?"
-    r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z",
-    re.ASCII,
-)
-_REGION = re.compile(r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?(?:[A-Za-z]\w*(?:/[\w+-]+)+)\Z", re.ASCII)
+_CLOCK = r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?"
+_ZONE = re.compile(_CLOCK + r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z", re.ASCII)
+_REGION = re.compile(_CLOCK + r"(?:[A-Za-z]\w*(?:/[\w+-]+)+)\Z", re.ASCII)
 _OFFSET = re.compile(r"(?:Z|UTC|GMT|UT)?(?:([+-])(\d{1,2})(?::?(\d{2}))?(?::?(\d{2}))?)?", re.ASCII)
 _TIME = re.compile(r"(\d{1,2}):(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?", re.ASCII)
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import http.client
-import json
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -23,7 +22,7 @@ from tests.servers.recorder import (
     unpruned,
     without_end,
 )
-from tests.service_client import Answer
+from tests.service_client import Answer, Client
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -49,15 +48,8 @@ def service(module_service: RecordedService) -> RecordedService:
     return module_service
 
 
-def call(service: RecordedService, operation: str, /, *, token: str | None = None, **fields: Any) -> Answer:
-    connection = http.client.HTTPConnection(service.uri.removeprefix("http://"), timeout=30)
-    headers = {"Authorization": f"Bearer {token or service.token}"}
-    try:
-        connection.request("POST", f"/v1/{operation}", json.dumps(fields).encode(), headers)
-        answer = connection.getresponse()
-        return Answer(answer.status, answer.headers.get_content_type(), answer.read())
-    finally:
-        connection.close()
+def call(service: RecordedService, operation: str, /, **fields: Any) -> Answer:
+    return Client(service).call(operation, **fields)
 
 
 def plan(service: RecordedService, operation: str = "tables/plan", predicate: Any = None) -> Answer:
@@ -78,7 +70,7 @@ def test_requests_and_answers_pass_as_they_are_and_are_noted(service: RecordedSe
 
 
 def test_the_token_is_the_services(service: RecordedService) -> None:
-    assert call(service, "ping", token="another").error["code"] == "CATALOG_EXT_UNAUTHORIZED"
+    assert Client(service).send("/v1/ping", token="another").error["code"] == "CATALOG_EXT_UNAUTHORIZED"
 
 
 def test_a_refusal_has_the_form_of_the_services(service: RecordedService) -> None:

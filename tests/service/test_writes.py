@@ -11,7 +11,7 @@ import pytest
 from catalog_ext.metastore.errors import RepairRefusedError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, local_catalog, register, walked, write
+from tests.repair_cases import EU, US, catalog_of_files, indexed, walked, write
 from tests.service_client import Answer, Client
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ BEGUN = {
     "transaction", "duplicate", "location", "base", "staging", "promotion", "partition_locations", "directory",
     "partition_directories", "lease_ms", "table",
 }  # fmt: skip
-EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 
 
 class Writer:
@@ -81,10 +80,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
-    write(root, f"{EU}/old.csv")
-    with local_catalog(tmp_path) as catalog:
-        register(catalog, root)
-        catalog.repair_partitions("s.t")
+    with catalog_of_files(tmp_path, root, f"{EU}/old.csv") as catalog:
         yield catalog
 
 

@@ -24,7 +24,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import indexed, local_catalog, register, skipped, write
+from tests.repair_cases import EU, US, catalog_of_files, indexed, local_catalog, register, skipped, write
 from tests.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
@@ -37,7 +37,6 @@ LATE = {
     "sink.partition-commit.trigger": "partition-time",
     "partition.time-extractor.timestamp-pattern": "$ds 00:00:00",
 }
-EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 
 
 @pytest.fixture
@@ -47,10 +46,7 @@ def root(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
-    write(root, f"{EU}/old.csv")
-    with local_catalog(tmp_path) as catalog:
-        register(catalog, root)
-        catalog.repair_partitions("s.t")
+    with catalog_of_files(tmp_path, root, f"{EU}/old.csv") as catalog:
         yield catalog
 
 

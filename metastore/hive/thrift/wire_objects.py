@@ -125,15 +125,7 @@ def without_path(serde: wire.SerDeInfo) -> wire.SerDeInfo:
 
 def wire_view_partition(database: str, view: str, partition: HivePartition) -> wire.Partition:
     """Return what Hive itself has: there is no data, and so no storage descriptor."""
-    return wire.Partition(
-        values=list(partition.values),
-        dbName=database,
-        tableName=view,
-        createTime=0,
-        lastAccessTime=0,
-        sd=None,
-        parameters=dict(partition.parameters),
-    )
+    return _wire_partition(database, view, partition, None)
 
 
 def wire_partition(
@@ -155,12 +147,18 @@ def wire_partition(
     if partition.storage is not None:
         own.serdeInfo = wire.SerDeInfo(name=serde.name)
         own = _overlay_storage(own, partition.storage)
+    return _wire_partition(database, table, partition, own)
+
+
+def _wire_partition(
+    database: str, table: str, partition: HivePartition, descriptor: wire.StorageDescriptor | None
+) -> wire.Partition:
     return wire.Partition(
         values=list(partition.values),
         dbName=database,
         tableName=table,
         createTime=0,
         lastAccessTime=0,
-        sd=own,
+        sd=descriptor,
         parameters=dict(partition.parameters),
     )
