@@ -73,6 +73,7 @@ surface: $(STAMP)  ## Renew the snapshot of the public surface, after a change t
 ##@ Build
 docs: $(STAMP)  ## Write the generated reference pages
 	$(BIN)/python -m docs.tools.reference
+	$(BIN)/python -m docs.tools.error_reference
 
 jar: $(STAMP)  ## Compile the Spark connector against the installed PySpark
 	$(BIN)/python -m catalog_ext.connector.build

@@ -48,14 +48,27 @@ class Result:
 
 
 @dataclass(frozen=True, slots=True)
+class SessionTable:
+    """A table of the catalog that a session had before ours took its place; not each has a location."""
+
+    location: str | None
+
+
+@dataclass(frozen=True, slots=True)
 class Procedure:
-    """A procedure: what it takes, what it gives, and its body."""
+    """A procedure: what it takes, what it gives, and its body.
+
+    Attributes:
+        check_session: Raises where the arguments do not go with a table of that name in the session's own catalog,
+            whose location, if it has one, is the second argument; None where it does not matter.
+    """
 
     name: str
     description: str
     parameters: tuple[Parameter, ...]
     schema: pa.Schema
     body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
+    check_session: Callable[[Mapping[str, Any], str | None], None] | None = None
 
     def describe(self) -> JsonObject:
         """Return the procedure as the service's contract has it."""
@@ -71,13 +84,23 @@ class Procedure:
             ],
         }
 
-    def call(self, catalog: Catalog, arguments: Mapping[str, object]) -> Result:
+    def call(
+        self, catalog: Catalog, arguments: Mapping[str, object], session_table: SessionTable | None = None
+    ) -> Result:
         """Run it with arguments by name.
+
+        Args:
+            catalog: The catalog of its tables.
+            arguments: By name of the parameter.
+            session_table: The table of the same name that the caller's session has in its own catalog, if any.
 
         Raises:
             InvalidInputError: An argument is missing, unknown or of another type.
         """
-        return Result(self.schema, self.body(catalog, self._bind(arguments)))
+        bound = self._bind(arguments)
+        if session_table is not None and self.check_session is not None:
+            self.check_session(bound, session_table.location)
+        return Result(self.schema, self.body(catalog, bound))
 
     def _bind(self, arguments: Mapping[str, object]) -> dict[str, Any]:
         unknown = sorted(set(arguments) - {p.name for p in self.parameters})

@@ -8,6 +8,7 @@ import pyarrow as pa
 
 from catalog_ext.procedures.procedure import DRY_RUN, MAP, TABLE, Parameter, Procedure
 from catalog_ext.repair import report
+from catalog_ext.tables.locations import check_hides_no_table
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -29,6 +30,10 @@ _TABLE_SCHEMA = pa.schema(
 
 def _register(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     return _table_row(catalog, catalog.register_table(arguments["table"], **_without(arguments, "table")))
+
+
+def _check_session(arguments: Mapping[str, Any], there: str | None) -> None:
+    check_hides_no_table(arguments["table"], arguments["location"], there)
 
 
 def _import(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -78,6 +83,7 @@ PROCEDURES = (
         ),
         _TABLE_SCHEMA,
         _register,
+        _check_session,
     ),
     Procedure(
         "import_table",

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
-    "tables/list", "tables/load", "tables/create",
+    "tables/list", "tables/load", "tables/hive_clauses", "tables/create",
     "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/load",
     "settings/resolve",
     "procedures/list",
@@ -149,6 +149,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "namespaces/drop": {"namespace": "never", "cascade": False},
     "tables/list": {"namespace": "s"},
     "tables/load": {"namespace": "s", "name": "t", "metadata": "files"},
+    "tables/hive_clauses": {"namespace": "s", "name": "t"},
     "tables/create": {
         "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "storage": None,
         "default_format": "parquet", "location": None, "columns": [], "partition_columns": [], "options": {},
@@ -772,6 +773,10 @@ def test_a_table_of_the_clients_own_catalog_is_taken_over_but_never_hidden(clien
         refused = register(elsewhere)
         assert (refused.status, refused.error["code"]) == (409, "CATALOG_EXT_TABLE_ALREADY_EXISTS")
         assert refused.error["parameters"] == {"table": "s.own", "session_location": elsewhere or ""}
+    nowhere = client.call(
+        "procedures/call", procedure="register_table", arguments={"table": "s.own"}, session_table={"location": None}
+    ).error
+    assert (nowhere["code"], "needs the argument location" in nowhere["message"]) == ("CATALOG_EXT_INVALID_INPUT", True)
     assert register(f"file:{tmp_path}//own/").status == 200
     again = register(f"file:{tmp_path}/own").error
     assert (again["code"], again["parameters"]) == ("CATALOG_EXT_TABLE_ALREADY_EXISTS", {"table": "s.own"})
@@ -800,7 +805,7 @@ def test_a_columns_default_is_kept(client: Client) -> None:
 
 def test_the_page_names_every_operation_and_no_other(page: str) -> None:
     table = page.partition("## Operations")[2].partition("**A table**")[0]
-    assert set(re.findall(r"^\| `([a-z/]+)` \|", table, re.MULTILINE)) == OPERATIONS
+    assert set(re.findall(r"^\| `([a-z_/]+)` \|", table, re.MULTILINE)) == OPERATIONS
 
 
 def test_the_page_names_the_columns_of_every_stream(page: str) -> None:

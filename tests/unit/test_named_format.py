@@ -7,8 +7,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, UnsupportedFormatError
-from catalog_ext.metastore.hive.mapping.clauses import StorageClauses
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    OperationNotSupportedError,
+    UnsupportedFormatError,
+)
+from catalog_ext.metastore.hive.mapping.clauses import StorageClauses, hive_clauses
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableDefinition, TableType
 from catalog_ext.tables.named_format import NamedFormat
@@ -59,6 +64,21 @@ def test_hives_clauses_name_a_format_and_the_readers_options(
     clauses: StorageClauses, settings: Mapping[str, str], file_format: str, options: Mapping[str, str]
 ) -> None:
     assert resolved(NamedFormat(None, clauses, "json"), settings) == (file_format, options, {})
+
+
+@pytest.mark.parametrize(
+    ("file_format", "options"),
+    [("parquet", {}), ("orc", {}), ("json", {}), ("csv", TEXT), ("csv", {"sep": "|", "quote": "", "nullValue": "-"})],
+)
+def test_the_clauses_of_a_format_name_it_again(file_format: str, options: Mapping[str, str]) -> None:
+    clauses, settings = hive_clauses("s.t", file_format, options)
+    assert resolved(NamedFormat(None, clauses), settings) == (file_format, options, {})
+
+
+@pytest.mark.parametrize(("file_format", "options"), [("csv", {}), ("csv", QUOTED), ("text", {"quote": ""})])
+def test_a_format_that_hive_has_no_clauses_for(file_format: str, options: Mapping[str, str]) -> None:
+    with pytest.raises(OperationNotSupportedError, match=rf"s\.t AS SERDE.* the format {file_format} "):
+        hive_clauses("s.t", file_format, options)
 
 
 @pytest.mark.parametrize(("clauses", "header"), [("TEXTFILE", True), ("PARQUET", False)])

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from catalog_ext.procedures.procedure import SessionTable
 from catalog_ext.procedures.registry import PROCEDURES, find_procedure
 from catalog_ext.service.arrow_stream import ArrowStream
-from catalog_ext.tables.locations import check_hides_no_table
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -31,11 +31,16 @@ class ProcedureOperations:
 
     def _call(self, request: Request) -> ArrowStream:
         name, arguments = request.text("procedure"), request.mapping("arguments")
-        session_table = request.optional_object("session_table")
+        session_table = _session_table(request)
         request.finish()
-        if session_table is not None:
-            location = session_table.optional_text("location")
-            session_table.finish()
-            check_hides_no_table(str(arguments.get("table")), str(arguments.get("location")), location)
-        result = find_procedure(name).call(self._catalog, arguments)
+        result = find_procedure(name).call(self._catalog, arguments, session_table)
         return ArrowStream(result.schema, result.batches)
+
+
+def _session_table(request: Request) -> SessionTable | None:
+    given = request.optional_object("session_table")
+    if given is None:
+        return None
+    table = SessionTable(given.optional_text("location"))
+    given.finish()
+    return table

@@ -13,7 +13,7 @@ from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.partitions import clauses_of, optional_spec
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
-from catalog_ext.service.messages.tables import column_changes, metadata_json, removals_of
+from catalog_ext.service.messages.tables import column_changes, hive_clauses_json, metadata_json, removals_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -34,6 +34,7 @@ class TableOperations:
             "tables/alter": self._alter,
             "tables/rename": self._rename,
             "tables/drop": self._drop,
+            "tables/hive_clauses": self._hive_clauses,
             "tables/plan": self._plan,
             "settings/load": self._load_settings,
             "settings/resolve": self._resolve_settings,
@@ -54,6 +55,11 @@ class TableOperations:
         if isinstance(found, View):
             return view_json(found)
         return self._loaded(found) if metadata is None else self._loaded(found) | metadata_json(found, metadata)
+
+    def _hive_clauses(self, request: Request) -> dict[str, Any]:
+        table = self._catalog.load_table(str(request.identifier()))
+        request.finish()
+        return hive_clauses_json(table)
 
     def _create(self, request: Request) -> dict[str, Any]:
         definition, location = definition_of(request)

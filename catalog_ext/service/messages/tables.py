@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.hive.mapping.clauses import hive_clauses
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.alterations import (
     AddColumn,
@@ -53,6 +54,16 @@ def metadata_json(table: Table, name: str) -> dict[str, Any]:
         "predicate": found.takes_condition,
     }  # fmt: skip
     return {"metadata": described, "metadata_tables": list(NAMES)}
+
+
+def hive_clauses_json(table: Table) -> dict[str, Any]:
+    """Return Hive's clauses of a CREATE TABLE that makes a table of the same format.
+
+    Raises:
+        OperationNotSupportedError: Hive has none.
+    """
+    clauses, settings = hive_clauses(str(table.identifier), table.definition.format, table.definition.options)
+    return {"serde": clauses.serde, "serde_properties": settings, "stored_as": clauses.stored_as}
 
 
 def _change(item: Request) -> ColumnChange:

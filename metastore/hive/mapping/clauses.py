@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import UnsupportedFormatError
+from catalog_ext.metastore.errors import OperationNotSupportedError, UnsupportedFormatError
 from catalog_ext.metastore.hive.mapping.formats import (
     HEADER_PARAMETER,
     INPUT_FORMATS,
@@ -87,6 +87,27 @@ class StorageClauses:
         options = lazy_options(settings) if found == _TEXT else open_csv_options(settings)
         header = {"header": "true"} if parameters.get(HEADER_PARAMETER) == "1" else {}
         return FormatFinding("csv", options | header)
+
+
+def hive_clauses(table: str, data_format: str, options: Mapping[str, str]) -> tuple[StorageClauses, dict[str, str]]:
+    """Return the clauses that make a table of a format and reader's options, and the settings of ROW FORMAT.
+
+    Raises:
+        OperationNotSupportedError: Hive has none for them.
+    """
+    if data_format in ("parquet", "orc"):
+        return StorageClauses(stored_as=data_format.upper()), {}
+    if data_format == "json":
+        return StorageClauses(stored_as="JSONFILE"), {}
+    if data_format == "csv" and options.get("quote") == "":
+        # Not ROW FORMAT DELIMITED: Spark's parser passes over its NULL DEFINED AS.
+        settings = {"field.delim": options.get("sep", ","), "serialization.null.format": options.get("nullValue", "")}
+        return StorageClauses(stored_as="TEXTFILE", serde=LAZY), settings
+    raise OperationNotSupportedError(
+        f"SHOW CREATE TABLE {table} AS SERDE: Hive has no clause for the format {data_format} with the table's "
+        "options. Leave out AS SERDE.",
+        {"table": table, "format": data_format},
+    )
 
 
 def _check_delimited(table: str, settings: Mapping[str, str]) -> None:

@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.commands
 
-import java.util.Locale
-
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{Row, SparkSession}
@@ -9,6 +7,8 @@ import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSour
 import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable, CatalogOptions, TableMetadata}
 import org.apache.spark.sql.catalogext.parser.{SqlText, StatementCursor, StatementSyntax}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalogext.service.ServiceException.translating
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable, UnresolvedNamespace}
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference}
@@ -57,10 +57,20 @@ object TableStatement {
       metadata.comment.map(comment => s"COMMENT ${SqlText.literal(comment)}"),
       Option.when(keys.nonEmpty)("PARTITIONED BY " + keys.map(key =>
         if (asSerde) column(metadata, key) else quoteIfNeeded(key.name)).mkString("(", ", ", ")")),
-      Option.when(asSerde)(SerdeClauses(metadata)),
+      Option.when(asSerde)(hiveClauses(table)),
       Option.when(external)(s"LOCATION ${SqlText.literal(metadata.location)}"),
       Some(properties(metadata)).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
     parts.flatten.mkString("", "\n", "\n")
+  }
+
+  /** The clauses that say the table's format. */
+  private def hiveClauses(table: CatalogExtTable): String = {
+    val name = obj("namespace" -> text(table.metadata.namespace), "name" -> text(table.metadata.name))
+    val clauses = translating(table.client.call("tables/hive_clauses", name))
+    val serde = clauses.stringOption("serde").map(serde => s"ROW FORMAT SERDE ${SqlText.literal(serde)}")
+    val properties = Some(clauses.stringMap("serde_properties")).filter(_.nonEmpty)
+      .map(all => s"WITH SERDEPROPERTIES ${SqlText.pairs(all)}")
+    Seq(serde, properties, Some(s"STORED AS ${clauses.string("stored_as")}")).flatten.mkString("\n")
   }
 
   private def column(table: TableMetadata, field: StructField): String = {
@@ -83,24 +93,6 @@ object TableStatement {
       key => throw ConnectorErrors.notSupported(
         s"No CREATE TABLE statement makes table ${table.qualifiedName}: its data column '$key' hides the partition " +
           "column of that name. CALL system.register_table with the schema makes such a table."))
-}
-
-/** The clauses of Hive that say a table's format. */
-private object SerdeClauses {
-  def apply(table: TableMetadata): String = table.format match {
-    case "parquet" | "orc" => s"STORED AS ${table.format.toUpperCase(Locale.ROOT)}"
-    case "json" => "STORED AS JSONFILE"
-    case "csv" if table.options.get("quote").contains("") =>
-      // Not ROW FORMAT DELIMITED: Spark's parser passes over its NULL DEFINED AS.
-      val settings = Map(
-        "field.delim" -> table.options.getOrElse("sep", ","),
-        "serialization.null.format" -> table.options.getOrElse("nullValue", ""))
-      s"ROW FORMAT SERDE 'org.apache.hadoop.hive.serde2.lazy.LazySimpleSerDe'\nWITH SERDEPROPERTIES " +
-        s"${SqlText.pairs(settings)}\nSTORED AS TEXTFILE"
-    case other => throw ConnectorErrors.notSupported(
-      s"SHOW CREATE TABLE ${table.qualifiedName} AS SERDE: Hive has no clause for the format $other with the table's " +
-        "options. Leave out AS SERDE.")
-  }
 }
 
 /** `SHOW CREATE DATABASE name` (or SCHEMA, NAMESPACE), which Doris and Hive have and Spark has not. */
