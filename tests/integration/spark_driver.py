@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    # Spark keeps a hundred of its generated classes, and a module's tests make more.
+    "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.sql.session.timeZone": "America/New_York",
     "spark.driver.memory": "1g",
     "spark.driver.host": "127.0.0.1",
