@@ -13,6 +13,12 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     import pytest
 
+QUICK_JVM = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"
+"""A JVM that lives for seconds is done before its second compiler would have been worth its while."""
+
+OPTIONS_OF_SPARKS_JVMS = ("SPARK_SUBMIT_OPTS", "SPARK_LAUNCHER_OPTS", "SPARK_DAEMON_JAVA_OPTS")
+"""Variables that Spark's scripts take options of the JVM from."""
+
 _MARK = "CATALOG_EXT_TEST_RUN"
 _EVERY_S = 0.2
 _KINDS = (
@@ -75,5 +81,7 @@ def _kind(command: str) -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Count from here; a worker of xdist is counted for by the process that starts it."""
+    for name in OPTIONS_OF_SPARKS_JVMS:
+        os.environ.setdefault(name, QUICK_JVM)
     if Path("/proc/self/stat").exists() and not hasattr(config, "workerinput"):
         config.pluginmanager.register(JvmCounter(), "jvm-counter")

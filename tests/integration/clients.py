@@ -17,6 +17,7 @@ import pyspark
 
 from catalog_ext.connector.build import connector_jar
 from catalog_ext.metastore.commit.fault_points import ENVIRONMENT
+from tests.jvms import OPTIONS_OF_SPARKS_JVMS, QUICK_JVM
 from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ _SMALL = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.sql.shuffle.partitions": "2",
     "spark.sql.session.timeZone": "UTC",
+    "spark.executor.extraJavaOptions": QUICK_JVM,
     # Derby takes four seconds; what Spark keeps in its own catalog is not looked at.
     "spark.sql.catalogImplementation": "in-memory",
 }
@@ -137,8 +139,7 @@ def environment(conf: Path | None) -> dict[str, str]:
         | {
             "SPARK_HOME": str(SPARK_HOME),
             "SPARK_LOCAL_IP": "127.0.0.1",
-            # A JVM that lives for seconds is done before its second compiler would have been worth its while.
-            "SPARK_SUBMIT_OPTS": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            **dict.fromkeys(OPTIONS_OF_SPARKS_JVMS, QUICK_JVM),
             "PYSPARK_PYTHON": sys.executable,
             "PYTHONPATH": str(PROJECT),
         }

@@ -19,6 +19,7 @@ from pyspark.sql import SparkSession
 from catalog_ext.connector.build import connector_jar
 from catalog_ext.spark import session as sessions
 from catalog_ext.spark.storage import s3a_packages
+from tests.jvms import QUICK_JVM
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 SMALL = {
     "spark.ui.enabled": "false",
     "spark.sql.shuffle.partitions": "2",
+    "spark.executor.extraJavaOptions": QUICK_JVM,
     # Spark keeps a hundred of its generated classes, and a module's tests make more.
     "spark.sql.codegen.cache.maxEntries": "5000",
     "spark.sql.session.timeZone": "America/New_York",
@@ -176,7 +178,7 @@ class Driver:
             **s3a_packages(),
             "spark.jars": str(connector_jar()),
             "spark.driver.memory": "2g",
-            "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+            "spark.driver.extraJavaOptions": QUICK_JVM,
         }.items():
             conf.set(key, value)
         SparkContext._ensure_initialized(conf=conf)
