@@ -22,10 +22,14 @@ class SparkServer:
     Args:
         name: What it is called in messages and in the name of its log.
         command: Starts it in the foreground, on ``port`` of the loopback interface.
+        events: Where it logs its events; None where it does not.
     """
 
-    def __init__(self, name: str, command: list[str], port: int, conf: Path, folder: Path) -> None:
+    def __init__(
+        self, name: str, command: list[str], port: int, conf: Path, folder: Path, events: Path | None = None
+    ) -> None:
         self.port = port
+        self._events = events
         self._process = ServerProcess(
             name,
             command,
@@ -36,6 +40,12 @@ class SparkServer:
 
     def wait(self) -> None:
         self._process.wait_until(self._missing, _START_TIMEOUT_S)
+
+    def jobs_started(self) -> int:
+        """How many jobs it has started."""
+        assert self._events is not None
+        logs = (file.read_bytes() for file in self._events.rglob("*") if file.is_file())
+        return sum(log.count(b"SparkListenerJobStart") for log in logs)
 
     def stop(self) -> None:
         self._process.stop()
@@ -51,12 +61,16 @@ class SparkServer:
 def thrift_server(conf: Path, folder: Path) -> SparkServer:
     """The Thrift server. PySpark's package has no start-thriftserver.sh; this is what that script runs."""
     (port,) = free_ports(1)
+    events = folder / "events"
+    events.mkdir()
     command = [
         program("bin/spark-submit"), *_MASTER, "--class", "org.apache.spark.sql.hive.thriftserver.HiveThriftServer2",
+        "--conf", "spark.eventLog.enabled=true", "--conf", f"spark.eventLog.dir={events.as_uri()}",
+        "--conf", "spark.eventLog.compress=false",
         "spark-internal",
         "--hiveconf", f"hive.server2.thrift.port={port}", "--hiveconf", "hive.server2.thrift.bind.host=127.0.0.1",
     ]  # fmt: skip
-    return SparkServer("Thrift server", command, port, conf, folder)
+    return SparkServer("Thrift server", command, port, conf, folder, events)
 
 
 def connect_server(conf: Path, folder: Path) -> SparkServer:
