@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -52,6 +53,7 @@ class Repair:
         self._progress = progress
         self._layout = Layout(table.definition, options.predicate)
         self._version = table.version
+        self._base = table
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
@@ -170,39 +172,35 @@ class Repair:
                 operation="repair",
                 summary={"mode": str(self._options.mode), "where": self._options.where},
                 deliver=self._options.deliver,
+                base=self._base,
             )
         except ConflictError as error:
             return self._commit_without_conflicts(batch, scratch, error)
         self._version = commit.version
+        if commit.version == self._base.version + 1:
+            # Nobody else's was in between, and no partition is in two batches.
+            self._base = replace(self._base, version=commit.version)
         return batch
 
     def _commit_without_conflicts(
         self, batch: list[Proposed], scratch: Scratch, error: ConflictError
     ) -> list[Proposed]:
         """Commit what nobody else has changed meanwhile; the rest is reported as skipped."""
-        there = self._index.partition_exists(
-            self._index.load_table_by_id(self._table.table_id), [p.change.name for p in batch]
-        )
-        possible: list[Proposed] = []
+        changed = self._index.changed_after(self._base, [p.change.name for p in batch])
+        if not changed:
+            raise error
         for proposed in batch:
-            is_there = proposed.change.name in there
-            if isinstance(proposed.change, AddPartition) is not is_there:
-                possible.append(proposed)
-            else:
-                _skip(scratch, proposed, "is registered already" if is_there else "is no longer registered")
-        if len(possible) < len(batch):
-            return self._commit(possible, scratch) if possible else []
-        if len(batch) == 1:
-            _skip(scratch, batch[0], error.message)
-            return []
-        # It is about the files of known partitions. Halving finds which, without giving up the rest.
-        middle = len(batch) // 2
-        return self._commit(batch[:middle], scratch) + self._commit(batch[middle:], scratch)
+            version = changed.get(proposed.change.name)
+            if version is not None:
+                _skip(scratch, proposed, version)
+        possible = [p for p in batch if p.change.name not in changed]
+        return self._commit(possible, scratch) if possible else []
 
 
-def _skip(scratch: Scratch, proposed: Proposed, what: str) -> None:
+def _skip(scratch: Scratch, proposed: Proposed, version: int) -> None:
     name = proposed.change.name
-    scratch.add_entries([("skip", name, name, 0, 0, f"changed by somebody else meanwhile: {what}")])
+    reason = f"version {version} of the table changed it meanwhile: repair again"
+    scratch.add_entries([("skip", name, name, 0, 0, reason)])
 
 
 def _file_count(proposed: Proposed) -> int:

@@ -258,6 +258,7 @@ class Index:
         operation: str,
         summary: Summary | None = None,
         deliver: bool,
+        base: Table | None = None,
     ) -> Commit:
         """Return what one transaction did, which makes the changes visible together; nothing to do makes no version.
 
@@ -267,10 +268,12 @@ class Index:
             operation: What makes the commit, for the history.
             summary: Kept in the history as JSON.
             deliver: Whether to enqueue the changes for the metastore.
+            base: The table as it was when the changes were found; None where nothing matters but what they presume.
 
         Raises:
             TableNotFoundError: The table is gone.
-            ConflictError: A partition or file is there already, or no longer. Nothing was changed.
+            ConflictError: A partition or file is there already, or no longer; or after ``base`` a partition changed, or
+                the table's location or partition columns. Nothing was changed.
             InvalidInputError: A name does not fit the table, or the changes contradict each other.
         """
         kept = apply_changes.worth_committing(changes)
@@ -283,12 +286,22 @@ class Index:
                 raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
             row = table_rows.load_row_by_id(connection, table_id)
             return apply_changes.commit(
-                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver
+                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base
             )
 
         outcome = self._database.write(work)
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
+
+    def changed_after(self, table: Table, names: Sequence[str]) -> dict[str, int]:
+        """Return which of the names came, changed or went after the table's version, and the last version that did it.
+
+        Raises:
+            TableNotFoundError: The table is gone.
+        """
+        with self._database.reading() as connection:
+            row = table_rows.load_row_by_id(connection, table.table_id)
+            return partition_rows.changed_after(connection, row, names, table.version)
 
     def partitions_of_values(self, table: Table, names: Sequence[str]) -> list[Partition]:
         """Return the partitions that are there now with the typed values of one of the names."""

@@ -224,6 +224,46 @@ def test_a_commit_that_presumes_otherwise_changes_nothing(index: Index, change: 
     assert index.pending_deliveries() == []
 
 
+def test_a_commit_that_names_its_base_leaves_alone_what_changed_after_it(index: Index) -> None:
+    base = add(index, create(index, keys={"k": "string"}), "k=same", "k=changed", "k=gone", "k=again")
+    index.commit(
+        base.table_id,
+        [
+            ReplaceFiles("k=changed", removed=("part-00000.parquet",)),
+            DropPartition("k=gone"),
+            DropPartition("k=again"),
+            AddPartition("k=come", ()),
+        ],
+        operation="x", deliver=False,
+    )  # fmt: skip
+    index.commit(base.table_id, [AddPartition("k=again", ())], operation="x", deliver=False)
+    names = ["k=same", "k=changed", "k=gone", "k=again", "k=come", "k=never"]
+    first, second = base.version + 1, base.version + 2
+    assert index.changed_after(base, names) == {
+        "k=changed": first, "k=gone": first, "k=again": second, "k=come": first,
+    }  # fmt: skip
+    for change in (
+        ReplaceFiles("k=changed", added=data_files(1, 7)),
+        AddPartition("k=gone", ()),
+        DropPartition("k=again"),
+        DropPartition("k=come"),
+    ):
+        with pytest.raises(ConflictError, match="changed it"):
+            index.commit(base.table_id, [change], operation="repair", deliver=False, base=base)
+    done = index.commit(
+        base.table_id, [DropPartition("k=same"), AddPartition("k=never", ())], operation="repair", deliver=False,
+        base=base,
+    )  # fmt: skip
+    assert done.version == base.version + 3
+    latest = index.load_table(base.identifier)
+    assert index.changed_after(latest, names) == {}
+    index.expire_versions(base.table_id, latest.version)
+    assert index.changed_after(base, names) == {
+        "k=changed": first, "k=again": second, "k=come": first, "k=never": latest.version,
+        "k=same": latest.version, "k=gone": latest.version,
+    }  # fmt: skip
+
+
 def test_a_change_that_contradicts_another_or_the_table(index: Index) -> None:
     table = create(index, keys={"k": "int", "l": "string"})
     for changes, error in (

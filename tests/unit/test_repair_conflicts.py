@@ -2,31 +2,43 @@
 
 from __future__ import annotations
 
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavailableError
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    StorageAccessDeniedError,
+    StorageUnavailableError,
+    TableAlreadyExistsError,
+)
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.repair import repair
+from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.scan import observe
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
+from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.model.changes import Change
+    from catalog_ext.metastore.model.changes import Change, Commit
     from catalog_ext.metastore.storage.listed import Listed
     from catalog_ext.scan.observe import RepairProgress
 
+CHANGED = "version {} of the table changed it meanwhile: repair again"
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
 
 
@@ -61,7 +73,7 @@ def test_what_somebody_else_registered_meanwhile_is_skipped_and_the_rest_is_not(
     other = before_applying(lambda: commit(catalog, AddPartition(B, (DataFile("other.csv", 9, 9),))))
     report = catalog.repair_partitions("s.t", progress=other)
     assert [e.partition for e in report.added] == [A, C]
-    assert skipped(report) == {B: "changed by somebody else meanwhile: is registered already"}
+    assert skipped(report) == {B: CHANGED.format(1)}
     assert indexed(catalog)[B] == {"other.csv": 9}
     catalog.repair_partitions("s.t")
     assert indexed(catalog) == walked(root, 2)
@@ -73,7 +85,7 @@ def test_what_somebody_else_dropped_meanwhile_is_skipped(catalog: Catalog, root:
     write(root, f"{A}/2.csv", f"{B}/2.csv")
     report = catalog.repair_partitions("s.t", progress=before_applying(lambda: commit(catalog, DropPartition(A))))
     assert [e.partition for e in report.changed] == [B]
-    assert skipped(report) == {A: "changed by somebody else meanwhile: is no longer registered"}
+    assert skipped(report) == {A: CHANGED.format(2)}
 
 
 def test_files_that_somebody_else_registered_meanwhile_cost_their_partition_only(catalog: Catalog, root: Path) -> None:
@@ -85,8 +97,7 @@ def test_files_that_somebody_else_registered_meanwhile_cost_their_partition_only
     other = before_applying(lambda: commit(catalog, *(ReplaceFiles(names[i], (new,)) for i in (2, 7))))
     report = catalog.repair_partitions("s.t", progress=other)
     assert {e.partition for e in report.changed} == set(names) - {names[2], names[7]}
-    assert set(skipped(report)) == {names[2], names[7]}
-    assert "is there already" in skipped(report)[names[2]]
+    assert skipped(report) == dict.fromkeys((names[2], names[7]), CHANGED.format(2))
 
 
 def test_a_thousand_conflicts_cost_one_look_not_a_thousand_transactions(catalog: Catalog, root: Path) -> None:
@@ -104,6 +115,114 @@ def test_a_thousand_conflicts_cost_one_look_not_a_thousand_transactions(catalog:
     report = catalog.repair_partitions("s.t", progress=other)
     assert len(report.skipped) == 500
     assert commits == [500, 500], "the other one, and our attempt"
+
+
+def test_an_insert_acknowledged_after_the_listing_is_not_dropped(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv")
+    catalog.repair_partitions("s.t")
+    shutil.rmtree(root / A)
+    shutil.rmtree(root / C)
+    report = catalog.repair_partitions("s.t", mode="sync", progress=before_applying(lambda: insert(catalog, A)))
+    assert [e.partition for e in report.dropped] == [C]
+    assert skipped(report) == {A: CHANGED.format(2)}
+    assert set(indexed(catalog)) == {A, B}
+    assert indexed(catalog)[A].items() >= walked(root, 2)[A].items(), "the INSERT's rows are there"
+    catalog.repair_partitions("s.t", mode="sync")
+    assert indexed(catalog) == walked(root, 2)
+
+
+def test_a_partition_deleted_and_written_again_is_not_dropped(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv")
+    catalog.repair_partitions("s.t")
+    before_listing = InFlightWrites.note_removals
+
+    def deleted(in_flight: InFlightWrites) -> None:
+        before_listing(in_flight)
+        table = catalog.load_table("s.t")
+        of_a = Comparison(Operator.EQ, "region", "eu")
+        catalog.writes.delete(table.table_id, table.version, of_a, truncate=False)
+
+    monkeypatch.setattr(InFlightWrites, "note_removals", deleted)
+    report = catalog.repair_partitions("s.t", mode="sync", progress=before_applying(lambda: insert(catalog, A)))
+    assert (list(report.dropped), skipped(report)) == ([], {A: CHANGED.format(3)})
+    assert indexed(catalog) == walked(root, 2)
+
+
+def test_a_file_that_an_overwrite_has_replaced_is_not_registered(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv")
+    catalog.repair_partitions("s.t")
+    write(root, f"{A}/000000_0")
+    report = catalog.repair_partitions(
+        "s.t", mode="sync", progress=before_applying(lambda: insert(catalog, A, kind=WriteKind.OVERWRITE_PARTITIONS))
+    )
+    assert skipped(report) == {A: CHANGED.format(2)}
+    assert indexed(catalog) == walked(root, 2)
+
+
+def test_a_partition_that_came_and_went_meanwhile_is_not_added(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv")
+
+    def come_and_go() -> None:
+        commit(catalog, AddPartition(A, (DataFile("1.csv", 1, 1),)))
+        commit(catalog, DropPartition(A))
+        shutil.rmtree(root / A)
+
+    report = catalog.repair_partitions("s.t", progress=before_applying(come_and_go))
+    assert [e.partition for e in report.added] == [B]
+    assert skipped(report) == {A: CHANGED.format(2)}
+    assert indexed(catalog) == walked(root, 2)
+
+
+def test_what_vacuum_has_forgotten_counts_as_changed(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv")
+    catalog.repair_partitions("s.t", where="region = 'us'")
+    write(root, f"{B}/2.csv")
+
+    def forget() -> None:
+        commit(catalog, AddPartition(A, ()))
+        commit(catalog, DropPartition(A))
+        table = catalog.load_table("s.t")
+        catalog.index.expire_versions(table.table_id, table.version)
+
+    report = catalog.repair_partitions("s.t", mode="sync", progress=before_applying(forget))
+    assert [e.partition for e in report.changed] == [B], "it is there, and shows that nobody touched it"
+    assert set(skipped(report)) == {A, C}
+
+
+def test_a_table_that_moved_meanwhile_gets_nothing_of_its_old_place(
+    catalog: Catalog, root: Path, tmp_path: Path
+) -> None:
+    write(root, f"{A}/1.csv")
+    (tmp_path / "elsewhere").mkdir()
+    move = before_applying(lambda: catalog.alterations.alter("s.t", location=str(tmp_path / "elsewhere")))
+    with pytest.raises(ConflictError, match=r"location or the partition columns of table s\.t were changed"):
+        catalog.repair_partitions("s.t", progress=move)
+    assert indexed(catalog) == {}
+
+
+def test_commits_between_the_batches_of_a_repair_cost_the_partitions_that_they_change(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    names = [f"ds=2025-01-01/region={i}" for i in range(9)]
+    write(root, *(f"{name}/1.csv" for name in names))
+    commits: list[int] = []
+    whole = catalog.index.commit
+
+    def followed_by_another(*args: Any, **kwargs: Any) -> Commit:
+        done = whole(*args, **kwargs)
+        if not commits:
+            whole(args[0], [DropPartition(names[0]), AddPartition(names[8], ())], operation="other", deliver=False)
+        commits.append(done.version)
+        return done
+
+    monkeypatch.setattr(catalog.index, "commit", followed_by_another)
+    monkeypatch.setattr(repair, "MAX_BATCH_FILES", 2)
+    report = catalog.repair_partitions("s.t")
+    assert [e.partition for e in report.added] == names[:8]
+    assert (skipped(report), commits) == ({names[8]: CHANGED.format(2)}, [1, 3, 4, 5])
+    assert set(indexed(catalog)) == set(names[1:])
 
 
 @pytest.mark.parametrize("repairs", [2, 5])
@@ -291,8 +410,6 @@ def test_a_table_of_another_place_in_the_metastore_keeps_its_name(
 ) -> None:
     register(followed, root)
     followed.unregister_table("s.t")
-    from catalog_ext.metastore.errors import TableAlreadyExistsError
-
     with pytest.raises(TableAlreadyExistsError, match="import_table"):
         register(followed, tmp_path / "other")
     assert followed.list_tables("s") == []

@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, files
 from catalog_ext.metastore.index.write.applier import Applier
+from catalog_ext.metastore.index.write.partition_rows import changed_after
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.model.changes import Summary
+    from catalog_ext.metastore.model.tables import Table
 
 _AT_ONCE = 500
 
@@ -29,8 +31,9 @@ _AT_ONCE = 500
 class _Application:
     """Applies changes to a table by the rows of one version."""
 
-    def __init__(self, applier: Applier) -> None:
+    def __init__(self, applier: Applier, base: Table | None) -> None:
         self._applier = applier
+        self._base = base
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Write the changes.
@@ -41,6 +44,7 @@ class _Application:
         drops = [c for c in changes if isinstance(c, DropPartition)]
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
+        self._check_unchanged([c.name for c in changes])
         known = self._applier.alive([c.name for c in changes])
         self._check(drops, replaced, adds, known)
         self._applier.drop([known[c.name] for c in drops])
@@ -48,6 +52,24 @@ class _Application:
         for change in adds:
             self._applier.add(change)
         self._applier.flush()
+
+    def _check_unchanged(self, names: Sequence[str]) -> None:
+        """Raise where the table's layout or a partition is not as it was when the changes were found."""
+        if self._base is None:
+            return
+        then, now = self._base.definition, self._applier.table.definition
+        if (then.location, then.keys) != (now.location, now.keys):
+            table = self._applier.table.identifier
+            raise ConflictError(
+                f"The location or the partition columns of table {table} were changed meanwhile. Nothing was changed; "
+                "look again and retry.",
+                {"table": str(table)},
+            )
+        if self._applier.version == self._base.version + 1:
+            return
+        changed = changed_after(self._applier.connection, self._applier.row, names, self._base.version)
+        for name, version in changed.items():
+            raise self._conflict(name, f"version {version} changed it")
 
     def _check(
         self,
@@ -115,6 +137,7 @@ def commit(
     operation: str,
     summary: Summary,
     deliver: bool,
+    base: Table | None,
 ) -> Commit:
     """Return what one commit did; ``row`` is the table's, read after its version was raised.
 
@@ -123,7 +146,7 @@ def commit(
     """
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row)
-    _Application(applier).apply(changes)
+    _Application(applier, base).apply(changes)
     return Commit(
         version=table.version,
         partitions_added=applier.partitions_added,

@@ -11,6 +11,7 @@ from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
@@ -49,6 +50,36 @@ def partitions_matching(database: Database, table: Table, predicate: Predicate) 
     """Return the living partitions that a bound predicate is true for."""
     with database.reading() as connection:
         return [partition_of(row) for row in matching(connection, table, predicate)]
+
+
+def changed_after(
+    connection: sa.Connection, table: Mapping[str, Any], names: Sequence[str], version: int
+) -> dict[str, int]:
+    """Return those of the names whose partitions came, changed or went after a version, with the last that did it.
+
+    Where versions above it have expired, a partition that is not there counts as gone with the last of them.
+
+    Args:
+        connection: Of the index.
+        table: The table's row.
+        names: Names of partitions as they are spelled.
+        version: One that the table has had.
+    """
+    p, oldest = partitions.c, table["oldest_version"]
+    changed: dict[str, int] = {}
+    for some in batched(names, _AT_ONCE):
+        hashes = {name_hash(name): name for name in some}
+        rows = connection.execute(
+            sa.select(p.name_hash, p.begin_version, p.end_version).where(
+                p.table_id == table["table_id"], p.name_hash.in_(hashes), p.end_version > version
+            )
+        )
+        last: dict[str, int] = {hashes[h]: 0 for h in hashes} if oldest > version else {}
+        for row in rows:
+            name = hashes[row.name_hash]
+            last[name] = max(last.get(name, 0), row.begin_version, 0 if row.end_version == ALIVE else row.end_version)
+        changed |= {name: found or oldest for name, found in last.items() if found == 0 or found > version}
+    return changed
 
 
 def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dict[int, list[DataFile]]:
