@@ -56,7 +56,7 @@ class InFlightWrites:
             if not gives and (transaction.version is None or transaction.version > self._table.version):
                 # The version that is compared with still has these files.
                 continue
-            for uri in self._index.removals(transaction.transaction_id):
+            for uri in (removal.path for removal in self._index.removals(transaction.transaction_id)):
                 self._scratch.insert("pending_removals", [(uri,)], columns=1, ignore=True)
                 if uri.startswith(root):
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])

@@ -22,7 +22,7 @@ def staged_file_to_dict(file: StagedFile) -> JsonObject:
         "rows": file.rows,
         "statistics": statistics_to_dict(file.statistics),
         "upload": None if file.upload is None else _upload_to_dict(file.upload),
-        **({} if file.source is None else {"source": file.source}),
+        **({} if file.source is None else {"source": file.source, "modified_ms": file.modified_ms}),
     }
 
 
@@ -37,6 +37,7 @@ def staged_file_from_dict(value: JsonObject) -> StagedFile:
         statistics=statistics_from_dict(value["statistics"]),
         upload=None if upload is None else _upload_from_dict(upload),
         source=value.get("source"),
+        modified_ms=value.get("modified_ms"),
     )
 
 

@@ -15,6 +15,7 @@ from catalog_ext.metastore.errors import InvalidInputError
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.tables import DataFile, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -183,8 +184,8 @@ class CheckedWrite:
             the commit.
         published: Partitions that get files and have policies to run for them.
         found: Of an append, the visible files in the directories of new partitions, by partition; they are added.
-        unknown: Of an overwrite, the visible files that the index does not know in overwritten directories, by
-            partition; they are deleted.
+        unknown: Of an overwrite, the visible files that the index does not know, or not as they are, in overwritten
+            directories, by partition; they are deleted.
     """
 
     asked: AskedWrite
@@ -193,7 +194,7 @@ class CheckedWrite:
     due: tuple[str, ...] = ()
     published: tuple[str, ...] = ()
     found: Mapping[str, tuple[DataFile, ...]] = field(default_factory=dict)
-    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -207,10 +208,10 @@ class CheckedAdd:
 
 @dataclass(frozen=True, slots=True)
 class CheckedDrop:
-    """Files unknown to the index that go with the data that is deleted, by partition."""
+    """Files that the index does not know (as they are) and that go with the data that is deleted, by partition."""
 
     asked: DropPartitions
-    unknown: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    unknown: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -36,6 +36,7 @@ from catalog_ext.metastore.commit.plan import (
     WritePlan,
     asked_write,
 )
+from catalog_ext.metastore.commit.removals import removal_from_json, removal_to_json
 from catalog_ext.metastore.model.json import definition_from_dict, definition_to_dict
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.json import predicate_from_json, predicate_to_json
@@ -43,6 +44,7 @@ from catalog_ext.metastore.predicates.json import predicate_from_json, predicate
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.model.json import JsonObject
 
 
@@ -84,7 +86,11 @@ def _change_to_dict(change: Asked | Checked) -> JsonObject:
         case DropPartitions() | CheckedDrop():
             asked, unknown = (change.asked, change.unknown) if isinstance(change, CheckedDrop) else (change, {})
             predicate = predicate_to_json(asked.predicate)
-            return {"predicate": predicate, "command": {"deletes": asked.deletes}, "removes": unknown}
+            return {
+                "predicate": predicate,
+                "command": {"deletes": asked.deletes},
+                "removes": _removals_to_dict(unknown),
+            }
         case ExchangePartitions():
             return {"predicate": predicate_to_json(change.predicate), "command": _exchange_to_dict(change)}
         case _:
@@ -98,7 +104,7 @@ def _checked_write_to_dict(write: CheckedWrite) -> JsonObject:
         "due": write.due,
         "announces": write.published,
         "takes_in": _files_to_dict(write.found),
-        "removes": write.unknown,
+        "removes": _removals_to_dict(write.unknown),
     }
 
 
@@ -207,7 +213,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
     command = value["command"]
     match asked:
         case DropPartitions():
-            return CheckedDrop(asked, _names_from_dict(value["removes"]))
+            return CheckedDrop(asked, _removals_from_dict(value["removes"]))
         case AddPartitions() | RenamePartition() | RelocatePartition() | ExchangePartitions():
             return _checked_command(value, command, asked) if "names" in command else asked
         case _:
@@ -218,7 +224,7 @@ def _checked(value: JsonObject, asked: Asked) -> Asked | Checked:
                 due=tuple(value["due"]),
                 published=tuple(value["announces"]),
                 found=_files_from_dict(value["takes_in"]),
-                unknown=_names_from_dict(value["removes"]),
+                unknown=_removals_from_dict(value["removes"]),
             )
 
 
@@ -241,8 +247,12 @@ def _checked_command(
             return CheckedExchange(asked, moving, command["source_location"], value["moves"])
 
 
-def _names_from_dict(value: JsonObject) -> dict[str, tuple[str, ...]]:
-    return {name: tuple(paths) for name, paths in value.items()}
+def _removals_to_dict(removals: Mapping[str, Iterable[Removal]]) -> JsonObject:
+    return {name: [removal_to_json(removal) for removal in some] for name, some in removals.items()}
+
+
+def _removals_from_dict(value: JsonObject) -> dict[str, tuple[Removal, ...]]:
+    return {name: tuple(map(removal_from_json, some)) for name, some in value.items()}
 
 
 def _files_from_dict(value: JsonObject) -> dict[str, tuple[DataFile, ...]]:

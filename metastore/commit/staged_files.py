@@ -40,6 +40,8 @@ class StagedFile:
         statistics: By column name, where the format has them.
         upload: On S3, the upload to complete.
         source: Absolute URI of a file of the table (or of another one) that a partition command moves.
+        modified_ms: When the source was modified, in milliseconds since 1970; None where there is none, or where an
+            older release has not recorded it.
     """
 
     partition: str
@@ -49,3 +51,4 @@ class StagedFile:
     statistics: Mapping[str, ColumnStatistics] = field(default_factory=dict)
     upload: Upload | None = None
     source: str | None = None
+    modified_ms: int | None = None

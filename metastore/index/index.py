@@ -45,6 +45,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
     from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
@@ -420,8 +421,8 @@ class Index:
             self._statistics.note(outcome.files_added + outcome.partitions_added + outcome.partitions_changed)
         return done
 
-    def removals(self, transaction_id: str) -> Iterator[str]:
-        """Yield the absolute URIs of files that a committed transaction ended, to be deleted, in bounded memory."""
+    def removals(self, transaction_id: str) -> Iterator[Removal]:
+        """Yield what a committed transaction ended and is to be deleted, by absolute URIs, in bounded memory."""
         return transaction_files.removals(self._database, transaction_id)
 
     def finish_transaction(self, transaction_id: str) -> bool:

@@ -16,12 +16,14 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged
+from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedWrite, WritePlan
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import DataFile, Table
@@ -110,7 +112,7 @@ class Checker:
         if isinstance(asked, Overwrite) and plan.relocate:
             self._refuse_to_split(transaction, plan, names)
         found: Mapping[str, tuple[DataFile, ...]] = {}
-        unknown: Mapping[str, tuple[str, ...]] = {}
+        unknown: Mapping[str, tuple[Removal, ...]] = {}
         if isinstance(asked, Append):
             found = self._found(transaction, staging, visible)
         elif not (plan.relocate or isinstance(asked, Create)):
@@ -179,7 +181,7 @@ class Checker:
 
     def _unknown(
         self, transaction: Transaction, plan: WritePlan, asked: AskedWrite, names: set[str]
-    ) -> Mapping[str, tuple[str, ...]]:
+    ) -> Mapping[str, tuple[Removal, ...]]:
         """Visible files that the index does not know in the directories that an overwrite in place replaces."""
         creates = plan.definition is not None
         table = self._replaced(transaction) if creates else self._index.load_table_by_id(transaction.table_id or 0)
@@ -198,7 +200,7 @@ class Checker:
         if table is not None:
             table = self._index.load_table_by_id(table.table_id)
             found = self._new_files.unknown(table, found, self._new_files.known(table, predicates))
-        return {name: tuple(e.location.name for e in entries) for name, entries in found.items() if entries}
+        return {name: tuple(map(removal_of, entries)) for name, entries in found.items() if entries}
 
     def _replaced(self, transaction: Transaction) -> Table | None:
         """Return the table of the name that a creation takes, if there is one."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
@@ -16,7 +17,7 @@ from catalog_ext.metastore.transactions.relocations import replaced_by_relocatio
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
@@ -75,21 +76,24 @@ class NewFiles:
         }
 
     def unknown(
-        self, table: Table, found: Mapping[str, Sequence[Entry]], known: Collection[str]
+        self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return those of the files that the index does not know and no write in flight brings, by directory.
+        """Return those of the files that the index does not know as they are and no write in flight brings.
 
         Args:
             table: As loaded after the files were listed.
             found: Files by directory.
-            known: The URIs of files that the index knows.
+            known: The files that the index knows, by URI.
+
+        Returns:
+            The files by directory, where there are any.
         """
         in_flight = self._index.uncommitted_ids(table.table_id, table.version)
         unknown = {
             name: [
                 entry
                 for entry in entries
-                if str(entry.location) not in known and transaction_id_in(entry.location.name) not in in_flight
+                if not _is_known(entry, known) and transaction_id_in(entry.location.name) not in in_flight
             ]
             for name, entries in found.items()
         }
@@ -98,17 +102,18 @@ class NewFiles:
     def _pending_removals(self, table_id: int) -> set[str]:
         """Return the files that committed overwrites have yet to delete."""
         committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
-        return {str(Location.parse(uri)) for t in committed for uri in self._index.removals(t.transaction_id)}
+        return {str(Location.parse(r.path)) for t in committed for r in self._index.removals(t.transaction_id)}
 
-    def known(self, table: Table, predicates: Iterable[Predicate]) -> set[str]:
-        """Return the URIs of the files of the partitions that one of the bound predicates is true for."""
-        known: set[str] = set()
+    def known(self, table: Table, predicates: Iterable[Predicate]) -> dict[str, Removal]:
+        """Return the files of the partitions that one of the bound predicates is true for, by URI."""
+        known: dict[str, Removal] = {}
+        columns = ("partition", "location", "path", "size", "modified_ms")
         for predicate in predicates:
             for batch in self._index.plan_files(table, predicate):
-                for name, own, path in zip(
-                    *(batch.column(c).to_pylist() for c in ("partition", "location", "path")), strict=True
+                for name, own, path, size, modified_ms in zip(
+                    *(batch.column(c).to_pylist() for c in columns), strict=True
                 ):
-                    known.add(f"{table.directory(name, own)}/{path}")
+                    known[f"{table.directory(name, own)}/{path}"] = Removal(path, size, modified_ms)
         return known
 
     def visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
@@ -128,3 +133,16 @@ class NewFiles:
         except LocationNotFoundError:
             return []
         return [e for e in entries if e.kind is EntryKind.FILE]
+
+
+def _is_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
+    file = known.get(str(entry.location))
+    if file is None:
+        return False
+    # The index may have another time for a file of ours, whose name nobody else gives.
+    return transaction_id_in(entry.location.name) is not None or file.is_still(entry.size, entry.modified_ms)
+
+
+def removal_of(entry: Entry) -> Removal:
+    """Return the removal of a file in its directory, as it is now."""
+    return Removal(entry.location.name, entry.size, entry.modified_ms)

@@ -18,6 +18,7 @@ from catalog_ext.metastore.commit.plan import (
     RelocatePartition,
     RenamePartition,
 )
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
@@ -25,10 +26,11 @@ from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.tree import Predicate, bind
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -109,12 +111,12 @@ class CommandChecker:
         table = self._index.load_table_by_id(table.table_id)
         known = self._new_files.known(table, [predicate])
         unknown = self._unknown(table, found, known)
-        return CheckedDrop(asked, {name: tuple(e.location.name for e in entries) for name, entries in unknown.items()})
+        return CheckedDrop(asked, {name: tuple(map(removal_of, entries)) for name, entries in unknown.items()})
 
     def _unknown(
-        self, table: Table, found: Mapping[str, Sequence[Entry]], known: Collection[str]
+        self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]
     ) -> dict[str, list[Entry]]:
-        """Return the files that neither the index knows nor a write brings.
+        """Return the files that neither the index knows as they are nor a write brings.
 
         Checksums beside data files are not among them.
         """
@@ -195,20 +197,23 @@ class CommandChecker:
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
             files = self._index.files_of_partitions([partition.partition_id for _, (partition, _) in chunk])
             directories = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
-            known: set[str] = set()
+            contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
+            listed = {str(entry.location): entry.modified_ms for entries in contents.values() for entry in entries}
+            known: dict[str, Removal] = {}
             # Of directories that come together, the first one's files keep their names.
             for number, (partition, target) in chunk:
                 for file in files.get(partition.partition_id, ()):
                     source = f"{directories[number]}/{file.path}"
-                    known.add(source)
+                    known[source] = Removal(source)
                     path = _free(taken, target, file.path, number)
-                    yield StagedFile(target, path, file.size, file.rows, source=source)
-            contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
+                    modified_ms = listed.get(source, file.modified_ms)
+                    yield StagedFile(target, path, file.size, file.rows, source=source, modified_ms=modified_ms)
             targets = {str(number): target for number, (_, target) in chunk}
             for key, entries in self._unknown(table, contents, known).items():
                 for entry in entries:
                     path = _free(taken, targets[key], entry.location.name, int(key))
-                    yield StagedFile(targets[key], path, entry.size, source=str(entry.location))
+                    source = str(entry.location)
+                    yield StagedFile(targets[key], path, entry.size, source=source, modified_ms=entry.modified_ms)
 
     def _record(self, transaction: Transaction, files: Iterable[StagedFile]) -> None:
         for chunk in batched(list(files), _FILES_AT_ONCE):

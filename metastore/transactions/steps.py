@@ -306,11 +306,9 @@ class Steps:
         removed = 0
         directories: set[Location] = set()
         for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
-            # A directory that is to be removed, once it is empty, ends with a slash.
-            files = [Location.parse(uri) for uri in batch if not uri.endswith("/")]
-            self._storage.delete_files(files)
+            files = self._cleanup.remove_replaced([removal for removal in batch if not removal.is_directory])
             directories.update(file.parent for file in files)
-            directories.update(Location.parse(uri) for uri in batch if uri.endswith("/"))
+            directories.update(Location.parse(removal.path) for removal in batch if removal.is_directory)
             removed += len(files)
         fault_point("clean.removed")
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)

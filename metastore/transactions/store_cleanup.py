@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import AddPartitions, CheckedAdd, CheckedRelocate, Promotion, RelocatePartition
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
 
     from catalog_ext.metastore.commit.plan import WritePlan
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.storage.store import Storage
 
 _DELETE_ATTEMPTS = 5
+
+logger = logging.getLogger(__name__)
 
 
 class StoreCleanup:
@@ -32,6 +36,30 @@ class StoreCleanup:
     def __init__(self, index: Index, storage: Storage) -> None:
         self._index = index
         self._storage = storage
+
+    def remove_replaced(self, removals: Iterable[Removal]) -> list[Location]:
+        """Remove the files that a commit has replaced; what somebody has written there since stays, and is logged.
+
+        Returns:
+            Those that were removed, or were gone.
+        """
+        files: list[Location] = []
+        named_again: list[tuple[Location, Removal]] = []
+        for removal in removals:
+            location = Location.parse(removal.path)
+            if transaction_id_in(location.name) is None and removal.size is not None:
+                named_again.append((location, removal))
+            else:
+                # Nobody else gives a file the id of a transaction for its name.
+                files.append(location)
+        entries = self._storage.stat_many([location for location, _ in named_again])
+        for (location, removal), entry in zip(named_again, entries, strict=True):
+            if entry is None or removal.is_still(entry.size, entry.modified_ms):
+                files.append(location)
+            else:
+                logger.warning("%s was written again by somebody else since it was replaced, and stays.", location)
+        self._storage.delete_files(files)
+        return files
 
     def remove_staging(self, transaction: Transaction, locations: StagingLocations, kept: frozenset[Location]) -> None:
         """Remove staged files and uploads, also those of tasks that nobody has heard of."""

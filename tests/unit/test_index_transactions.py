@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -126,8 +127,11 @@ def test_a_dynamic_overwrite_replaces_by_typed_values(index: Index, table: Table
     assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
     assert outcome.files_removed == 4
     folder = table.definition.location
-    assert sorted(index.removals(outcome.transaction_id)) == [
-        f"{folder}/k={k}/part-0000{i}.parquet" for k in ("01", "1") for i in (0, 1)
+    files = {file.path: file for file in data_files(2)}
+    assert sorted(index.removals(outcome.transaction_id), key=lambda removal: removal.path) == [
+        Removal(f"{folder}/k={k}/{path}", file.size, file.modified_ms)
+        for k in ("01", "1")
+        for path, file in files.items()
     ]
     (message,) = index.pending_deliveries()
     told = {kind: [p if kind == "drop" else p["name"] for p in message.payload[kind]] for kind in message.payload}
@@ -187,10 +191,15 @@ def test_found_files_are_taken_in_or_removed(index: Index, table: Table) -> None
     index.commit(table.table_id, [already], operation="repair", deliver=False)
     finish(index, made)
     assert counts(index, table) == {"k=1": 2, "k=2": 3}
-    unknown = {"k=1": ("stray.parquet",), "k=5": ("other.parquet",)}
+    stray, other, touched = Removal("stray.parquet", 1, 2), Removal("other.parquet"), Removal("old.parquet", 7, 9)
+    unknown = {"k=1": (stray, touched), "k=5": (other,)}
     outcome = write(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS, unknown=unknown), "k=1", "k=5")
     folder = table.definition.location
-    assert {f"{folder}/k=1/stray.parquet", f"{folder}/k=5/other.parquet"} < set(index.removals(outcome.transaction_id))
+    removed = {removal.path: removal for removal in index.removals(outcome.transaction_id)}
+    assert removed[f"{folder}/k=1/stray.parquet"] == Removal(f"{folder}/k=1/stray.parquet", 1, 2)
+    assert removed[f"{folder}/k=5/other.parquet"] == Removal(f"{folder}/k=5/other.parquet")
+    assert removed[f"{folder}/k=1/old.parquet"].modified_ms == 9, "as it was found, not as the index has it"
+    assert len(removed) == len(list(index.removals(outcome.transaction_id)))
 
 
 def test_an_unpartitioned_table_keeps_its_one_partition(index: Index) -> None:

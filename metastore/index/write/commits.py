@@ -22,6 +22,7 @@ from catalog_ext.metastore.commit.plan import (
     CreateOrReplace,
     Replace,
 )
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.rows import table_from_row
@@ -192,12 +193,13 @@ class _Committing:
             return
         p, f = partitions.c, files.c
         statement = (
-            sa.select(p.name, p.location, f.path)
+            sa.select(p.name, p.location, f.path, f.size, f.modified_ms)
             .select_from(partitions.join(files, f.partition_id == p.partition_id))
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
-            self._removals.add(f"{old.directory(row['name'], row['location'])}/{row['path']}")
+            uri = f"{old.directory(row['name'], row['location'])}/{row['path']}"
+            self._removals.add(Removal(uri, row["size"], row["modified_ms"]))
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         summary: Summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}

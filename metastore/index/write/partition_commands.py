@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.plan import CheckedAdd, CheckedDrop, CheckedExchange, CheckedRelocate, CheckedRename
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
@@ -110,12 +111,11 @@ class PartitionCommand:
         living = list(matching(self._connection, self._table, predicate))
         directories = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in living}
         gone = [row for row in living if rules.deletes(command.asked, self._table, directories[row["partition_id"]])]
-        self._removals.add_files({row["partition_id"]: directories[row["partition_id"]] for row in gone})
         for row in gone:
             directory = directories[row["partition_id"]]
-            for path in command.unknown.get(row["name"], ()):
-                self._removals.add(f"{directory}/{path}")
-            self._removals.add(f"{directory}/")
+            self._removals.add_in(directory, command.unknown.get(row["name"], ()))
+            self._removals.add(Removal(f"{directory}/"))
+        self._removals.add_files({row["partition_id"]: directories[row["partition_id"]] for row in gone})
         self._applier.drop(living)
 
     def _relocate(self, command: CheckedRelocate) -> None:
@@ -178,9 +178,9 @@ class PartitionCommand:
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
         """Have what is left at the old locations removed: on S3 the files, elsewhere side files and directories."""
         for value in staged_within(self._connection, self._id):
-            self._removals.add(value["source"])
+            self._removals.add(Removal(value["source"], value["size"], value.get("modified_ms")))
         for row in moving:
-            self._removals.add(f"{table.directory(row['name'], row['location'])}/")
+            self._removals.add(Removal(f"{table.directory(row['name'], row['location'])}/"))
 
     def _new_names(self) -> dict[str, str]:
         """Return the new names of moved files, by their old URIs."""

@@ -241,12 +241,10 @@ class RowWrite:
         if self._plan.relocate:
             return
         by_id = {row["partition_id"]: self._table.directory(row["name"], row["location"]) for row in ended}
-        self._removals.add_files(by_id)
         at = {row["name"]: by_id[row["partition_id"]] for row in ended}
-        for name, paths in self._write.unknown.items():
-            folder = at.get(name) or self._table.directory(name)
-            for path in paths:
-                self._removals.add(f"{folder}/{path}")
+        for name, files_there in self._write.unknown.items():
+            self._removals.add_in(at.get(name) or self._table.directory(name), files_there)
+        self._removals.add_files(by_id)
 
 
 def _name(row: Row) -> str:

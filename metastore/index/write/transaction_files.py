@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
+from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.schema import transaction_files
 from catalog_ext.metastore.index.write.transactions import load_row, wrong_state
@@ -17,6 +18,7 @@ from catalog_ext.metastore.model.json import to_json
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
 
@@ -82,10 +84,10 @@ def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile
             yield staged_file_from_dict(value)
 
 
-def removals(database: Database, transaction_id: str) -> Iterator[str]:
-    """Yield the absolute URIs of the files that a committed transaction still has to delete, a document at a time."""
+def removals(database: Database, transaction_id: str) -> Iterator[Removal]:
+    """Yield what a committed transaction still has to delete, by absolute URIs, a document at a time."""
     for payload in _documents(database, transaction_id, removal=True):
-        yield from json.loads(payload)
+        yield from map(removal_from_json, json.loads(payload))
 
 
 def _documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:

@@ -1,0 +1,54 @@
+"""Files that commits take away, and that are deleted after them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+
+@dataclass(frozen=True, slots=True)
+class Removal:
+    """A file to delete, as it was when that was decided: other engines write the same names again.
+
+    Attributes:
+        path: Its name in the partition's directory (in plans), or its absolute URI; that of a directory, to be removed
+            once it is empty, ends with a slash.
+        size: Bytes; None where it was not recorded (directories, and what older releases decided).
+        modified_ms: Milliseconds since 1970; None where it was not recorded.
+    """
+
+    path: str
+    size: int | None = None
+    modified_ms: int | None = None
+
+    @property
+    def is_directory(self) -> bool:
+        """Whether it is a directory."""
+        return self.path.endswith("/")
+
+    def is_still(self, size: int, modified_ms: int) -> bool:
+        """Return whether a file of this size and time is the one that was to be deleted.
+
+        Some stores tell times by the second in one answer and by the millisecond in another.
+        """
+        if self.size not in (None, size):
+            return False
+        if self.modified_ms is None or self.modified_ms == modified_ms:
+            return True
+        rounded = self.modified_ms % 1000 == 0 or modified_ms % 1000 == 0
+        return rounded and self.modified_ms // 1000 == modified_ms // 1000
+
+
+RemovalJson: TypeAlias = "str | list[str | int | None]"
+
+
+def removal_to_json(removal: Removal) -> RemovalJson:
+    """Return the removal as a JSON value: its path alone where nothing more is known."""
+    if removal.size is None and removal.modified_ms is None:
+        return removal.path
+    return [removal.path, removal.size, removal.modified_ms]
+
+
+def removal_from_json(value: RemovalJson) -> Removal:
+    """Return the removal that ``removal_to_json``, or an older release, wrote."""
+    return Removal(value) if isinstance(value, str) else Removal(*value)  # type: ignore[arg-type]

@@ -1,0 +1,93 @@
+"""Clean-ups that come late: another engine has written a name again since the commit that replaced its file."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.commit.plan import WriteKind
+from tests.repair_cases import indexed, local_catalog, walked, write
+from tests.unit.test_partition_commands import equals, managed
+from tests.writes import crash_at, insert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+HIVES = "000000_0"
+"""Hive gives its files the same names in every partition, at every INSERT OVERWRITE."""
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    with local_catalog(tmp_path) as catalog:
+        yield catalog
+
+
+@pytest.fixture
+def root(catalog: Catalog) -> Path:
+    """A table's directory: Hive's file in two partitions, registered in one."""
+    root = managed(catalog)
+    write(root, f"k=1/{HIVES}", content=b"1\n")
+    catalog.repair_partitions("s.t")
+    write(root, f"k=2/{HIVES}", content=b"2\n")
+    for name in ("k=1", "k=2"):
+        age(root / name / HIVES)
+    catalog.repair_partitions("s.t", mode="sync", where="k = 1")
+    return root
+
+
+def age(file: Path, seconds: int = 60) -> None:
+    then = file.stat().st_mtime - seconds
+    os.utime(file, (then, then))
+
+
+def overwrite(catalog: Catalog) -> None:
+    insert(catalog, "k=1", "k=2", kind=WriteKind.OVERWRITE_PARTITIONS)
+
+
+def delete(catalog: Catalog) -> None:
+    table = catalog.load_table("s.t")
+    catalog.writes.delete(table.table_id, table.version, equals("k", "1"), truncate=False)
+
+
+def drop(catalog: Catalog) -> None:
+    catalog.partition_commands.drop("s.t", [equals("k", "1")])
+
+
+def rename(catalog: Catalog) -> None:
+    catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+
+
+@pytest.mark.parametrize("statement", [overwrite, delete, drop, rename])
+@pytest.mark.parametrize("content", [b"9\n", b"900\n"], ids=["same size", "other size"])
+def test_what_hive_wrote_since_stays(
+    catalog: Catalog, root: Path, statement: Callable[[Catalog], None], content: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    crash_at("clean.before", lambda: statement(catalog))
+    write(root, f"k=1/{HIVES}", content=content)
+    catalog.recover("s.t", older_than=0)
+    assert (root / "k=1" / HIVES).read_bytes() == content
+    assert f"k=1/{HIVES} was written again by somebody else" in caplog.text
+    assert not (root / "k=2" / HIVES).exists() or statement is not overwrite, "nobody has written this one again"
+    catalog.repair_partitions("s.t")
+    assert indexed(catalog)["k=1"].items() >= {HIVES: len(content)}.items()
+
+
+@pytest.mark.parametrize("statement", [overwrite, delete, drop, rename])
+def test_a_file_that_was_touched_since_it_was_registered_goes(
+    catalog: Catalog, root: Path, statement: Callable[[Catalog], None]
+) -> None:
+    age(root / "k=1" / HIVES, -30)
+    crash_at("clean.before", lambda: statement(catalog))
+    catalog.recover("s.t", older_than=0)
+    assert not (root / "k=1" / HIVES).exists(), "it is what the statement found there"
+    catalog.repair_partitions("s.t", mode="sync", where="k != 2")
+    there = walked(root, 1)
+    assert {name: files for name, files in indexed(catalog).items() if name != "k=2"} == {
+        name: files for name, files in there.items() if name != "k=2"
+    }
