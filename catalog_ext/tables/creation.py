@@ -159,6 +159,7 @@ class TableCreation:
         namespace = self._context.index.load_namespace(identifier.namespace)
         base = Location.parse(namespace.location or f"{self._context.settings.warehouse}/{namespace.name}.db")
         # A table that was renamed still lies at the place of its first name.
+        # The directory of one that was dropped is its own until it is deleted.
         names = (identifier.name if n == 1 else f"{identifier.name}__{n}" for n in count(1))
         return next(place for place in (str(base.join(name)) for name in names) if not self._taken(place, identifier))
 
@@ -166,7 +167,9 @@ class TableCreation:
         others = (
             self._context.find_table(o) for o in self._context.index.overlapping_tables(location) if o != identifier
         )
-        return any(o is not None and o.definition.location == location for o in others)
+        if any(o is not None and o.definition.location == location for o in others):
+            return True
+        return bool(self._context.index.undeleted_tables(location))
 
     def _prepare_directory(self, definition: TableDefinition) -> None:
         if self._context.storage.stat(definition.location) is not None and self._contents(definition):

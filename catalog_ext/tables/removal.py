@@ -36,13 +36,18 @@ class TableRemoval:
 
         Raises:
             TableNotFoundError: There is none of that name.
-            StorageError: The table is gone, and its files could not all be deleted.
+            StorageError: The table is gone, and its files could not all be deleted: ``recover`` deletes the rest.
         """
         there = self._context.load_table(table)
         deliver = self._context.metastore.accepts(there.definition)
+        deletes = there.definition.table_type is TableType.MANAGED
         with self._context.transactions.dropping(there):
-            dropped = self._context.index.drop_table(there.identifier, deliver=deliver, purge=purge)
-        self._context.sync.publish()
-        if dropped.definition.table_type is TableType.MANAGED:
-            self._context.storage.delete_tree(dropped.definition.location)
+            dropped = self._context.index.drop_table(there.identifier, deliver=deliver, purge=purge, deletes=deletes)
+        try:
+            # Before the metastore hears of it: whoever can make a table of that name would make it here.
+            if deletes:
+                self._context.storage.delete_tree(dropped.definition.location)
+                self._context.index.note_deleted(dropped.table_id)
+        finally:
+            self._context.sync.publish()
         return dropped

@@ -21,7 +21,7 @@ from catalog_ext.metastore.index.read import (
     planner_statistics,
     reader,
 )
-from catalog_ext.metastore.index.tables import alter_table, namespaces, retyping
+from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
@@ -203,9 +204,34 @@ class Index:
         """
         return alter_table.rename_table(self._database, identifier, to, deliver=deliver)
 
-    def drop_table(self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False) -> Table:
-        """Return the table as it was, now gone from the index, or ``TableNotFoundError``; no file is touched."""
-        return table_rows.drop_table(self._database, identifier, deliver=deliver, purge=purge)
+    def drop_table(
+        self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False, deletes: bool = False
+    ) -> Table:
+        """Return the table as it was, now gone from the index; no file is touched.
+
+        Args:
+            identifier: Its name, which is free afterwards.
+            deliver: Whether to enqueue the change for the metastore.
+            purge: As the statement has it.
+            deletes: Whether its directory is to be deleted, by the caller: nobody gets a table there until
+                ``note_deleted``.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+        """
+        return table_rows.drop_table(self._database, identifier, deliver=deliver, purge=purge, deletes=deletes)
+
+    def undeleted_tables(self, location: str | None = None) -> list[DroppedTable]:
+        """Return the dropped tables whose directories are still to be deleted, the oldest first.
+
+        Args:
+            location: Only those that lie there, in it or around it.
+        """
+        return dropped.undeleted(self._database, location)
+
+    def note_deleted(self, table_id: int) -> None:
+        """Give a dropped table's directory free, once nothing is in it."""
+        dropped.note_deleted(self._database, table_id)
 
     def overlapping_tables(self, location: str) -> list[TableIdentifier]:
         """Return the tables whose location is this one, lies in it or around it, sorted."""

@@ -9,15 +9,21 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
 from catalog_ext.metastore.transactions.steps import WriteUndoneError
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.transactions.steps import Steps
+    from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+
+_DROP_LEASE_S = 24 * 3600
+"""How long whoever drops a table may take to delete its files: there is no sign of life."""
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +36,13 @@ class Recovery:
     Args:
         index: The index.
         steps: The protocol's steps.
+        cleanup: Removes what is left on the stores.
     """
 
-    def __init__(self, index: Index, steps: Steps) -> None:
+    def __init__(self, index: Index, steps: Steps, cleanup: StoreCleanup) -> None:
         self._index = index
         self._steps = steps
+        self._cleanup = cleanup
 
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
         """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it.
@@ -71,7 +79,30 @@ class Recovery:
             name, number = str(table.identifier), table.table_id
             found = [t for t in found if t.table_id == number or (t.table_id is None and t.table == name)]
         found.sort(key=lambda t: t.began_at_ms)
-        return RecoveryReport(tuple((self._preview if dry_run else self._recover)(t) for t in found), dry_run)
+        recovered = [(self._preview if dry_run else self._recover)(t) for t in found]
+        of = table if table is None or isinstance(table, str) else str(table.identifier)
+        dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
+        recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped]
+        return RecoveryReport(tuple(recovered), dry_run)
+
+    def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
+        before = now_ms() - older_than_s * 1000
+        return [
+            one for one in self._index.undeleted_tables() if name in (None, one.name) and one.dropped_at_ms <= before
+        ]
+
+    def _finish_drop(self, dropped: DroppedTable, *, dry_run: bool) -> RecoveredTransaction:
+        action, error = RecoveryAction.WOULD_FINISH, None
+        if not dry_run:
+            try:
+                self._cleanup.remove_dropped(Location.parse(dropped.location), dropped.dropped_at_ms)
+                self._index.note_deleted(dropped.table_id)
+                action = RecoveryAction.FINISHED
+            except CatalogExtError as trouble:
+                action, error = RecoveryAction.FAILED, trouble.message
+            logger.info("Recovered the DROP of table %s (%s): %s", dropped.name, dropped.location, error or action)
+        number = f"table {dropped.table_id}"
+        return RecoveredTransaction(number, dropped.name, "DROP TABLE", "", action, 0, error)
 
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
         now = now_ms()
@@ -141,7 +172,7 @@ class Recovery:
 
 
 def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
-    """Return the table, or its name where only writes that were to create it (or outlived it) are there.
+    """Return the table, or its name where only writes that were to create it (or outlived it), or its files, are there.
 
     Raises:
         TableNotFoundError: There is neither.
@@ -149,6 +180,8 @@ def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:
     try:
         return index.load_table(identifier)
     except TableNotFoundError:
-        if any(t.table == str(identifier) for t in index.list_transactions(states=IN_FLIGHT)):
-            return str(identifier)
+        name = str(identifier)
+        in_flight = any(t.table == name for t in index.list_transactions(states=IN_FLIGHT))
+        if in_flight or any(dropped.name == name for dropped in index.undeleted_tables()):
+            return name
         raise

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.plan import AddPartitions, CheckedAdd, CheckedRelocate, Promotion, RelocatePartition
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable
+    from collections.abc import Collection, Iterable, Iterator
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.storage.store import Storage
 
 _DELETE_ATTEMPTS = 5
+_AT_ONCE = 1000
 
 logger = logging.getLogger(__name__)
 
@@ -75,6 +77,31 @@ class StoreCleanup:
             else:
                 self._delete_tree(directory)
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
+
+    def remove_dropped(self, location: Location, dropped_at_ms: int) -> None:
+        """Remove the directory of a table that was dropped long ago; what was written there since stays.
+
+        Raises:
+            StorageError: Something could not be removed.
+        """
+        if all(file.modified_ms <= dropped_at_ms for _, file in self._files(location)):
+            self._delete_tree(location)
+            return
+        logger.warning("Somebody has written to %s since its table was dropped: their files stay.", location)
+        for batch in batched(self._files(location), _AT_ONCE):
+            old = [place for place, file in batch if file.modified_ms <= dropped_at_ms]
+            self._storage.delete_files(old)
+            self._storage.remove_empty_directories({place.parent for place in old}, location)
+
+    def _files(self, directory: Location) -> Iterator[tuple[Location, ListedFile]]:
+        """Yield the files in a directory and below; none where there is no directory."""
+        if self._storage.stat(directory) is None:
+            return
+        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
+            if isinstance(event, ListingFailure):
+                raise event.error
+            if isinstance(event, ListedFile):
+                yield below(below(directory, event.directory), event.name), event
 
     def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
         """Remove what lies in a staging directory besides files that are kept, empty directories too."""

@@ -92,7 +92,7 @@ class Transactions:
         self._planner = Planner(index, checker)
         self._cleanup = StoreCleanup(index, storage)
         self._steps = Steps(index, storage, self._cleanup, deliver, threads)
-        self._recovery = Recovery(index, self._steps)
+        self._recovery = Recovery(index, self._steps, self._cleanup)
         attempts = Attempts(unknown_timeout_s, pause or threading.Event().wait)
         self._owner = Owner(index, checker, CommandChecker(index, storage, new_files), self._steps, attempts)
 

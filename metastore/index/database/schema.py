@@ -173,8 +173,10 @@ dropped_tables = sa.Table(
     "dropped_tables", metadata,
     sa.Column("table_id", sa.BigInteger, primary_key=True, autoincrement=False),
     _big("dropped_at_ms"),
+    _text("name", nullable=True),
+    _text("location", nullable=True),
 )  # fmt: skip
-"""Tables whose name is gone and whose partition and file rows are still to be removed."""
+"""Tables whose name is gone, and whose rows or (where there is a location) files are still to be removed."""
 
 transactions = sa.Table(
     "transactions", metadata,

@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
     views,
     waiting_files,
 )
+from catalog_ext.metastore.index.tables.dropped import check_location_free, overlaps
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
 from catalog_ext.metastore.messages import CreateTable, DropTable
@@ -176,7 +177,9 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
 
     Raises:
         TableAlreadyExistsError: The name is taken.
+        ConflictError: The files of a table that was dropped are still being deleted there.
     """
+    check_location_free(connection, definition)
     now = now_ms()
     table_id = _insert(connection, definition, namespace_id, now)
     connection.execute(
@@ -206,33 +209,38 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     return int(key[0]) if key is not None else 0
 
 
-def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
+def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool) -> Table:
     """Return the table as it was; its name is free again, and its rows are removed.
 
-    The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock.
+    The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock. With ``deletes``
+    the directory stays the table's until ``dropped.note_deleted``.
 
     Raises:
         TableNotFoundError: There is none of this name.
     """
-    table = database.write(lambda connection: drop_within(connection, identifier, deliver=deliver, purge=purge))
+    table = database.write(
+        lambda connection: drop_within(connection, identifier, deliver=deliver, purge=purge, deletes=deletes)
+    )
     remove_dropped_rows(database)
     return table
 
 
-def drop_within(connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool) -> Table:
+def drop_within(
+    connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool = False
+) -> Table:
     """Drop a table within a transaction; ``remove_dropped_rows`` has to be called after it.
 
     Raises:
         TableNotFoundError: There is none of this name.
     """
     table = load(connection, identifier)
-    forget_within(connection, table)
+    forget_within(connection, table, deletes=deletes)
     if deliver:
         enqueue(connection, DropTable(table.definition, purge), table.table_id)
     return table
 
 
-def forget_within(connection: sa.Connection, table: Table) -> None:
+def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = False) -> None:
     """Free a table's or view's name within a transaction; ``remove_dropped_rows`` has to be called after it.
 
     Raises:
@@ -240,7 +248,9 @@ def forget_within(connection: sa.Connection, table: Table) -> None:
     """
     if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
         raise _not_found(str(table.identifier))
-    connection.execute(sa.insert(dropped_tables), {"table_id": table.table_id, "dropped_at_ms": now_ms()})
+    left = {"name": str(table.identifier), "location": table.definition.location} if deletes else {}
+    row = {"table_id": table.table_id, "dropped_at_ms": now_ms(), "name": None, "location": None, **left}
+    connection.execute(sa.insert(dropped_tables), row)
     forget_table(connection, table.table_id)
 
 
@@ -267,26 +277,17 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
         table_versions, applications, transaction_claims, waiting_files, repairs, views, view_sources,
     ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
-    connection.execute(sa.delete(dropped_tables).where(dropped_tables.c.table_id == table_id))
+    d = dropped_tables.c
+    connection.execute(sa.delete(dropped_tables).where(d.table_id == table_id, d.location.is_(None)))
     return False
 
 
 def overlapping_tables(database: Database, location: str) -> list[TableIdentifier]:
     """Return the tables whose location is this one, lies in it or around it, sorted."""
-    location = location.rstrip("/")
-    inside = f"{location}/"
-    parts = location.split("/")
-    around = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
     statement = (
         sa.select(namespaces.c.name, tables.c.name)
         .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(
-            sa.or_(
-                tables.c.location.in_([*around, *(f"{a}/" for a in around)]),
-                # "0" is the character after "/".
-                sa.and_(tables.c.location > inside, tables.c.location < f"{location}0"),
-            )
-        )
+        .where(overlaps(tables.c.location, location))
     )
     with database.reading() as connection:
         return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(statement))
