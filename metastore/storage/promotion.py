@@ -35,12 +35,14 @@ class StagedLocation:
         size: Bytes.
         source: The staged file, on a store where it is renamed.
         upload: The upload to complete, on S3.
+        mark: The transaction's id, which copies on S3 carry.
     """
 
     target: Location
     size: int
     source: Location | None = None
     upload: Upload | None = None
+    mark: str = ""
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.upload is None):
@@ -107,11 +109,13 @@ def _promote_one(storage: Storage, file: StagedLocation) -> None:
     if file.upload is not None:
         storage.complete_upload(file.target, file.upload, file.size)
     elif file.source is not None:
-        storage.move_file(file.source, file.target, file.size)
+        storage.move_file(file.source, file.target, file.size, file.mark)
 
 
 def restore(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Bring files that ``promote`` has moved, or was to move, back to their sources; it may be called again.
+
+    What somebody else has put at a source or a target stays.
 
     Raises:
         StorageError: The store refuses or does not answer.
@@ -120,15 +124,8 @@ def restore(storage: Storage, staged: Sequence[StagedLocation], *, threads: int 
 
 
 def _restore_one(storage: Storage, file: StagedLocation) -> None:
-    if file.source is None:
-        return
-    try:
-        storage.move_file(file.target, file.source, file.size)
-    except StagedFileMissingError:
-        # Somebody else has deleted it: there is nothing to bring back.
-        return
-    if not storage.store_has_directories(file.target):
-        storage.delete_files([file.target])
+    if file.source is not None:
+        storage.restore_file(file.source, file.target, file.size, file.mark)
 
 
 def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: int) -> None:

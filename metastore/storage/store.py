@@ -191,7 +191,8 @@ class Storage(StoreConnections):
     def rename_file(self, source: Location, target: Location, size: int) -> None:
         """Move a file within a store that has directories, atomically, and never over another file; make its parents.
 
-        It may be called again, and by several processes at once: a target of that size is a file that was moved.
+        It may be called again, and by several processes at once: with the source gone, a target of that size is the
+        file that was moved.
 
         Args:
             source: The file.
@@ -200,13 +201,15 @@ class Storage(StoreConnections):
 
         Raises:
             StagedFileMissingError: The source is gone and the target is not there.
-            StorageError: A file of another size is at the target, or the store refuses.
+            StorageError: Another file is at the target, or the store refuses.
         """
         for _ in range(_RENAME_ATTEMPTS):
             try:
                 self.files_of(target).rename(source.path, target.path)
                 return
-            except FileExistsError:
+            except FileExistsError as error:
+                if self.stat(source) is not None:
+                    raise occupied(target, source) from error
                 self._check_moved(target, size)
                 return
             except FileNotFoundError:
@@ -222,17 +225,45 @@ class Storage(StoreConnections):
             {"location": str(target)},
         )
 
-    def move_file(self, source: Location, target: Location, size: int) -> None:
+    def move_file(self, source: Location, target: Location, size: int, mark: str) -> None:
         """Move a file as ``rename_file``; on S3, where there is none, have the store copy it, while the source stays.
+
+        Args:
+            source: The file.
+            target: Where it goes, on the same store.
+            size: Its bytes.
+            mark: What copies on S3 are marked with, so that they are known again: the transaction's id.
 
         Raises:
             StagedFileMissingError: The source is gone and the target is not there.
-            StorageError: A file of another size is at the target, or the store refuses.
+            StorageError: Another file is at the target, the source has another size, or the store refuses.
         """
         if self.store_has_directories(target):
             self.rename_file(source, target, size)
         else:
-            self.uploads_to(target).copy(source, target, size)
+            self.uploads_to(target).copy(source, target, size, mark)
+
+    def restore_file(self, source: Location, target: Location, size: int, mark: str) -> None:
+        """Undo ``move_file``, whether or not it was called; what somebody else has put at either place stays.
+
+        Raises:
+            StorageError: The store refuses.
+        """
+        if not self.store_has_directories(target):
+            self.uploads_to(target).restore(source, target, size, mark)
+            return
+        moved = self.stat(target)
+        if moved is None or moved.kind is not EntryKind.FILE or moved.size != size:
+            return
+        try:
+            self.rename_file(target, source, size)
+        except StagedFileMissingError:
+            # Somebody has deleted it, and there is nothing to put back.
+            return
+        except StorageError:
+            # It was never moved, and the file at the target is somebody else's.
+            if self.stat(source) is None:
+                raise
 
     def delete_files(self, locations: Iterable[Location]) -> None:
         """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
@@ -387,3 +418,12 @@ class Storage(StoreConnections):
 
 def _location(location: str | Location) -> Location:
     return location if isinstance(location, Location) else Location.parse(location)
+
+
+def occupied(target: Location, source: Location) -> StorageError:
+    """Return the error for a file that somebody else has put where another one was to be moved to."""
+    return StorageError(
+        f"Somebody else's file is at {shown(str(target))}, where {shown(str(source))} was to be moved to. Remove or "
+        "register it, and try again.",
+        {"location": str(target)},
+    )

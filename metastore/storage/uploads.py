@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
 from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
@@ -26,6 +26,10 @@ T = TypeVar("T")
 
 KEYS_PER_DELETE = 1000
 """How many keys S3 deletes by one request."""
+
+_MARK = "catalog-ext-transaction"
+"""The metadata of a copy that names the transaction that made it."""
+_KEPT_HEADERS = ("ContentType", "ContentEncoding", "ContentDisposition", "ContentLanguage", "CacheControl")
 
 # The store has no such upload, or its parts are not those that were sent: it will never be completed.
 _NO_SUCH_UPLOAD = "NO_SUCH_UPLOAD"
@@ -142,31 +146,62 @@ class Uploads:
 
         return self._translate(ClientError({"Error": said}, "DeleteObjects"), location, "delete")
 
-    def copy(self, source: Location, target: Location, size: int) -> None:
-        """Have the store copy an object, in parts if it is large; a target of that size is one that was copied.
+    def copy(self, source: Location, target: Location, size: int, mark: str) -> None:
+        """Have the store copy an object, in parts if it is large; a target with the mark is one that was copied.
 
         Raises:
             StagedFileMissingError: The source is gone and the target is not there.
-            StorageError: An object of another size is at the target, or the store refuses.
+            StorageError: Another object is at the target, the source has another size, or the store refuses.
         """
-        found = self._size(target)
-        if found == size:
-            return
-        if found is not None:
+        there = self._head(target)
+        if there is not None:
+            if there.get("Metadata", {}).get(_MARK) == mark and there["ContentLength"] == size:
+                return
             raise StorageError(
-                f"An object of {found} bytes is at {shown(str(target))}, where one of {size} bytes was to be copied "
-                "to. Remove it.",
+                f"Somebody else's object of {there['ContentLength']} bytes is at {shown(str(target))}, where "
+                f"{shown(str(source))} was to be copied to. Remove or register it, and try again.",
                 {"location": str(target)},
             )
-        origin = {"Bucket": source.bucket, "Key": source.key}
-        try:
-            self._attempt(source, "copy", lambda: self._client.copy(origin, target.bucket, target.key))
-        except LocationNotFoundError as error:
+        self._copy(source, target, size, {_MARK: mark})
+
+    def restore(self, source: Location, target: Location, size: int, mark: str) -> None:
+        """Undo ``copy``, whether or not it was called: what has not the mark stays, and so does any source.
+
+        Raises:
+            StorageError: The store refuses.
+        """
+        there = self._head(target)
+        if there is None or there.get("Metadata", {}).get(_MARK) != mark:
+            return
+        if self._head(source) is None:
+            # Somebody has deleted it since it was copied.
+            self._copy(target, source, size, {})
+        kept = self.delete([target])
+        if kept:
+            raise kept[0]
+
+    def _copy(self, source: Location, target: Location, size: int, mark: Mapping[str, str]) -> None:
+        found = self._head(source)
+        if found is None:
             raise StagedFileMissingError(
                 f"The file {shown(str(source))}, which was to be copied to {shown(str(target))}, is gone. Somebody has "
                 "deleted it. Repair the table.",
                 {"location": str(source)},
-            ) from error
+            )
+        if found["ContentLength"] != size:
+            raise StorageError(
+                f"The object {shown(str(source))} has {found['ContentLength']} bytes, and not the {size} that it had. "
+                "Somebody has written it again. Repair the table.",
+                {"location": str(source)},
+            )
+        metadata = {key: text for key, text in found.get("Metadata", {}).items() if key != _MARK}
+        kept = {name: found[name] for name in _KEPT_HEADERS if name in found}
+        arguments = {
+            "Metadata": {**metadata, **mark}, "MetadataDirective": "REPLACE", "CopySourceIfMatch": found["ETag"],
+            **kept,
+        }  # fmt: skip
+        origin = {"Bucket": source.bucket, "Key": source.key}
+        self._attempt(source, "copy", lambda: self._client.copy(origin, target.bucket, target.key, ExtraArgs=arguments))
 
     def _settle(self, location: Location, size: int, refused: CatalogExtError) -> None:
         """Return if the object is there: an earlier call, or another process, has completed the upload."""
@@ -181,13 +216,17 @@ class Uploads:
         ) from refused
 
     def _size(self, location: Location) -> int | None:
+        found = self._head(location)
+        return None if found is None else int(found["ContentLength"])
+
+    def _head(self, location: Location) -> Mapping[str, Any] | None:
         try:
-            answer = self._attempt(
+            found: Mapping[str, Any] = self._attempt(
                 location, "look at", lambda: self._client.head_object(Bucket=location.bucket, Key=location.key)
             )
         except LocationNotFoundError:
             return None
-        return int(answer["ContentLength"])
+        return found
 
     def _attempt(self, location: Location, action: str, call: Callable[[], T]) -> T:
         """Return what ``call`` returns; a busy store is asked again."""

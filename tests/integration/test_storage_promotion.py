@@ -6,7 +6,7 @@ import secrets
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -15,13 +15,14 @@ from catalog_ext.metastore.errors import (
     LocationNotFoundError,
     StagedFileMissingError,
     StorageAccessDeniedError,
+    StorageError,
     StorageUnavailableError,
 )
 from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote, undo
 from catalog_ext.metastore.storage.store import Storage
-from tests.promotion_cases import CONTENT, RenameStore, UploadStore, promote_behind_an_undoing, s3_options
+from tests.promotion_cases import CONTENT, TRANSACTION, RenameStore, UploadStore, promote_behind_an_undoing, s3_options
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -250,3 +251,49 @@ def test_no_store_at_the_endpoint(s3_server: S3Server) -> None:
     with pytest.raises(StorageUnavailableError, match="does not answer") as caught:
         storage.abort_upload(Location("s3a", "bucket", "key"), "id")
     assert caught.value.retryable
+
+
+def put(uploads: UploadStore, place: Location, content: bytes, **more: Any) -> None:
+    with uploads.client() as client:
+        client.put_object(Bucket=place.bucket, Key=place.key, Body=content, **more)
+
+
+def content_of(uploads: UploadStore, place: Location) -> tuple[bytes, str, dict[str, str]]:
+    with uploads.client() as client:
+        found = client.get_object(Bucket=place.bucket, Key=place.key)
+        return found["Body"].read(), found["ContentType"], found["Metadata"]
+
+
+def test_a_copy_is_known_again_and_keeps_what_it_was_given(uploads: UploadStore) -> None:
+    source, target = uploads.table.join("k=1/000000_0"), uploads.table.join("k=2/000000_0")
+    put(uploads, source, CONTENT, ContentType="text/csv", Metadata={"owner": "hive"})
+    for _ in range(2):
+        uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+    assert content_of(uploads, target) == (
+        CONTENT, "text/csv", {"owner": "hive", "catalog-ext-transaction": TRANSACTION},
+    )  # fmt: skip
+    uploads.storage.restore_file(source, target, len(CONTENT), TRANSACTION)
+    assert uploads.visible() == ["k=1/000000_0"]
+    uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+    uploads.storage.delete_files([source])
+    uploads.storage.restore_file(source, target, len(CONTENT), TRANSACTION)
+    assert (uploads.visible(), content_of(uploads, source)[2]) == (["k=1/000000_0"], {"owner": "hive"})
+
+
+@pytest.mark.parametrize("foreign", [CONTENT, b"hive's"], ids=["same size", "other size"])
+def test_a_foreign_object_is_neither_taken_for_the_copy_nor_removed(uploads: UploadStore, foreign: bytes) -> None:
+    source, target = uploads.table.join("k=1/000000_0"), uploads.table.join("k=2/000000_0")
+    put(uploads, source, CONTENT)
+    put(uploads, target, foreign)
+    with pytest.raises(StorageError, match="Somebody else's object"):
+        uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+    uploads.storage.restore_file(source, target, len(CONTENT), TRANSACTION)
+    assert [content_of(uploads, place)[0] for place in (source, target)] == [CONTENT, foreign]
+
+
+def test_a_source_that_was_written_again_is_not_copied(uploads: UploadStore) -> None:
+    source, target = uploads.table.join("k=1/000000_0"), uploads.table.join("k=2/000000_0")
+    put(uploads, source, b"longer than it was")
+    with pytest.raises(StorageError, match=r"has 18 bytes, and not the 9 that it had"):
+        uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+    assert uploads.visible() == ["k=1/000000_0"]

@@ -46,10 +46,50 @@ def test_a_rename_makes_parents_and_is_done_once(table: Location) -> None:
 
 def test_a_rename_does_not_replace_another_file(table: Location) -> None:
     source, target = write(table.join("_s/a")), write(table.join("a"), b"other")
-    with pytest.raises(StorageError, match=r"file of 5 bytes is at .*file of 4 bytes"):
-        Storage().rename_file(source, target, 4)
-    assert Path(target.path).read_bytes() == b"other"
-    assert Path(source.path).read_bytes() == b"rows"
+    for content in (b"other", b"same"):
+        write(target, content)
+        with pytest.raises(StorageError, match=r"Somebody else's file is at .*/a"):
+            Storage().rename_file(source, target, 4)
+        assert (Path(target.path).read_bytes(), Path(source.path).read_bytes()) == (content, b"rows")
+        Storage().restore_file(source, target, 4, "id")
+        assert (Path(target.path).read_bytes(), Path(source.path).read_bytes()) == (content, b"rows")
+
+
+@pytest.mark.parametrize("links", [True, False])
+def test_a_move_is_undone(table: Location, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
+    if not links:
+
+        def unknown(*_: object, **__: object) -> None:
+            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
+
+        monkeypatch.setattr(os, "link", unknown)
+    source, target = write(table.join("k=1/000000_0")), table.join("k=2/000000_0")
+    storage = Storage()
+    storage.restore_file(source, target, 4, "id")
+    assert Path(source.path).exists()
+    storage.move_file(source, target, 4, "id")
+    Path(source.path).parent.rmdir()
+    for _ in range(2):
+        storage.restore_file(source, target, 4, "id")
+        assert (Path(source.path).read_bytes(), Path(target.path).exists()) == (b"rows", False)
+    storage.move_file(source, target, 4, "id")
+    write(source, b"hive")
+    storage.restore_file(source, target, 4, "id")
+    assert (Path(source.path).read_bytes(), Path(target.path).read_bytes()) == (b"hive", b"rows")
+    Path(source.path).unlink()
+    write(target, b"hives")
+    storage.restore_file(source, target, 4, "id")
+    assert (Path(source.path).exists(), Path(target.path).read_bytes()) == (False, b"hives")
+
+
+def test_a_process_that_died_between_two_names(table: Location) -> None:
+    source, target = write(table.join("_s/a")), table.join("a")
+    os.link(source.path, target.path)
+    Storage().rename_file(source, target, 4)
+    assert (Path(source.path).exists(), Path(target.path).read_bytes()) == (False, b"rows")
+    os.link(target.path, source.path)
+    Storage().restore_file(source, target, 4, "id")
+    assert (Path(source.path).read_bytes(), Path(target.path).exists()) == (b"rows", False)
 
 
 def test_a_rename_of_nothing_to_nothing(table: Location) -> None:
@@ -86,11 +126,11 @@ def test_a_rename_past_a_directory_that_is_removed_meanwhile(table: Location, mo
 def test_a_disk_that_refuses(
     table: Location, monkeypatch: pytest.MonkeyPatch, code: int, expected: type[StorageError], words: str
 ) -> None:
-    def refuse(*_: str) -> None:
+    def refuse(*_: str, **__: bool) -> None:
         raise OSError(code, os.strerror(code))
 
     source, kept = write(table.join("_s/a")), write(table.join("x=1/old"))
-    monkeypatch.setattr(os, "rename", refuse)
+    monkeypatch.setattr(os, "link", refuse)
     monkeypatch.setattr(os, "unlink", refuse)
     with pytest.raises(expected, match=f"^Cannot move a file to .*{words}"):
         Storage().rename_file(source, table.join("x=1/a"), 4)
