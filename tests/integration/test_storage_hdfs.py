@@ -118,7 +118,7 @@ def test_promotion_and_its_undoing(store: RenameStore) -> None:
 def test_a_rename_replaces_nothing(store: RenameStore) -> None:
     (place,) = store.stage(1, b"")
     store.write(place.target, b"another")
-    with pytest.raises(StorageError, match=r"file of 7 bytes is at .*file of 0 bytes"):
+    with pytest.raises(StorageError, match="Somebody else's file is at"):
         promote(store.storage, [place])
     assert store.left_behind()
 
