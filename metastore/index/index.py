@@ -513,6 +513,10 @@ class Index:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
         return outbox.pending_deliveries(self._database, limit, after)
 
+    def count_deliveries(self) -> int:
+        """Return how many messages for the metastore there are, due or not."""
+        return outbox.count_deliveries(self._database)
+
     def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
         """Return whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
         return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from catalog_ext.metastore.errors import EnvironmentSetupError, TableNotFoundError
+from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError, TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
@@ -36,6 +36,7 @@ class FakeOutbox:
 
     rows: dict[int, Delivery] = field(default_factory=dict)
     last_id: int = 0
+    read: int = 0
 
     def put(self, operation: str, subject: str, **payload: object) -> int:
         namespace, _, table = subject.partition(".")
@@ -44,7 +45,12 @@ class FakeOutbox:
         return self.last_id
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
-        return [row for number, row in sorted(self.rows.items()) if number > after][:limit]
+        rows = [row for number, row in sorted(self.rows.items()) if number > after][:limit]
+        self.read += len(rows)
+        return rows
+
+    def count_deliveries(self) -> int:
+        return len(self.rows)
 
     def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
         row = self.rows.get(outbox_id)
@@ -610,6 +616,18 @@ def test_time_is_kept(outbox: FakeOutbox, metastore: FakeMetastore) -> None:
     report = Deliverer(outbox, lambda: slow).deliver(timeout_s=0.12)
     assert 1 <= report.delivered < 10
     assert (report.pending, report.error) == (20 - report.delivered, None)
+
+
+@pytest.mark.parametrize("trouble", ["down", "no time"])
+def test_a_backlog_is_counted_and_not_read(outbox: FakeOutbox, trouble: str) -> None:
+    def unavailable() -> FakeMetastore:
+        raise MetastoreUnavailableError("down")
+
+    for number in range(5000):
+        create(outbox, definition(f"t{number}"))
+    report = Deliverer(outbox, unavailable).deliver(timeout_s=60 if trouble == "down" else 0)
+    assert report == DeliveryReport(0, 5000, "down" if trouble == "down" else None)
+    assert outbox.read <= 100, "one page of it"
 
 
 def test_two_at_once_do_not_overtake_each_other(outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock) -> None:

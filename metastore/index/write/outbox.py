@@ -132,6 +132,12 @@ def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[D
     ]
 
 
+def count_deliveries(database: Database) -> int:
+    """Return how many messages there are, due or not."""
+    with database.reading() as connection:
+        return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
+
+
 def claim_delivery(database: Database, outbox_id: int, now: int, until_ms: int) -> bool:
     """Claim a message until ``until_ms``; False where it is gone, or not due at ``now``."""
     statement = (
