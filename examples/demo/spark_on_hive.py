@@ -7,6 +7,7 @@ list of the queries' rows, both JSON.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -15,6 +16,7 @@ from typing import Any
 from catalog_ext.metastore.errors import MetastoreError
 from examples.demo import sessions
 
+_PROJECT = Path(__file__).parents[2]
 _TIMEOUT_SECONDS = 240
 
 
@@ -40,6 +42,9 @@ def ask(folder: Path, settings: dict[str, str], queries: list[str]) -> list[list
             check=False,
             timeout=_TIMEOUT_SECONDS,
             cwd=folder,
+            # The demo is no part of what is installed.
+            env=os.environ
+            | {"PYTHONPATH": os.pathsep.join(filter(None, (str(_PROJECT), os.environ.get("PYTHONPATH"))))},
         )
     if done.returncode:
         tail = "\n".join(log.read_text(encoding="utf-8", errors="replace").splitlines()[-15:])
