@@ -169,7 +169,9 @@ class TableCreation:
         )
         if any(o is not None and o.definition.location == location for o in others):
             return True
-        return bool(self._context.index.undeleted_tables(location))
+        # One around it would be around every other name as well: that the creation refuses.
+        undeleted = (dropped.location for dropped in self._context.index.undeleted_tables(location))
+        return any(place == location or place.startswith(f"{location}/") for place in undeleted)
 
     def _prepare_directory(self, definition: TableDefinition) -> None:
         if self._context.storage.stat(definition.location) is not None and self._contents(definition):

@@ -20,7 +20,8 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.staged_files import StagedFile
-from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import ConflictError, InvalidInputError, LocationNotFoundError, TableLayoutError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.tree import Predicate, bind
@@ -127,6 +128,7 @@ class CommandChecker:
         living = self._index.partitions_of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
+            self._require_cleaned_up(transaction, table)
             self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             by_id = {partition.partition_id: partition for partition in living}
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
@@ -141,10 +143,31 @@ class CommandChecker:
         rules.require_free(table, names, self._index.partitions_of_values(table, names))
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
+        if moving:
+            self._require_cleaned_up(transaction, table, source)
         self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
         self._record(transaction, self._moves(source, moving))
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
+
+    def _require_cleaned_up(self, transaction: Transaction, *tables: Table) -> None:
+        """Return if no committed write has files of the tables left to delete.
+
+        A move would bring files to names that are about to be deleted, or take those along that are.
+
+        Raises:
+            ConflictError: One has.
+        """
+        numbers = {table.table_id for table in tables}
+        for committed in self._index.list_transactions(states=(State.COMMITTED,)):
+            concerned = numbers & {committed.table_id, committed.plan.source_id}
+            if concerned and next(iter(self._index.removals(committed.transaction_id)), None) is not None:
+                raise ConflictError(
+                    f"The {transaction.operation} of table {transaction.table} has to wait: the write "
+                    f"{committed.transaction_id} to table {committed.table} has committed and is deleting what it "
+                    "replaced. Try again; if its process is gone, `catalog-ext recover --older-than 0s` finishes it.",
+                    {"table": transaction.table, "transaction": committed.transaction_id},
+                )
 
     def _found(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[DataFile, ...]]:
         self._require_directories(table, directories)

@@ -146,3 +146,19 @@ def test_the_metastore_hears_of_it_when_the_files_are_gone(catalog: Catalog, mon
     monkeypatch.setattr(MetastoreSync, "publish", published)
     catalog.drop_table("s.t")
     assert there == [False]
+
+
+def test_a_table_at_the_namespaces_directory_keeps_no_name_waiting(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    probe = managed(catalog)
+    catalog.drop_table("s.t")
+    definition = TableDefinition(TableIdentifier("s", "all"), TableType.MANAGED, "csv", "", (Column("x", "int"),), ())
+    catalog.create_table(definition, str(probe.parent))
+    before_deleting(catalog, monkeypatch, died)
+    with pytest.raises(Died):
+        catalog.drop_table("s.all")
+    with pytest.raises(ConflictError, match=r"files of table s\.all"):
+        managed(catalog)
+    catalog.recover(older_than=0)
+    assert managed(catalog) == probe

@@ -8,9 +8,10 @@ import pytest
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import WriteKind
 from tests.repair_cases import indexed, local_catalog, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
-from tests.writes import insert
+from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -268,3 +269,29 @@ def test_undoing_a_rename_leaves_what_hive_has_written_since(catalog: Catalog) -
     assert sorted(contents.values()) == [b"1\n", b"1\n", b"2\n", b"again\n"]
     catalog.repair_partitions("s.t", mode="sync")
     consistent(catalog)
+
+
+@pytest.mark.parametrize("command", ["rename", "exchange"])
+def test_nothing_is_moved_while_a_write_is_deleting_what_it_replaced(catalog: Catalog, command: str) -> None:
+    managed(catalog)
+    managed(catalog, "o")
+    insert(catalog, "k=1")
+    table = "s.t" if command == "rename" else "s.o"
+    insert(catalog, "k=5", table=table)
+    overwrite = WriteKind.OVERWRITE_PARTITIONS
+    crash_at("clean.before", lambda: insert(catalog, "k=5", kind=overwrite, table=table))
+
+    def move() -> None:
+        if command == "rename":
+            catalog.partition_commands.rename("s.t", {"k": "5"}, {"k": "7"})
+        else:
+            catalog.partition_commands.exchange("s.t", "s.o", [{"k": "5"}])
+
+    with pytest.raises(errors.ConflictError, match="has committed and is deleting what it replaced"):
+        move()
+    catalog.recover(older_than=0)
+    move()
+    for name in ("s.t", "s.o"):
+        catalog.repair_partitions(name)
+        consistent(catalog, name)
+    assert sum(len(files) for name in ("s.t", "s.o") for files in indexed(catalog, name).values()) == 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
 from pathlib import Path
@@ -18,6 +19,7 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
 )
 from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
+from catalog_ext.metastore.storage.local import files
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote
@@ -27,6 +29,12 @@ from catalog_ext.metastore.storage.store import Storage
 @pytest.fixture
 def table(tmp_path: Path) -> Location:
     return Location.parse(str(tmp_path / "table"))
+
+
+@pytest.fixture(params=["exclusive rename", "plain rename"])
+def _kernel(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if request.param == "plain rename":
+        monkeypatch.setattr(files, "_renameat2", lambda: None)
 
 
 def write(place: Location, content: bytes = b"rows") -> Location:
@@ -44,6 +52,7 @@ def test_a_rename_makes_parents_and_is_done_once(table: Location) -> None:
     Storage().rename_file(source, target, 4)
 
 
+@pytest.mark.usefixtures("_kernel")
 def test_a_rename_does_not_replace_another_file(table: Location) -> None:
     source, target = write(table.join("_s/a")), write(table.join("a"), b"other")
     for content in (b"other", b"same"):
@@ -55,14 +64,8 @@ def test_a_rename_does_not_replace_another_file(table: Location) -> None:
         assert (Path(target.path).read_bytes(), Path(source.path).read_bytes()) == (content, b"rows")
 
 
-@pytest.mark.parametrize("links", [True, False])
-def test_a_move_is_undone(table: Location, monkeypatch: pytest.MonkeyPatch, links: bool) -> None:
-    if not links:
-
-        def unknown(*_: object, **__: object) -> None:
-            raise OSError(errno.EPERM, os.strerror(errno.EPERM))
-
-        monkeypatch.setattr(os, "link", unknown)
+@pytest.mark.usefixtures("_kernel")
+def test_a_move_is_undone(table: Location) -> None:
     source, target = write(table.join("k=1/000000_0")), table.join("k=2/000000_0")
     storage = Storage()
     storage.restore_file(source, target, 4, "id")
@@ -80,16 +83,6 @@ def test_a_move_is_undone(table: Location, monkeypatch: pytest.MonkeyPatch, link
     write(target, b"hives")
     storage.restore_file(source, target, 4, "id")
     assert (Path(source.path).exists(), Path(target.path).read_bytes()) == (False, b"hives")
-
-
-def test_a_process_that_died_between_two_names(table: Location) -> None:
-    source, target = write(table.join("_s/a")), table.join("a")
-    os.link(source.path, target.path)
-    Storage().rename_file(source, target, 4)
-    assert (Path(source.path).exists(), Path(target.path).read_bytes()) == (False, b"rows")
-    os.link(target.path, source.path)
-    Storage().restore_file(source, target, 4, "id")
-    assert (Path(source.path).read_bytes(), Path(target.path).exists()) == (b"rows", False)
 
 
 def test_a_rename_of_nothing_to_nothing(table: Location) -> None:
@@ -126,11 +119,12 @@ def test_a_rename_past_a_directory_that_is_removed_meanwhile(table: Location, mo
 def test_a_disk_that_refuses(
     table: Location, monkeypatch: pytest.MonkeyPatch, code: int, expected: type[StorageError], words: str
 ) -> None:
-    def refuse(*_: str, **__: bool) -> None:
+    def refuse(*_: str) -> None:
         raise OSError(code, os.strerror(code))
 
     source, kept = write(table.join("_s/a")), write(table.join("x=1/old"))
-    monkeypatch.setattr(os, "link", refuse)
+    monkeypatch.setattr(files, "_renameat2", lambda: None)
+    monkeypatch.setattr(os, "rename", refuse)
     monkeypatch.setattr(os, "unlink", refuse)
     with pytest.raises(expected, match=f"^Cannot move a file to .*{words}"):
         Storage().rename_file(source, table.join("x=1/a"), 4)
@@ -245,3 +239,15 @@ def test_codes_of_boto3() -> None:
     assert boto_code(None) == ""
     assert is_boto_throttled(client_error("SlowDown", 503))
     assert not is_boto_throttled(client_error("NoSuchUpload", 404))
+
+
+def test_a_rename_that_the_kernel_refuses(table: Location, monkeypatch: pytest.MonkeyPatch) -> None:
+    def another_device(*_: object) -> int:
+        ctypes.set_errno(errno.EXDEV)
+        return -1
+
+    monkeypatch.setattr(files, "_renameat2", lambda: another_device)
+    source = write(table.join("_s/a"))
+    with pytest.raises(StorageError, match="nvalid cross-device link"):
+        Storage().rename_file(source, table.join("a"), 4)
+    assert Path(source.path).exists()

@@ -193,13 +193,14 @@ class _Committing:
             return
         p, f = partitions.c, files.c
         statement = (
-            sa.select(p.name, p.location, f.path, f.size, f.modified_ms)
+            sa.select(p.name, p.location, f.path, f.size)
             .select_from(partitions.join(files, f.partition_id == p.partition_id))
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
             uri = f"{old.directory(row['name'], row['location'])}/{row['path']}"
-            self._removals.add(Removal(uri, row["size"], row["modified_ms"]))
+            # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.
+            self._removals.add(Removal(uri, row["size"]))
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         summary: Summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}

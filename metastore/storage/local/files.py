@@ -2,11 +2,48 @@
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import os
+import sys
+from functools import cache
+from typing import TYPE_CHECKING
 
-_WITHOUT_LINKS = (errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK)
-"""What file systems answer that have no hard links, or not for this file."""
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+_AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+_UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
+"""What kernels and file systems answer that have no such rename."""
+
+
+@cache
+def _renameat2() -> Callable[..., int] | None:
+    """Return Linux's rename with flags; None where the C library has none. Python's ``os`` has no name for it."""
+    if sys.platform != "linux":
+        return None
+    function = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if function is not None:
+        function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
+    return function
+
+
+def _renamed_exclusively(source: str, target: str) -> bool:
+    """Rename a file unless the target exists; return False, with nothing done, where the system cannot.
+
+    Raises:
+        FileExistsError: Something has the name.
+        OSError: The operating system refuses.
+    """
+    rename = _renameat2()
+    if rename is None:
+        return False
+    if rename(_AT_FDCWD, os.fsencode(source), _AT_FDCWD, os.fsencode(target), _RENAME_NOREPLACE) == 0:
+        return True
+    code = ctypes.get_errno()
+    if code in _UNSUPPORTED:
+        return False
+    raise OSError(code, os.strerror(code), source, None, target)
 
 
 class LocalFiles:
@@ -22,28 +59,21 @@ class LocalFiles:
             return
 
     def rename(self, source: str, target: str) -> None:
-        """Move a file to a name that nobody has, in a directory that is there; it may be called again.
+        """Move a file to a name that nobody has, in a directory that is there.
+
+        Where the system has no rename that replaces nothing, a file that appears between the look and the rename is
+        replaced.
 
         Raises:
             FileExistsError: Another file has the name.
             FileNotFoundError: The file or the directory is not there.
             OSError: The operating system refuses.
         """
-        # A rename would take the place of a file that somebody else makes meanwhile; a link does not.
-        try:
-            os.link(source, target, follow_symlinks=False)
-        except FileExistsError:
-            # A process that died after the link has left both names.
-            if not os.path.lexists(source) or not os.path.samestat(os.lstat(source), os.lstat(target)):
-                raise
-        except OSError as error:
-            if error.errno not in _WITHOUT_LINKS:
-                raise
-            if os.path.lexists(target):
-                raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target) from error
-            os.rename(source, target)
+        if _renamed_exclusively(source, target):
             return
-        os.unlink(source)
+        if os.path.lexists(target):
+            raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
+        os.rename(source, target)
 
     def delete_file(self, path: str) -> None:
         """Remove a file, and the checksum that Hadoop's local file system keeps beside it; gone is fine.
