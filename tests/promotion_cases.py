@@ -14,7 +14,7 @@ from botocore.config import Config
 from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import StagedFileMissingError
 from catalog_ext.metastore.storage.listing import ListedFile, list_tree
-from catalog_ext.metastore.storage.promotion import StagedLocation, promote, undo
+from catalog_ext.metastore.storage.promotion import StagedLocation, promote, restore, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -28,6 +28,18 @@ if TYPE_CHECKING:
 STAGING = "_catalog_ext_staging"
 TRANSACTION = "0123456789abcdef0123456789abcdef"
 CONTENT = b"some rows"
+
+
+def move(
+    storage: Storage, source: Location, target: Location, size: int, mark: str = "", modified_ms: int | None = None
+) -> None:
+    promote(storage, [StagedLocation(target, size, source=source, modified_ms=modified_ms, mark=mark)])
+
+
+def put_back(
+    storage: Storage, source: Location, target: Location, size: int, mark: str = "", modified_ms: int | None = None
+) -> None:
+    restore(storage, [StagedLocation(target, size, source=source, modified_ms=modified_ms, mark=mark)])
 
 
 @dataclass

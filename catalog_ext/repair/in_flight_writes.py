@@ -10,15 +10,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.scan.scratch import Scratch
@@ -41,13 +40,15 @@ class InFlightWrites:
         self._index = index
         self._table = table
         self._scratch = scratch
+        self._moves: Moves | None = None
 
     def note_removals(self) -> None:
-        """Note what committed writes are about to delete; to be called before the store is listed.
+        """Note what committed writes are about to delete, and what moves; to be called before the store is listed.
 
         Afterwards it would be too late: a write that finishes meanwhile forgets what it has deleted, and the listing
         may have seen it.
         """
+        self._moves = Moves(self._index, self._table.table_id)
         root = f"{self._table.definition.location}/"
         for transaction in self._index.list_transactions(states=(State.COMMITTED,)):
             gives = transaction.plan.source_id == self._table.table_id
@@ -56,8 +57,11 @@ class InFlightWrites:
             if not gives and (transaction.version is None or transaction.version > self._table.version):
                 # The version that is compared with still has these files.
                 continue
-            for uri in (removal.path for removal in self._index.removals(transaction.transaction_id)):
-                self._scratch.insert("pending_removals", [(uri,)], columns=1, ignore=True)
+            for removal in self._index.removals(transaction.transaction_id):
+                uri = removal.path
+                self._scratch.insert(
+                    "pending_removals", [(uri, removal.size, removal.modified_ms)], columns=3, ignore=True
+                )
                 if uri.startswith(root):
                     self._note_in_flight(uri[len(root) :].rpartition("/")[0])
 
@@ -68,7 +72,7 @@ class InFlightWrites:
         """
         self._leave_out_pending_removals()
         in_flight = self._index.list_transactions(states=IN_FLIGHT)
-        self._leave_out_moving(in_flight)
+        self._leave_out_moving()
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
         for transaction in in_flight:
             # What is to replace the table belongs to no table before its commit.
@@ -124,29 +128,23 @@ class InFlightWrites:
     def _leave_out_pending_removals(self) -> None:
         if not self._scratch.count("SELECT count(*) FROM pending_removals"):
             return
-        self._scratch.execute(
-            "DELETE FROM listed_files WHERE rowid IN (SELECT f.rowid FROM listed_files f"
+        # What has been written under such a name again is as new as any other.
+        pending = (
+            "SELECT f.rowid, f.name, f.path, f.size, f.modified_ms, l.size, l.modified_ms FROM listed_files f"
             " LEFT JOIN indexed_partitions i USING (name)"
             " JOIN pending_removals l"
-            " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path)",
-            (self._table.definition.location,),
+            " ON l.uri = coalesce(i.location, ? || iif(f.name = '', '', '/' || f.name)) || '/' || f.path"
+            " WHERE NOT EXISTS (SELECT 1 FROM indexed_files x WHERE x.name = f.name AND x.path = f.path)"
         )
+        for rowid, _, path, size, modified_ms, *was in self._scratch.rows(pending, (self._table.definition.location,)):
+            if transaction_id_in(path) is not None or Removal(path, *was).is_still(size, modified_ms):
+                self._scratch.insert("leaving", [(rowid,)], columns=1)
+        self._scratch.execute("DELETE FROM listed_files WHERE rowid IN (SELECT listed_rowid FROM leaving)")
 
-    def _leave_out_moving(self, in_flight: Sequence[Transaction]) -> None:
-        """Take partitions whose files a command is moving out of both sides, and say so."""
-        table_id, root = self._table.table_id, f"{self._table.definition.location}/"
-        moving: set[str] = set()
-        for transaction in in_flight:
-            plan = transaction.plan
-            if not plan.moves or transaction.state not in _MAKES_DIRECTORIES:
-                continue
-            if table_id not in (transaction.table_id, plan.source_id):
-                continue
-            for file in self._index.staged_files(transaction.transaction_id):
-                if transaction.table_id == table_id:
-                    moving.add(file.partition)
-                if file.source is not None and file.source.startswith(root):
-                    moving.add(file.source[len(root) :].rpartition("/")[0])
+    def _leave_out_moving(self) -> None:
+        """Take partitions whose files a command is or was moving out of both sides, and say so."""
+        assert self._moves is not None, "noted before the listing"
+        moving = self._moves.partitions(self._table)
         if not moving:
             return
         self._scratch.insert("protected", ((name,) for name in moving), columns=1, ignore=True)

@@ -26,6 +26,7 @@ from catalog_ext.scan.observe import (
     observe_elsewhere,
     observe_index,
     report_elsewhere,
+    report_taken,
 )
 
 if TYPE_CHECKING:
@@ -115,6 +116,7 @@ class Repair:
                 observer.observe(selective=predicate is not None)
                 registered.result()
         report_elsewhere(scratch)
+        report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, now_ms())
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, scratch)

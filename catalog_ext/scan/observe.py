@@ -182,6 +182,27 @@ def observe_index(index: Index, table: Table, predicate: Predicate | None, scrat
             scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
 
 
+def report_taken(index: Index, table: Table, scratch: Scratch) -> None:
+    """Take directories that belong to a partition of another name out of the comparison, and say so."""
+    root = f"{table.definition.location}/"
+    taken = (
+        (location[len(root) :], name)
+        for name, location in index.located_partitions(table).items()
+        if location.startswith(root)
+    )
+    scratch.insert("taken", taken, columns=2, ignore=True)
+    new = (
+        "name IN (SELECT directory FROM taken) AND name NOT IN (SELECT name FROM indexed_partitions)"
+        " AND name IN (SELECT name FROM listed_partitions)"
+    )
+    scratch.execute(
+        "INSERT OR IGNORE INTO skipped SELECT directory, directory, 0, 0, 'the directory is that of the partition '"
+        f" || partition FROM (SELECT directory, partition, directory AS name FROM taken) WHERE {new}"
+    )
+    for listed in ("listed_files", "listed_partitions"):
+        scratch.execute(f"DELETE FROM {listed} WHERE {new}")
+
+
 def report_elsewhere(scratch: Scratch) -> None:
     """Take directories whose partition is registered at another location out of the comparison, and say so."""
     scratch.execute(

@@ -22,6 +22,7 @@ class TableRemoval:
 
         Raises:
             TableNotFoundError: There is none of that name.
+            ConflictError: Files of the table are being moved; nothing was done.
         """
         there = self._context.load_table(table)
         with self._context.transactions.dropping(there):
@@ -36,6 +37,9 @@ class TableRemoval:
 
         Raises:
             TableNotFoundError: There is none of that name.
+            ConflictError: Files of the table are being moved, or a table is being created where it lies; nothing was
+                done.
+            TableLayoutError: Another table lies in the directory that would be deleted; nothing was done.
             StorageError: The table is gone, and its files could not all be deleted: ``recover`` deletes the rest.
         """
         there = self._context.load_table(table)
@@ -46,8 +50,7 @@ class TableRemoval:
         try:
             # Before the metastore hears of it: whoever can make a table of that name would make it here.
             if deletes:
-                self._context.storage.delete_tree(dropped.definition.location)
-                self._context.index.note_deleted(dropped.table_id)
+                self._context.transactions.delete_dropped(dropped)
         finally:
             self._context.sync.publish()
         return dropped

@@ -98,7 +98,7 @@ class Writes:
         Args:
             kind: What it does; none that creates a table.
             table_id: The table's number.
-            version: The version that the statement read.
+            version: The version that the statement read; an append reads nothing, and goes by the newest one.
             batch: What else is known of it.
             predicate: Of an overwrite, unbound; None for all.
             clauses: The PARTITION clause of the statement, which its rows and its predicate have been made by.
@@ -109,7 +109,7 @@ class Writes:
             InvalidPartitionSpecError: The clause does not fit them.
             InvalidConfigurationError: An option is none that its key may have.
         """
-        table = self.table_at(table_id, version)
+        table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         clauses.conditions(table)
         bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
@@ -219,15 +219,15 @@ class Writes:
         bound_to(table, chosen)
         return self.transactions.delete(table, chosen, truncate)
 
-    def table_at(self, table_id: int, version: int) -> Table:
-        """Return the table as it is now, at the version that a statement has read."""
+    def table_at(self, table_id: int, version: int | None) -> Table:
+        """Return the table as it is now, at the version that a statement has read; None for the newest."""
         # Loaded anew: what is written goes by the table's properties of today.
         table = self._context.index.load_table_by_id(table_id)
         if table.definition.table_type is TableType.VIEW:
             raise TableNotFoundError(
                 f"{table.identifier} is a view, which nobody writes.", {"table": str(table.identifier)}
             )
-        return replace(table, version=version)
+        return table if version is None else replace(table, version=version)
 
     def _settings(
         self, options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str]

@@ -30,7 +30,10 @@ POINTS = (
     "clean.before", "clean.removed", "clean.staging", "clean.after",
     "undo.before", "undo.sources", "undo.after",
 )  # fmt: skip
-"""Every fault point, in the order of the protocol's steps. ``promote.file`` is reached before each file."""
+"""Every fault point of a write, in the order of the protocol's steps. ``promote.file`` is reached before each file."""
+
+DROP_POINTS = ("drop.before", "drop.aside")
+"""Those of deleting a dropped table's directory: before it, and when it has another name."""
 
 
 class InjectedFault(Exception):
@@ -60,8 +63,8 @@ ACTIONS: dict[str, Callable[[str], None]] = {
 
 class _Fault:
     def __init__(self, point: str, action: str | Callable[[str], None], nth: int, *, lasting: bool = False) -> None:
-        if point not in POINTS:
-            raise ValueError(f"{point!r} is no fault point; there are {', '.join(POINTS)}")
+        if point not in (*POINTS, *DROP_POINTS):
+            raise ValueError(f"{point!r} is no fault point; there are {', '.join((*POINTS, *DROP_POINTS))}")
         self._action = ACTIONS[action] if isinstance(action, str) else action
         self._left = nth
         self._lasting = lasting

@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from catalog_ext.metastore.model.modification_times import same_time
+
 
 @dataclass(frozen=True, slots=True)
 class Removal:
@@ -27,16 +29,8 @@ class Removal:
         return self.path.endswith("/")
 
     def is_still(self, size: int, modified_ms: int) -> bool:
-        """Return whether a file of this size and time is the one that was to be deleted.
-
-        Some stores tell times by the second in one answer and by the millisecond in another.
-        """
-        if self.size not in (None, size):
-            return False
-        if self.modified_ms is None or self.modified_ms == modified_ms:
-            return True
-        rounded = self.modified_ms % 1000 == 0 or modified_ms % 1000 == 0
-        return rounded and self.modified_ms // 1000 == modified_ms // 1000
+        """Return whether a file of this size and time is the one that was to be deleted."""
+        return self.size in (None, size) and same_time(self.modified_ms, modified_ms)
 
 
 RemovalJson: TypeAlias = "str | list[str | int | None]"

@@ -79,6 +79,15 @@ def location_not_found(location: Location) -> LocationNotFoundError:
     )
 
 
+def occupied(target: Location, source: Location, how: str) -> StorageError:
+    """Return the error for what somebody else has put where a file was to be ``moved`` or ``copied`` to."""
+    return StorageError(
+        f"Somebody else's file is at {shown(str(target))}, where {shown(str(source))} was to be {how} to. Remove or "
+        "register it, and try again.",
+        {"location": str(target)},
+    )
+
+
 def is_missing_bucket(error: LocationNotFoundError) -> bool:
     """Return whether it is the bucket that does not exist, rather than a key or a path."""
     return "bucket" in error.parameters

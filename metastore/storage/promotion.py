@@ -6,13 +6,20 @@ step may be repeated and may be taken by several processes at once; ``docs/spec/
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.errors import CatalogExtError, StagedFileMissingError, StorageError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    StagedFileMissingError,
+    StorageError,
+    StorageUnavailableError,
+)
+from catalog_ext.metastore.model.modification_times import same_time
 from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.failures import occupied
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
 
@@ -20,10 +27,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.commit.staged_files import Upload
+    from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.store import Storage
 
 DEFAULT_THREADS = 16
+_RENAME_ATTEMPTS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +44,8 @@ class StagedLocation:
         size: Bytes.
         source: The staged file, on a store where it is renamed.
         upload: The upload to complete, on S3.
+        modified_ms: When the source was modified, in milliseconds since 1970; None where that does not matter, or was
+            not recorded.
         mark: The transaction's id, which copies on S3 carry.
     """
 
@@ -42,6 +53,7 @@ class StagedLocation:
     size: int
     source: Location | None = None
     upload: Upload | None = None
+    modified_ms: int | None = None
     mark: str = ""
 
     def __post_init__(self) -> None:
@@ -109,7 +121,7 @@ def _promote_one(storage: Storage, file: StagedLocation) -> None:
     if file.upload is not None:
         storage.complete_upload(file.target, file.upload, file.size)
     elif file.source is not None:
-        storage.move_file(file.source, file.target, file.size, file.mark)
+        _move(storage, file, file.source)
 
 
 def restore(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
@@ -124,8 +136,87 @@ def restore(storage: Storage, staged: Sequence[StagedLocation], *, threads: int 
 
 
 def _restore_one(storage: Storage, file: StagedLocation) -> None:
-    if file.source is not None:
-        storage.restore_file(file.source, file.target, file.size, file.mark)
+    if file.source is None:
+        return
+    if not storage.store_has_directories(file.target):
+        storage.uploads_to(file.target).restore(file.source, file.target, file.size, file.mark)
+        return
+    if not _is_moved(file, storage.stat(file.target)):
+        return
+    try:
+        _rename(storage, replace(file, target=file.source, source=file.target))
+    except StagedFileMissingError:
+        # Somebody has deleted it, and there is nothing to put back.
+        return
+    except StorageError:
+        # It was never moved, and the file at the target is somebody else's.
+        if storage.stat(file.source) is None:
+            raise
+
+
+def _move(storage: Storage, file: StagedLocation, source: Location) -> None:
+    if storage.store_has_directories(file.target):
+        _rename(storage, file)
+    else:
+        # The source stays until the clean-up.
+        storage.uploads_to(file.target).copy(source, file.target, file.size, file.mark)
+
+
+def _rename(storage: Storage, file: StagedLocation) -> None:
+    """Move a file atomically, and never over another one; make its parents.
+
+    It may be called again, and by several processes at once: with the source gone, a target of that size and time is
+    the file that was moved.
+    """
+    source, target = file.source, file.target
+    assert source is not None, "uploads are completed"
+    for _ in range(_RENAME_ATTEMPTS):
+        try:
+            storage.files_of(target).rename(source.path, target.path)
+            return
+        except FileExistsError as error:
+            if storage.stat(source) is not None:
+                raise occupied(target, source, "moved") from error
+            _check_moved(storage, file)
+            return
+        except FileNotFoundError:
+            if storage.stat(source) is None:
+                _check_moved(storage, file)
+                return
+            # Its directory is not there yet, or somebody has just removed it as an empty one.
+            storage.create_directory(target.parent)
+        except OSError as error:
+            raise storage.translate(error, target, "move a file to") from error
+    raise StorageUnavailableError(
+        f"The directory of {shown(str(target))} is removed again and again while a file is moved to it. Try again.",
+        {"location": str(target)},
+    )
+
+
+def _is_moved(file: StagedLocation, there: Entry | None) -> bool:
+    """Return whether what is at the target is the file that was to be moved to it: a rename keeps size and time."""
+    return (
+        there is not None
+        and there.kind is EntryKind.FILE
+        and there.size == file.size
+        and same_time(file.modified_ms, there.modified_ms)
+    )
+
+
+def _check_moved(storage: Storage, file: StagedLocation) -> None:
+    there, target = storage.stat(file.target), file.target
+    if there is None:
+        raise StagedFileMissingError(
+            f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
+            "Somebody has deleted it. Write again.",
+            {"location": str(target)},
+        )
+    if not _is_moved(file, there):
+        raise StorageError(
+            f"Another {there.kind.value}, of {there.size} bytes, is at {shown(str(target))}, where a file of "
+            f"{file.size} bytes was to be moved to. Remove it.",
+            {"location": str(target)},
+        )
 
 
 def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: int) -> None:

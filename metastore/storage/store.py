@@ -12,9 +12,7 @@ from pyarrow import fs as pafs
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     LocationNotFoundError,
-    StagedFileMissingError,
     StorageError,
-    StorageUnavailableError,
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.connections import StoreConnections
@@ -35,7 +33,6 @@ if TYPE_CHECKING:
 DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
 
-_RENAME_ATTEMPTS = 20
 _FILES_PER_TASK = 50
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
@@ -188,82 +185,21 @@ class Storage(StoreConnections):
         else:
             self.attempt(place, "delete", lambda filesystem: filesystem.delete_dir(place.path))
 
-    def rename_file(self, source: Location, target: Location, size: int) -> None:
-        """Move a file within a store that has directories, atomically, and never over another file; make its parents.
+    def rename_directory(self, source: Location, target: Location) -> bool:
+        """Give a directory, or a link to one, another name on its store, in one step.
 
-        It may be called again, and by several processes at once: with the source gone, a target of that size is the
-        file that was moved.
-
-        Args:
-            source: The file.
-            target: Where it goes, on the same store.
-            size: Its bytes.
-
-        Raises:
-            StagedFileMissingError: The source is gone and the target is not there.
-            StorageError: Another file is at the target, or the store refuses.
+        Returns:
+            Whether nothing has the old name now; False where the store cannot do it, as on S3 and of a mount point.
         """
-        for _ in range(_RENAME_ATTEMPTS):
-            try:
-                self.files_of(target).rename(source.path, target.path)
-                return
-            except FileExistsError as error:
-                if self.stat(source) is not None:
-                    raise occupied(target, source) from error
-                self._check_moved(target, size)
-                return
-            except FileNotFoundError:
-                if self.stat(source) is None:
-                    self._check_moved(target, size)
-                    return
-                # Its directory is not there yet, or somebody has just removed it as an empty one.
-                self.create_directory(target.parent)
-            except OSError as error:
-                raise self.translate(error, target, "move a file to") from error
-        raise StorageUnavailableError(
-            f"The directory of {shown(str(target))} is removed again and again while a file is moved to it. Try again.",
-            {"location": str(target)},
-        )
-
-    def move_file(self, source: Location, target: Location, size: int, mark: str) -> None:
-        """Move a file as ``rename_file``; on S3, where there is none, have the store copy it, while the source stays.
-
-        Args:
-            source: The file.
-            target: Where it goes, on the same store.
-            size: Its bytes.
-            mark: What copies on S3 are marked with, so that they are known again: the transaction's id.
-
-        Raises:
-            StagedFileMissingError: The source is gone and the target is not there.
-            StorageError: Another file is at the target, the source has another size, or the store refuses.
-        """
-        if self.store_has_directories(target):
-            self.rename_file(source, target, size)
-        else:
-            self.uploads_to(target).copy(source, target, size, mark)
-
-    def restore_file(self, source: Location, target: Location, size: int, mark: str) -> None:
-        """Undo ``move_file``, whether or not it was called; what somebody else has put at either place stays.
-
-        Raises:
-            StorageError: The store refuses.
-        """
-        if not self.store_has_directories(target):
-            self.uploads_to(target).restore(source, target, size, mark)
-            return
-        moved = self.stat(target)
-        if moved is None or moved.kind is not EntryKind.FILE or moved.size != size:
-            return
+        if not self.store_has_directories(source):
+            return False
         try:
-            self.rename_file(target, source, size)
-        except StagedFileMissingError:
-            # Somebody has deleted it, and there is nothing to put back.
-            return
-        except StorageError:
-            # It was never moved, and the file at the target is somebody else's.
-            if self.stat(source) is None:
-                raise
+            self.files_of(source).rename(source.path, target.path)
+        except FileNotFoundError:
+            return True
+        except OSError:
+            return False
+        return True
 
     def delete_files(self, locations: Iterable[Location]) -> None:
         """Remove files in parallel; one that is gone is fine, and one that cannot be removed does not stop the others.
@@ -345,21 +281,6 @@ class Storage(StoreConnections):
         """
         return self.uploads_to(prefix).pending(prefix)
 
-    def _check_moved(self, target: Location, size: int) -> None:
-        found = self.stat(target)
-        if found is None:
-            raise StagedFileMissingError(
-                f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
-                "Somebody has deleted it. Write again.",
-                {"location": str(target)},
-            )
-        if found.kind is not EntryKind.FILE or found.size != size:
-            raise StorageError(
-                f"A {found.kind.value} of {found.size} bytes is at {shown(str(target))}, where a file of {size} bytes "
-                "was to be moved to. Remove it.",
-                {"location": str(target)},
-            )
-
     def _delete_batch(self, batch: Sequence[Location]) -> list[CatalogExtError]:
         if batch[0].scheme == "s3a":
             return self.uploads_to(batch[0]).delete(batch)
@@ -418,12 +339,3 @@ class Storage(StoreConnections):
 
 def _location(location: str | Location) -> Location:
     return location if isinstance(location, Location) else Location.parse(location)
-
-
-def occupied(target: Location, source: Location) -> StorageError:
-    """Return the error for a file that somebody else has put where another one was to be moved to."""
-    return StorageError(
-        f"Somebody else's file is at {shown(str(target))}, where {shown(str(source))} was to be moved to. Remove or "
-        "register it, and try again.",
-        {"location": str(target)},
-    )

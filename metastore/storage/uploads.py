@@ -11,7 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, StagedFileMissingError, StorageError
-from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, translate_boto
+from catalog_ext.metastore.storage.failures import boto_code, is_boto_throttled, occupied, translate_boto
 from catalog_ext.metastore.storage.locations import Location, shown
 
 if TYPE_CHECKING:
@@ -157,11 +157,7 @@ class Uploads:
         if there is not None:
             if there.get("Metadata", {}).get(_MARK) == mark and there["ContentLength"] == size:
                 return
-            raise StorageError(
-                f"Somebody else's object of {there['ContentLength']} bytes is at {shown(str(target))}, where "
-                f"{shown(str(source))} was to be copied to. Remove or register it, and try again.",
-                {"location": str(target)},
-            )
+            raise occupied(target, source, "copied")
         self._copy(source, target, size, {_MARK: mark})
 
     def restore(self, source: Location, target: Location, size: int, mark: str) -> None:

@@ -7,18 +7,20 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import LocationNotFoundError
+from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -52,14 +54,20 @@ class NewFiles:
             table_id: The table's number.
             directories: By partition.
             existing: Whether partitions that the index has by now are among the answer.
+
+        Raises:
+            ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
+            StorageError: A directory cannot be listed.
         """
         # Asked before the listing: a file that a finished clean-up has deleted since then is not found by it.
         pending = self._pending_removals(table_id)
+        moves = Moves(self._index, table_id)
         found = self.visible(directories)
         if not any(found.values()):
             return dict.fromkeys(found, ()) if existing else {}
         # And these after it: whoever has committed by now has put its files into the index.
         table = self._index.load_table_by_id(table_id)
+        _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
         in_flight = self._index.uncommitted_ids(table_id, table.version)
         replaced = dict(replaced_by_relocations(self._index, table))
         there = set() if existing else self._index.partition_exists(table, sorted(found))
@@ -67,7 +75,7 @@ class NewFiles:
             name: tuple(
                 DataFile(entry.location.name, entry.size, entry.modified_ms)
                 for entry in entries
-                if str(entry.location) not in pending
+                if not _is_known(entry, pending)
                 and entry.modified_ms > replaced.get(str(entry.location), -1)
                 and transaction_id_in(entry.location.name) not in in_flight
             )
@@ -99,10 +107,10 @@ class NewFiles:
         }
         return {name: entries for name, entries in unknown.items() if entries}
 
-    def _pending_removals(self, table_id: int) -> set[str]:
-        """Return the files that committed overwrites have yet to delete."""
+    def _pending_removals(self, table_id: int) -> dict[str, Removal]:
+        """Return the files that committed overwrites have yet to delete, by URI."""
         committed = self._index.list_transactions(table_id, states=(State.COMMITTED,))
-        return {str(Location.parse(r.path)) for t in committed for r in self._index.removals(t.transaction_id)}
+        return {str(Location.parse(r.path)): r for t in committed for r in self._index.removals(t.transaction_id)}
 
     def known(self, table: Table, predicates: Iterable[Predicate]) -> dict[str, Removal]:
         """Return the files of the partitions that one of the bound predicates is true for, by URI."""
@@ -137,10 +145,26 @@ class NewFiles:
 
 def _is_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
     file = known.get(str(entry.location))
-    if file is None:
-        return False
-    # The index may have another time for a file of ours, whose name nobody else gives.
-    return transaction_id_in(entry.location.name) is not None or file.is_still(entry.size, entry.modified_ms)
+    return file is not None and (has_own_name(entry.location) or file.is_still(entry.size, entry.modified_ms))
+
+
+def has_own_name(file: Location) -> bool:
+    """Return whether nobody gives a file that name again, so that its size and time need not be compared.
+
+    The index may have another time for such a file than the store.
+    """
+    return transaction_id_in(file.name) is not None
+
+
+def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:
+    for name in names:
+        command = moving.get(name)
+        if command is not None:
+            raise ConflictError(
+                f"The {command.operation} {command.transaction_id} is moving files of partition {name[:200]!r} of "
+                f"table {table.identifier}. Nothing was done; try again when it has ended.",
+                {"table": str(table.identifier), "partition": name[:200], "transaction": command.transaction_id},
+            )
 
 
 def removal_of(entry: Entry) -> Removal:

@@ -9,7 +9,6 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
-from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
 from catalog_ext.metastore.transactions.steps import WriteUndoneError
 
@@ -95,8 +94,7 @@ class Recovery:
         action, error = RecoveryAction.WOULD_FINISH, None
         if not dry_run:
             try:
-                self._cleanup.remove_dropped(Location.parse(dropped.location), dropped.dropped_at_ms)
-                self._index.note_deleted(dropped.table_id)
+                self._cleanup.remove_dropped(dropped, late=True)
                 action = RecoveryAction.FINISHED
             except CatalogExtError as trouble:
                 action, error = RecoveryAction.FAILED, trouble.message

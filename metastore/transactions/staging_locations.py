@@ -98,7 +98,8 @@ class StagingLocations:
         """Return where the file is, and where it goes."""
         target = below(self.directory(file.partition), file.name)
         if file.source is not None:
-            return StagedLocation(target, file.size, source=Location.parse(file.source), mark=self._id)
+            source = Location.parse(file.source)
+            return StagedLocation(target, file.size, source=source, modified_ms=file.modified_ms, mark=self._id)
         if file.upload is not None:
             return StagedLocation(target, file.size, upload=file.upload)
         if file.partition in self._own:

@@ -306,6 +306,9 @@ class Steps:
         removed = 0
         directories: set[Location] = set()
         for batch in batched(self._index.removals(transaction.transaction_id), _AT_ONCE):
+            if self._index.load_transaction(transaction.transaction_id).state is State.FINISHED:
+                # By somebody else: these names may be given again, as a RENAME brings back any that it finds elsewhere.
+                return removed
             files = self._cleanup.remove_replaced([removal for removal in batch if not removal.is_directory])
             directories.update(file.parent for file in files)
             directories.update(Location.parse(removal.path) for removal in batch if removal.is_directory)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import AddPartitions, CheckedAdd, CheckedRelocate, Promotion, RelocatePartition
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
+from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.new_files import has_own_name
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
 
 if TYPE_CHECKING:
@@ -19,7 +21,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.storage.store import Storage
+
+_DROPPED = "_catalog_ext_dropped_"
+"""What the directory of a dropped table is called, beside its old name and before its number, while it is deleted."""
 
 _DELETE_ATTEMPTS = 5
 _AT_ONCE = 1000
@@ -49,11 +55,10 @@ class StoreCleanup:
         named_again: list[tuple[Location, Removal]] = []
         for removal in removals:
             location = Location.parse(removal.path)
-            if transaction_id_in(location.name) is None and removal.size is not None:
-                named_again.append((location, removal))
-            else:
-                # Nobody else gives a file the id of a transaction for its name.
+            if has_own_name(location) or removal.size is None:
                 files.append(location)
+            else:
+                named_again.append((location, removal))
         entries = self._storage.stat_many([location for location, _ in named_again])
         for (location, removal), entry in zip(named_again, entries, strict=True):
             if entry is None or removal.is_still(entry.size, entry.modified_ms):
@@ -78,44 +83,77 @@ class StoreCleanup:
                 self._delete_tree(directory)
                 self._storage.remove_empty_directories([directory.parent], directory.parent.parent)
 
-    def remove_dropped(self, location: Location, dropped_at_ms: int) -> None:
-        """Remove the directory of a table that was dropped long ago; what was written there since stays.
+    def remove_dropped(self, dropped: DroppedTable, *, late: bool = False) -> None:
+        """Remove the directory of a table that was dropped, and give it free; called again, it goes on.
+
+        Args:
+            dropped: The table.
+            late: Whether others may have written there since: their files stay, and that is logged.
 
         Raises:
             StorageError: Something could not be removed.
         """
-        if all(file.modified_ms <= dropped_at_ms for _, file in self._files(location)):
-            self._delete_tree(location)
-            return
-        logger.warning("Somebody has written to %s since its table was dropped: their files stay.", location)
-        for batch in batched(self._files(location), _AT_ONCE):
-            old = [place for place, file in batch if file.modified_ms <= dropped_at_ms]
-            self._storage.delete_files(old)
-            self._storage.remove_empty_directories({place.parent for place in old}, location)
+        location = Location.parse(dropped.location)
+        if not location.key:
+            # Which is refused.
+            self._storage.delete_tree(location)
+        aside = location.parent.join(f"{_DROPPED}{dropped.table_id}")
+        if self._storage.store_has_directories(location):
+            # Whoever was at it before has died there.
+            self._delete_tree(aside)
+        fault_point("drop.before")
+        if late and any(_is_newer(file, dropped) for _, file in self._files(location)):
+            logger.warning("Somebody has written to %s since its table was dropped: their files stay.", location)
+            old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
+            self._delete_while_dropped(old, dropped)
+        elif self._storage.store_has_directories(location):
+            if self._is_undeleted(dropped):
+                # In one step: a table that somebody makes there, when others have given it free, is not touched.
+                renamed = self._storage.rename_directory(location, aside)
+                fault_point("drop.aside")
+                self._delete_tree(aside if renamed else location)
+        else:
+            self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
+        self._index.note_deleted(dropped.table_id)
+
+    def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
+        """Remove files of a dropped table for as long as nobody else has given its directory free."""
+        root = Location.parse(dropped.location)
+        for batch in batched(files, _AT_ONCE):
+            if not self._is_undeleted(dropped):
+                return
+            self._storage.delete_files(batch)
+            self._storage.remove_empty_directories({file.parent for file in batch}, root)
+
+    def _is_undeleted(self, dropped: DroppedTable) -> bool:
+        return any(d.table_id == dropped.table_id for d in self._index.undeleted_tables(dropped.location))
 
     def _files(self, directory: Location) -> Iterator[tuple[Location, ListedFile]]:
-        """Yield the files in a directory and below; none where there is no directory."""
-        if self._storage.stat(directory) is None:
+        return ((place, event) for place, event in self._walk(directory) if isinstance(event, ListedFile))
+
+    def _walk(self, root: Location) -> Iterator[tuple[Location, ListedFile | ListedDirectory]]:
+        """Yield what lies in a directory and below, directories too; nothing where there is no directory.
+
+        Raises:
+            StorageError: A part of it cannot be listed.
+        """
+        if self._storage.store_has_directories(root) and self._storage.stat(root) is None:
             return
-        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
+        for event in list_tree(self._storage, root, descend=lambda _: True, depth_hint=1):
             if isinstance(event, ListingFailure):
                 raise event.error
+            place = below(root, event.directory)
             if isinstance(event, ListedFile):
-                yield below(below(directory, event.directory), event.name), event
+                # Without a name it is an object that stands for a directory.
+                place = Location(place.scheme, place.bucket, f"{place.key}/{event.name}")
+            yield place, event
 
     def _delete_others(self, directory: Location, kept: frozenset[Location]) -> None:
         """Remove what lies in a staging directory besides files that are kept, empty directories too."""
-        others: list[Location] = []
-        folders: list[Location] = []
-        for event in list_tree(self._storage, directory, descend=lambda _: True, depth_hint=1):
-            if isinstance(event, ListingFailure):
-                raise event.error
-            place = below(directory, event.directory)
-            if isinstance(event, ListedFile):
-                others.append(below(place, event.name))
-            else:
-                folders.append(place)
-        self._storage.delete_files([file for file in others if file not in kept])
+        there = list(self._walk(directory))
+        others = [place for place, event in there if isinstance(event, ListedFile) and place not in kept]
+        self._storage.delete_files(others)
+        folders = [place for place, event in there if isinstance(event, ListedDirectory)]
         self._storage.remove_empty_directories(folders, directory)
 
     def _delete_tree(self, directory: Location) -> None:
@@ -149,6 +187,11 @@ class StoreCleanup:
         there = {str(Location.parse(place)) for place in own.values()}
         moved = {name for name in names if f"{table.definition.location}/{name}" in there}
         return moved | self._index.partition_exists(table, [name for name in names if name not in own])
+
+
+def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:
+    # What carries a transaction's id is the table's, whatever the store's clock says.
+    return file.modified_ms > dropped.dropped_at_ms and transaction_id_in(file.name) is None
 
 
 def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Location]:

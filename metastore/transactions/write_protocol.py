@@ -292,12 +292,25 @@ class Transactions:
     def dropping(self, table: Table) -> Iterator[None]:
         """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
 
+        What dead writers left is recovered first: their moves would stand in the way.
+
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.
         """
+        self._recovery.of_table(table.table_id, str(table.identifier))
         locations = self._steps.waiting_locations(table)
         yield
         self._steps.discard(table, locations)
+
+    def delete_dropped(self, table: Table) -> None:
+        """Delete the directory of a table that was just dropped; then it is free for others.
+
+        Raises:
+            StorageError: Something could not be deleted: ``recover`` deletes the rest.
+        """
+        for dropped in self._index.undeleted_tables(table.definition.location):
+            if dropped.table_id == table.table_id:
+                self._cleanup.remove_dropped(dropped)
 
     def recover(
         self, table: Table | str | None = None, older_than_s: float | None = None, *, dry_run: bool = False

@@ -153,11 +153,12 @@ import json, sys
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.storage.listing import ListedFile, list_tree
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.promotion import StagedLocation, promote
 from catalog_ext.metastore.storage.store import Storage
 
 storage, table, said = Storage(), Location.parse(sys.argv[1]), {}
 calls = {
-    "rename": lambda: storage.rename_file(table.join("ds=1/a"), table.join("ds=1/b"), 0),
+    "rename": lambda: promote(storage, [StagedLocation(table.join("ds=1/b"), 0, source=table.join("ds=1/a"))]),
     "delete": lambda: storage.delete_files([table.join("ds=1/a")]),
     "create": lambda: storage.create_directory(table.join("ds=9")),
     "rmdir": lambda: storage.remove_empty_directories([table.join("ds=2")], table),

@@ -22,7 +22,16 @@ from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote, undo
 from catalog_ext.metastore.storage.store import Storage
-from tests.promotion_cases import CONTENT, TRANSACTION, RenameStore, UploadStore, promote_behind_an_undoing, s3_options
+from tests.promotion_cases import (
+    CONTENT,
+    TRANSACTION,
+    RenameStore,
+    UploadStore,
+    move,
+    promote_behind_an_undoing,
+    put_back,
+    s3_options,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -268,15 +277,15 @@ def test_a_copy_is_known_again_and_keeps_what_it_was_given(uploads: UploadStore)
     source, target = uploads.table.join("k=1/000000_0"), uploads.table.join("k=2/000000_0")
     put(uploads, source, CONTENT, ContentType="text/csv", Metadata={"owner": "hive"})
     for _ in range(2):
-        uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+        move(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     assert content_of(uploads, target) == (
         CONTENT, "text/csv", {"owner": "hive", "catalog-ext-transaction": TRANSACTION},
     )  # fmt: skip
-    uploads.storage.restore_file(source, target, len(CONTENT), TRANSACTION)
+    put_back(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     assert uploads.visible() == ["k=1/000000_0"]
-    uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+    move(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     uploads.storage.delete_files([source])
-    uploads.storage.restore_file(source, target, len(CONTENT), TRANSACTION)
+    put_back(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     assert (uploads.visible(), content_of(uploads, source)[2]) == (["k=1/000000_0"], {"owner": "hive"})
 
 
@@ -286,8 +295,8 @@ def test_a_foreign_object_is_neither_taken_for_the_copy_nor_removed(uploads: Upl
     put(uploads, source, CONTENT)
     put(uploads, target, foreign)
     with pytest.raises(StorageError, match="Somebody else's object"):
-        uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
-    uploads.storage.restore_file(source, target, len(CONTENT), TRANSACTION)
+        move(uploads.storage, source, target, len(CONTENT), TRANSACTION)
+    put_back(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     assert [content_of(uploads, place)[0] for place in (source, target)] == [CONTENT, foreign]
 
 
@@ -295,5 +304,5 @@ def test_a_source_that_was_written_again_is_not_copied(uploads: UploadStore) -> 
     source, target = uploads.table.join("k=1/000000_0"), uploads.table.join("k=2/000000_0")
     put(uploads, source, b"longer than it was")
     with pytest.raises(StorageError, match=r"has 18 bytes, and not the 9 that it had"):
-        uploads.storage.move_file(source, target, len(CONTENT), TRANSACTION)
+        move(uploads.storage, source, target, len(CONTENT), TRANSACTION)
     assert uploads.visible() == ["k=1/000000_0"]

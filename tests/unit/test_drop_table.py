@@ -3,28 +3,34 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.errors import ConflictError, StorageAccessDeniedError, TableNotFoundError
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    StorageAccessDeniedError,
+    TableAlreadyExistsError,
+    TableLayoutError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore_sync.sync import MetastoreSync
+from catalog_ext.tables.locations import TableOverlapWarning
+from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, local_catalog, walked, write
 from tests.unit.test_partition_commands import managed
-from tests.writes import insert
+from tests.writes import crash_at, insert, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-class Died(BaseException):
-    """The end of a process."""
 
 
 @pytest.fixture
@@ -33,43 +39,25 @@ def catalog(tmp_path: Path) -> Iterator[Catalog]:
         yield catalog
 
 
-def before_deleting(catalog: Catalog, monkeypatch: pytest.MonkeyPatch, work: Callable[[], object]) -> None:
-    """Let something happen between the end of the name and that of the files."""
-    delete = catalog.storage.delete_tree
-
-    def late(location: Any) -> None:
-        monkeypatch.undo()
-        work()
-        delete(location)
-
-    monkeypatch.setattr(catalog.storage, "delete_tree", late)
-
-
-def died() -> None:
-    raise Died
-
-
-def interrupted(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> Path:
+def interrupted(catalog: Catalog) -> Path:
     """The directory of the table s.t, whose dropping has ended before its files were deleted."""
     root = managed(catalog)
     insert(catalog, "k=1")
-    before_deleting(catalog, monkeypatch, died)
-    with pytest.raises(Died):
-        catalog.drop_table("s.t")
+    crash_at("drop.before", lambda: catalog.drop_table("s.t"))
     return root
 
 
-def test_a_table_that_is_made_meanwhile_keeps_its_files(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_table_that_is_made_meanwhile_keeps_its_files(catalog: Catalog) -> None:
     first = managed(catalog)
     insert(catalog, "k=1")
     made: list[Path] = []
 
-    def make_again() -> None:
+    def make_again(_: str) -> None:
         made.append(managed(catalog))
         insert(catalog, "k=2")
 
-    before_deleting(catalog, monkeypatch, make_again)
-    catalog.drop_table("s.t")
+    with armed("drop.before", make_again):
+        catalog.drop_table("s.t")
     (second,) = made
     assert (first.exists(), second.name) == (False, "t__2")
     assert indexed(catalog) == walked(second, 1) != {}
@@ -77,8 +65,8 @@ def test_a_table_that_is_made_meanwhile_keeps_its_files(catalog: Catalog, monkey
     assert managed(catalog) == first, "the directory is free again"
 
 
-def test_nobody_else_gets_the_directory_before_it_is_deleted(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = interrupted(catalog, monkeypatch)
+def test_nobody_else_gets_the_directory_before_it_is_deleted(catalog: Catalog) -> None:
+    root = interrupted(catalog)
     refused = r"files of table s\.t, which was dropped.* recover --older-than 0s"
     for kind, place in (
         (TableType.EXTERNAL, root),
@@ -92,8 +80,8 @@ def test_nobody_else_gets_the_directory_before_it_is_deleted(catalog: Catalog, m
     assert catalog.list_tables("s") == []
 
 
-def test_recover_deletes_what_an_interrupted_drop_left(catalog: Catalog, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = interrupted(catalog, monkeypatch)
+def test_recover_deletes_what_an_interrupted_drop_left(catalog: Catalog) -> None:
+    root = interrupted(catalog)
     assert catalog.recover().transactions == (), "whoever drops it may be at it"
     (preview,) = catalog.recover("s.t", older_than=0, dry_run=True).transactions
     assert (preview.table, preview.operation, preview.action) == ("s.t", "DROP TABLE", RecoveryAction.WOULD_FINISH)
@@ -106,9 +94,9 @@ def test_recover_deletes_what_an_interrupted_drop_left(catalog: Catalog, monkeyp
 
 
 def test_recover_leaves_what_somebody_has_written_there_since(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    catalog: Catalog, caplog: pytest.LogCaptureFixture
 ) -> None:
-    root = interrupted(catalog, monkeypatch)
+    root = interrupted(catalog)
     write(root, "k=7/000000_0")
     later = (root / "k=7" / "000000_0").stat().st_mtime + 60
     os.utime(root / "k=7" / "000000_0", (later, later))
@@ -148,17 +136,155 @@ def test_the_metastore_hears_of_it_when_the_files_are_gone(catalog: Catalog, mon
     assert there == [False]
 
 
-def test_a_table_at_the_namespaces_directory_keeps_no_name_waiting(
-    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_table_at_the_namespaces_directory_keeps_no_name_waiting(catalog: Catalog) -> None:
     probe = managed(catalog)
     catalog.drop_table("s.t")
     definition = TableDefinition(TableIdentifier("s", "all"), TableType.MANAGED, "csv", "", (Column("x", "int"),), ())
     catalog.create_table(definition, str(probe.parent))
-    before_deleting(catalog, monkeypatch, died)
-    with pytest.raises(Died):
-        catalog.drop_table("s.all")
+    crash_at("drop.before", lambda: catalog.drop_table("s.all"))
     with pytest.raises(ConflictError, match=r"files of table s\.all"):
         managed(catalog)
     catalog.recover(older_than=0)
     assert managed(catalog) == probe
+
+
+@pytest.mark.parametrize("at", ["drop.before", "drop.aside"])
+def test_a_slow_owner_deletes_nothing_of_the_next_table(catalog: Catalog, at: str) -> None:
+    first = managed(catalog)
+    insert(catalog, "k=1")
+
+    def overtaken(_: str) -> None:
+        assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FINISHED]
+        assert managed(catalog) == first
+        insert(catalog, "k=2")
+
+    with armed(at, overtaken):
+        catalog.drop_table("s.t")
+    assert indexed(catalog) == walked(first, 1) != {}
+
+
+def test_a_drop_that_died_in_the_middle_of_its_files_is_finished(catalog: Catalog) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    crash_at("drop.aside", lambda: catalog.drop_table("s.t"))
+    assert [p.name for p in root.parent.iterdir()] != []
+    assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FINISHED]
+    assert list(root.parent.iterdir()) == []
+    assert managed(catalog) == root
+
+
+def test_a_clock_of_the_store_that_is_ahead_leaves_none_of_the_tables_own_files(catalog: Catalog) -> None:
+    root = interrupted(catalog)
+    for file in root.rglob("*.csv"):
+        later = file.stat().st_mtime + 600
+        os.utime(file, (later, later))
+    catalog.recover(older_than=0)
+    assert not root.exists()
+
+
+def test_a_table_inside_another_ones_directory_keeps_its_files(catalog: Catalog) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    inside = TableDefinition(TableIdentifier("s", "inside"), TableType.EXTERNAL, "csv", "", (Column("x", "int"),), ())
+    with pytest.warns(TableOverlapWarning):
+        catalog.create_table(inside, str(root / "inside"))
+    with pytest.raises(TableLayoutError, match=r"table s\.inside lies at .*Drop or unregister that one before"):
+        catalog.drop_table("s.t")
+    assert indexed(catalog) == walked(root, 1) != {}
+    catalog.unregister_table("s.inside")
+    catalog.drop_table("s.t")
+    assert not root.exists()
+
+
+@pytest.mark.parametrize("dropped", ["s.t", "s.u"])
+@pytest.mark.parametrize("undone", [True, False])
+def test_no_table_is_dropped_while_an_exchange_moves_its_files(catalog: Catalog, dropped: str, undone: bool) -> None:
+    target, source = managed(catalog), managed(catalog, "u")
+    insert(catalog, "k=1", table="s.u")
+    before = walked(source, 1)
+    crash_at(
+        "undo.sources" if undone else "promote.after",
+        lambda: failing_exchange(catalog) if undone else exchange(catalog),
+    )
+    with pytest.raises(ConflictError, match=r"the EXCHANGE.* is moving its files"):
+        catalog.drop_table(dropped)
+    with pytest.raises(ConflictError, match="is moving its files"):
+        catalog.unregister_table(dropped)
+    catalog.recover(older_than=0)
+    table, root = ("s.u", source) if undone else ("s.t", target)
+    assert indexed(catalog, table) == walked(root, 1) == before
+    catalog.drop_table(dropped)
+
+
+def exchange(catalog: Catalog) -> None:
+    catalog.partition_commands.exchange("s.t", "s.u", [{"k": "1"}])
+
+
+def failing_exchange(catalog: Catalog) -> None:
+    """An exchange that the store refuses, and that is undone."""
+
+    def refused(_: str) -> None:
+        raise StorageAccessDeniedError("no")
+
+    with armed("promote.file", refused):
+        exchange(catalog)
+
+
+@pytest.mark.parametrize("replaces", [False, True])
+def test_what_a_reserved_creation_has_written_is_not_dropped(catalog: Catalog, replaces: bool) -> None:
+    root = managed(catalog)
+    definition = catalog.load_table("s.t").definition
+    if not replaces:
+        catalog.drop_table("s.t")
+    kind = WriteKind.CREATE_OR_REPLACE if replaces else WriteKind.CREATE
+    begun, _ = catalog.writes.begin_creation(kind, definition, None, Batch("CTAS", "test@host:1"))
+    refusals: list[str] = []
+
+    def others(_: str) -> None:
+        if not replaces:
+            catalog.create_table(definition, str(root))
+        with pytest.raises(ConflictError, match=r"table s\.t is being created at") as refused:
+            catalog.drop_table("s.t")
+        refusals.append(refused.value.message)
+
+    with armed("promote.before", others):
+        if replaces:
+            catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=3")])
+        else:
+            with pytest.raises(TableAlreadyExistsError):
+                catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=3")])
+    assert len(refusals) == 1
+    assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_table_that_was_unregistered_meanwhile_is_not_replaced(catalog: Catalog) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    definition = catalog.load_table("s.t").definition
+    kind = WriteKind.CREATE_OR_REPLACE
+    begun, _ = catalog.writes.begin_creation(kind, definition, None, Batch("CTAS", "test@host:1"))
+    with (
+        armed("commit.before", lambda _: catalog.unregister_table("s.t")),
+        pytest.raises(ConflictError, match="dropped by somebody else"),
+    ):
+        catalog.writes.transactions.commit(begun.transaction_id, [stage(begun, "k=3")])
+    assert sorted(walked(root, 1)) == ["k=1"]
+
+
+def test_no_partition_and_no_table_is_moved_to_where_files_are_being_deleted(catalog: Catalog, tmp_path: Path) -> None:
+    root = interrupted(catalog)
+    external = TableDefinition(
+        TableIdentifier("s", "other"), TableType.EXTERNAL, "csv", "", (Column("x", "int"),), (Column("k", "int"),)
+    )
+    (tmp_path / "other").mkdir()
+    catalog.create_table(external, str(tmp_path / "other"))
+    refused = r"cannot lie at .* yet: the files of table s\.t, which was dropped"
+    with pytest.raises(ConflictError, match=f"Table s\\.other {refused}"):
+        catalog.alterations.alter("s.other", location=str(root))
+    with pytest.raises(ConflictError, match=f"Partition 'k=1' of table s\\.other {refused}"):
+        catalog.partition_commands.add("s.other", [({"k": "1"}, str(root / "k=1"))])
+    catalog.partition_commands.add("s.other", [({"k": "2"}, None)])
+    with pytest.raises(ConflictError, match=refused):
+        catalog.partition_commands.relocate("s.other", {"k": "2"}, str(root / "k=1"))
+    assert list(indexed(catalog, "s.other")) == ["k=2"]
+    catalog.recover(older_than=0)

@@ -29,7 +29,7 @@ def test_every_error_says_what_it_means_and_what_to_do(found: Mapping[str, error
 def test_messages_are_those_of_the_places_that_raise_them(found: Mapping[str, error_reference.Described]) -> None:
     assert "Table <identifier> does not exist." in found["CATALOG_EXT_TABLE_NOT_FOUND"].messages
     assert any(
-        message.startswith("The file <shown><where> of <owner> was there when it was last listed")
+        message.startswith("The file <shown><where> of <owner> <then>, and is no longer on the store")
         for message in found["CATALOG_EXT_FILE_MISSING"].messages
     )
 

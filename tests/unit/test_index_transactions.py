@@ -351,6 +351,11 @@ def test_claims_are_forgotten_when_nobody_can_meet_them(
     stale = begin(index, table, plan(table), "k=9")
     with pytest.raises(ConflictError, match="read at version 0, and what was changed up to 5 is not known"):
         index.reserve(stale.transaction_id, stale.plan)
+    overwrite = begin(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=3")
+    with pytest.raises(ConflictError, match=r"'k=3'.*version 3 of the table changed it"):
+        index.reserve(overwrite.transaction_id, overwrite.plan)
+    # What nobody has changed since it was read is replaced, however long ago that was.
+    assert finish(index, begin(index, table, plan(table, WriteKind.OVERWRITE_PARTITIONS), "k=9")).version == 7
 
 
 def claimed(folder: Path) -> list[str]:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from tests.repair_cases import indexed, local_catalog, walked, write
 from tests.unit.test_partition_commands import equals, managed
@@ -91,3 +92,31 @@ def test_a_file_that_was_touched_since_it_was_registered_goes(
     assert {name: files for name, files in indexed(catalog).items() if name != "k=2"} == {
         name: files for name, files in there.items() if name != "k=2"
     }
+
+
+@pytest.mark.parametrize("how", ["repair", "add"])
+def test_a_file_written_under_a_name_that_waits_to_be_deleted_is_seen(catalog: Catalog, root: Path, how: str) -> None:
+    crash_at("clean.before", lambda: drop(catalog))
+    write(root, f"k=1/{HIVES}", content=b"again\n")
+    if how == "repair":
+        # Which finishes what dead writers left, but not what a living one has in flight.
+        catalog.repair_partitions("s.t", where="k = 1")
+    else:
+        catalog.partition_commands.add("s.t", [({"k": "1"}, None)])
+    assert indexed(catalog) == {"k=1": {HIVES: 6}}
+    catalog.recover("s.t", older_than=0)
+    assert (root / "k=1" / HIVES).read_bytes() == b"again\n"
+
+
+def test_a_slow_clean_up_leaves_what_a_rename_has_brought_back(catalog: Catalog) -> None:
+    """One write gives its files the same name in every partition."""
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=3")
+
+    def overtaken(_: str) -> None:
+        catalog.recover("s.t", older_than=0)
+        catalog.partition_commands.rename("s.t", {"k": "3"}, {"k": "1"})
+
+    with armed("clean.before", overtaken):
+        delete(catalog)
+    assert indexed(catalog) == walked(root, 1) != {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import pytest
@@ -9,15 +10,20 @@ import pytest
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from tests.repair_cases import indexed, local_catalog, write
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.transactions.new_files import NewFiles
+from catalog_ext.scan.observe import StoreObserver
+from tests.repair_cases import indexed, local_catalog, walked, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Mapping
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.locations import Location
 
 
 @pytest.fixture
@@ -295,3 +301,92 @@ def test_nothing_is_moved_while_a_write_is_deleting_what_it_replaced(catalog: Ca
         catalog.repair_partitions(name)
         consistent(catalog, name)
     assert sum(len(files) for name in ("s.t", "s.o") for files in indexed(catalog, name).values()) == 2
+
+
+@pytest.mark.parametrize("mode", ["sync", "add", "drop"])
+@pytest.mark.parametrize("begun", ["before the repair", "while it lists"])
+def test_a_rename_that_is_undone_while_a_repair_runs(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, mode: str, begun: str
+) -> None:
+    """The listing has the files where they had been moved; when it is compared they are back."""
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=3")
+    before = state(catalog)
+
+    def rename() -> None:
+        crash_at("promote.after", lambda: catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"}))
+
+    def undo() -> None:
+        (rename,) = catalog.index.moving_commands()
+        catalog.index.move_transaction(rename.transaction_id, (State.RESERVED,), State.ABORTING)
+        assert [t.action for t in catalog.recover(older_than=0).transactions] == ["undone"]
+
+    observe = StoreObserver.observe
+
+    def observed(observer: StoreObserver, *, selective: bool) -> None:
+        if begun == "while it lists":
+            rename()
+        observe(observer, selective=selective)
+        undo()
+
+    if begun == "before the repair":
+        rename()
+    monkeypatch.setattr(StoreObserver, "observe", observed)
+    report = catalog.repair_partitions("s.t", mode=mode)
+    assert {e.reason for e in report.skipped} == {"a RENAME or EXCHANGE is moving it"}
+    assert state(catalog) == before
+    monkeypatch.undo()
+    assert not catalog.repair_partitions("s.t").skipped
+    assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_rename_that_is_undone_while_a_partition_is_added_at_its_target(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    managed(catalog)
+    insert(catalog, "k=1")
+    crash_at("promote.after", lambda: catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"}))
+    visible_ones = NewFiles.visible
+
+    def listed(new: NewFiles, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
+        found = visible_ones(new, directories)
+        (rename,) = catalog.index.moving_commands()
+        catalog.index.move_transaction(rename.transaction_id, (State.RESERVED,), State.ABORTING)
+        catalog.recover(older_than=0)
+        return found
+
+    monkeypatch.setattr(NewFiles, "visible", listed)
+    with pytest.raises(errors.ConflictError, match=r"is moving files of partition 'k=2'"):
+        catalog.partition_commands.add("s.t", [({"k": "2"}, None)])
+    monkeypatch.undo()
+    consistent(catalog)
+
+
+def test_a_foreign_file_of_the_same_size_is_not_taken_for_one_that_was_moved(catalog: Catalog) -> None:
+    """Somebody deletes the source, and somebody else writes the target."""
+    root = managed(catalog)
+    write(root, "k=1/000000_0", content=b"1\n")
+    then = (root / "k=1" / "000000_0").stat().st_mtime - 60
+    os.utime(root / "k=1" / "000000_0", (then, then))
+    catalog.repair_partitions("s.t")
+
+    def hive_writes(_: str) -> None:
+        (root / "k=1" / "000000_0").unlink()
+        write(root, "k=2/000000_0", content=b"2\n")
+
+    with armed("promote.before", hive_writes), pytest.raises(errors.StorageError, match="Another file, of 2 bytes"):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "2"})
+    assert {name: (root / name).read_bytes() for name in visible(root)} == {"k=2/000000_0": b"2\n"}
+    assert names(catalog) == ["k=1"]
+    catalog.repair_partitions("s.t")
+    consistent(catalog)
+
+
+def test_the_directory_of_another_partition_is_not_registered_again(catalog: Catalog) -> None:
+    root = managed(catalog)
+    write(root, "k=2/f.csv", "k=3/g.csv")
+    catalog.partition_commands.add("s.t", [({"k": "1"}, str(root / "k=2"))])
+    for mode in ("add", "sync", "sync"):
+        report = catalog.repair_partitions("s.t", mode=mode)
+        assert {e.path: e.reason for e in report.skipped} == {"k=2": "the directory is that of the partition k=1"}
+    assert indexed(catalog) == {"k=1": {"f.csv": 1}, "k=3": {"g.csv": 1}}

@@ -24,6 +24,7 @@ from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.storage.promotion import StagedLocation, check_staged, promote
 from catalog_ext.metastore.storage.store import Storage
+from tests.promotion_cases import move, put_back
 
 
 @pytest.fixture
@@ -46,10 +47,10 @@ def write(place: Location, content: bytes = b"rows") -> Location:
 
 def test_a_rename_makes_parents_and_is_done_once(table: Location) -> None:
     source, target = write(table.join("_s/a")), table.join("x=1/y=2/a")
-    Storage().rename_file(source, target, 4)
+    move(Storage(), source, target, 4)
     assert Path(target.path).read_bytes() == b"rows"
     assert not Path(source.path).exists()
-    Storage().rename_file(source, target, 4)
+    move(Storage(), source, target, 4)
 
 
 @pytest.mark.usefixtures("_kernel")
@@ -58,9 +59,9 @@ def test_a_rename_does_not_replace_another_file(table: Location) -> None:
     for content in (b"other", b"same"):
         write(target, content)
         with pytest.raises(StorageError, match=r"Somebody else's file is at .*/a"):
-            Storage().rename_file(source, target, 4)
+            move(Storage(), source, target, 4)
         assert (Path(target.path).read_bytes(), Path(source.path).read_bytes()) == (content, b"rows")
-        Storage().restore_file(source, target, 4, "id")
+        put_back(Storage(), source, target, 4, "id")
         assert (Path(target.path).read_bytes(), Path(source.path).read_bytes()) == (content, b"rows")
 
 
@@ -68,26 +69,26 @@ def test_a_rename_does_not_replace_another_file(table: Location) -> None:
 def test_a_move_is_undone(table: Location) -> None:
     source, target = write(table.join("k=1/000000_0")), table.join("k=2/000000_0")
     storage = Storage()
-    storage.restore_file(source, target, 4, "id")
+    put_back(storage, source, target, 4, "id")
     assert Path(source.path).exists()
-    storage.move_file(source, target, 4, "id")
+    move(storage, source, target, 4, "id")
     Path(source.path).parent.rmdir()
     for _ in range(2):
-        storage.restore_file(source, target, 4, "id")
+        put_back(storage, source, target, 4, "id")
         assert (Path(source.path).read_bytes(), Path(target.path).exists()) == (b"rows", False)
-    storage.move_file(source, target, 4, "id")
+    move(storage, source, target, 4, "id")
     write(source, b"hive")
-    storage.restore_file(source, target, 4, "id")
+    put_back(storage, source, target, 4, "id")
     assert (Path(source.path).read_bytes(), Path(target.path).read_bytes()) == (b"hive", b"rows")
     Path(source.path).unlink()
     write(target, b"hives")
-    storage.restore_file(source, target, 4, "id")
+    put_back(storage, source, target, 4, "id")
     assert (Path(source.path).exists(), Path(target.path).read_bytes()) == (False, b"hives")
 
 
 def test_a_rename_of_nothing_to_nothing(table: Location) -> None:
     with pytest.raises(StagedFileMissingError, match="is gone"):
-        Storage().rename_file(table.join("_s/a"), table.join("a"), 4)
+        move(Storage(), table.join("_s/a"), table.join("a"), 4)
     assert not Path(table.path).exists()
 
 
@@ -104,7 +105,7 @@ def test_a_rename_past_a_directory_that_is_removed_meanwhile(table: Location, mo
             os.rmdir(location.path)
 
     monkeypatch.setattr(storage, "create_directory", removed_at_once)
-    storage.rename_file(source, target, 4)
+    move(storage, source, target, 4)
     assert Path(target.path).read_bytes() == b"rows"
 
 
@@ -127,7 +128,7 @@ def test_a_disk_that_refuses(
     monkeypatch.setattr(os, "rename", refuse)
     monkeypatch.setattr(os, "unlink", refuse)
     with pytest.raises(expected, match=f"^Cannot move a file to .*{words}"):
-        Storage().rename_file(source, table.join("x=1/a"), 4)
+        move(Storage(), source, table.join("x=1/a"), 4)
     with pytest.raises(expected, match=f"^1 file could not be deleted: .*x=1/old.*{words}"):
         Storage().delete_files([kept])
 
@@ -249,5 +250,5 @@ def test_a_rename_that_the_kernel_refuses(table: Location, monkeypatch: pytest.M
     monkeypatch.setattr(files, "_renameat2", lambda: another_device)
     source = write(table.join("_s/a"))
     with pytest.raises(StorageError, match="nvalid cross-device link"):
-        Storage().rename_file(source, table.join("a"), 4)
+        move(Storage(), source, table.join("a"), 4)
     assert Path(source.path).exists()

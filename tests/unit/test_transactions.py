@@ -29,6 +29,7 @@ from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from tests.index_cases import local_index
+from tests.promotion_cases import move
 from tests.repair_cases import write
 from tests.write_cases import Stand, definition
 
@@ -216,7 +217,7 @@ def test_files_of_other_writers_are_neither_taken_in_nor_removed(empty: Stand, r
     source = locations.locate(promoted).source
     assert source is not None
     empty.engine.stage(other.transaction_id, [promoted])
-    empty.storage.rename_file(source, locations.locate(promoted).target, promoted.size)
+    move(empty.storage, source, locations.locate(promoted).target, promoted.size)
     empty.write({"k=1": "1\n"})
     assert empty.rows() == {"k=1": "1\n"}
     empty.write({"k=1": "2\n"}, DYNAMIC)

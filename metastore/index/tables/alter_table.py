@@ -12,6 +12,7 @@ from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions
+from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
 from catalog_ext.metastore.index.write.outbox import enqueue
@@ -48,13 +49,15 @@ def alter_table(
 
     Raises:
         TableNotFoundError: There is none of this name.
-        ConflictError: The location is to change, and somebody is writing to the table.
+        ConflictError: The location is to change, and somebody is writing to the table, or a dropped table's files are
+            being deleted there.
     """
 
     def work(connection: sa.Connection) -> Table:
         table = _locked(connection, identifier)
         before, after = table.definition, change(table.definition)
         if after.location != before.location:
+            check_location_free(connection, identifier, after.location)
             _pin_partitions(connection, table)
         connection.execute(
             sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))

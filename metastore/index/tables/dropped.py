@@ -7,12 +7,15 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.errors import ConflictError
-from catalog_ext.metastore.index.database.schema import dropped_tables
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import ConflictError, TableLayoutError
+from catalog_ext.metastore.index.database.schema import dropped_tables, namespaces, tables, transactions
+from catalog_ext.metastore.index.write.transactions import from_row
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
-    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
+    from catalog_ext.metastore.model.tables import Table
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,19 +58,86 @@ def undeleted(database: Database, location: str | None = None) -> list[DroppedTa
         return _undeleted(connection, location)
 
 
-def check_location_free(connection: sa.Connection, definition: TableDefinition) -> None:
-    """Return if no directory of a dropped table that is still to be deleted is the table's, or lies in or around it.
+def check_location_free(
+    connection: sa.Connection, identifier: TableIdentifier, location: str, partition: str | None = None
+) -> None:
+    """Return if no directory of a dropped table that is still to be deleted is the given one, or lies in or around it.
+
+    Args:
+        connection: Of the index.
+        identifier: The table that is to lie there.
+        location: The directory.
+        partition: The partition of the table, where it is that which is to lie there.
 
     Raises:
         ConflictError: One is.
     """
-    there = _undeleted(connection, definition.location) if definition.location else []
+    there = _undeleted(connection, location) if location else []
     if there:
+        what = f"Table {identifier}" if partition is None else f"Partition {partition[:200]!r} of table {identifier}"
         raise ConflictError(
-            f"Table {definition.identifier} cannot lie at {definition.location} yet: the files of table "
+            f"{what} cannot lie at {location} yet: the files of table "
             f"{there[0].name}, which was dropped, are being deleted at {there[0].location}. Try again, or choose "
             "another location; if whoever dropped it has died, `catalog-ext recover --older-than 0s` deletes the rest.",
-            {"table": str(definition.identifier), "location": definition.location},
+            {"table": str(identifier), "location": location},
+        )
+
+
+def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, by: str | None = None) -> None:
+    """Return if a table may be dropped; its row, and its namespace's where files go, is locked.
+
+    Args:
+        connection: In a transaction.
+        table: The table.
+        deletes: Whether its directory is deleted.
+        by: The transaction that drops it, as a replacement does.
+
+    Raises:
+        ConflictError: Files of it are being moved, or a table is being created in its directory.
+        TableLayoutError: Another table lies in its directory, and would lose its files.
+    """
+    t = transactions.c
+    busy = sa.select(transactions).where(
+        t.state.in_([str(State.RESERVED), str(State.ABORTING)]), t.transaction_id != (by or "")
+    )
+    for row in connection.execute(busy).mappings():
+        one = from_row(dict(row))
+        if one.plan.moves and table.table_id in (one.table_id, one.plan.source_id):
+            raise _busy(table, one.transaction_id, f"the {one.operation} of table {one.table} is moving its files")
+        creates = deletes and one.plan.definition is not None
+        if creates and f"{one.plan.location}/".startswith(f"{table.definition.location}/"):
+            raise _busy(table, one.transaction_id, f"table {one.table} is being created at {one.plan.location}")
+    if deletes:
+        _check_alone(connection, table)
+
+
+def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:
+    return ConflictError(
+        f"Table {table.identifier} cannot be dropped yet: {why} (transaction {transaction_id}). Nothing was done. Try "
+        "again; if its process is gone, `catalog-ext recover --older-than 0s` finishes or undoes it.",
+        {"table": str(table.identifier), "transaction": transaction_id},
+    )
+
+
+def _check_alone(connection: sa.Connection, table: Table) -> None:
+    location = table.definition.location
+    inside = sa.or_(
+        tables.c.location == location,
+        sa.and_(tables.c.location > f"{location}/", tables.c.location < f"{location}0"),
+    )
+    other = connection.execute(
+        sa.select(namespaces.c.name, tables.c.name, tables.c.location)
+        .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
+        .where(inside, tables.c.table_id != table.table_id)
+        .limit(1)
+    ).one_or_none()
+    if other is not None:
+        namespace, name, there = other
+        raise TableLayoutError(
+            f"Table {table.identifier} cannot be dropped: table {namespace}.{name} lies at {there}, in the directory "
+            f"{location} that would be deleted. Drop or unregister that one before, or unregister this one, which "
+            "keeps all files.",
+            {"table": str(table.identifier), "location": location, "other": f"{namespace}.{name}"},
         )
 
 

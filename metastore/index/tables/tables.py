@@ -29,7 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
     views,
     waiting_files,
 )
-from catalog_ext.metastore.index.tables.dropped import check_location_free, overlaps
+from catalog_ext.metastore.index.tables.dropped import check_droppable, check_location_free, overlaps
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
 from catalog_ext.metastore.messages import CreateTable, DropTable
@@ -179,7 +179,7 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
         TableAlreadyExistsError: The name is taken.
         ConflictError: The files of a table that was dropped are still being deleted there.
     """
-    check_location_free(connection, definition)
+    check_location_free(connection, definition.identifier, definition.location)
     now = now_ms()
     table_id = _insert(connection, definition, namespace_id, now)
     connection.execute(
@@ -217,6 +217,7 @@ def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool
 
     Raises:
         TableNotFoundError: There is none of this name.
+        ConflictError, TableLayoutError: See ``dropped.check_droppable``.
     """
     table = database.write(
         lambda connection: drop_within(connection, identifier, deliver=deliver, purge=purge, deletes=deletes)
@@ -226,14 +227,19 @@ def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool
 
 
 def drop_within(
-    connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool = False
-) -> Table:
+    connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool = False,
+    by: str | None = None,
+) -> Table:  # fmt: skip
     """Drop a table within a transaction; ``remove_dropped_rows`` has to be called after it.
 
     Raises:
         TableNotFoundError: There is none of this name.
+        ConflictError, TableLayoutError: See ``dropped.check_droppable``.
     """
     table = load(connection, identifier)
+    # Whoever reserves moves of its files comes before this, or finds the table gone.
+    connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
+    check_droppable(connection, table, deletes=deletes, by=by)
     forget_within(connection, table, deletes=deletes)
     if deliver:
         enqueue(connection, DropTable(table.definition, purge), table.table_id)

@@ -148,7 +148,8 @@ class _Committing:
         definition = creation.definition
         if old is not None:
             self._collect_replaced(
-                tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False), definition
+                tables.drop_within(self._connection, definition.identifier, deliver=deliver, purge=False, by=self._id),
+                definition,
             )
         table = tables.create_within(self._connection, definition, namespace_id, deliver=deliver)
         return tables.load_row_by_id(self._connection, table.table_id)

@@ -13,6 +13,7 @@ from catalog_ext.metastore.commit.plan import CheckedAdd, CheckedDrop, CheckedEx
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
+from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -87,6 +88,7 @@ class PartitionCommand:
     def _add(self, command: CheckedAdd) -> None:
         names = [partition.name for partition in command.partitions]
         wanted = rules.partitions_to_add(command.asked, self._table, command.partitions, self._living(names))
+        self._check_locations({p.name: p.location for p in wanted if p.location is not None})
         adds = [
             AddPartition(
                 partition.name,
@@ -97,6 +99,10 @@ class PartitionCommand:
         ]
         for add in mark_in_metastore(self._connection, self._table, adds, ()):
             self._applier.add(add)
+
+    def _check_locations(self, own: Mapping[str, str]) -> None:
+        for name, location in own.items():
+            check_location_free(self._connection, self._table.identifier, location, name)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""
@@ -125,6 +131,7 @@ class PartitionCommand:
         # One of the directories of these values stays, which the metastore has if it has any.
         first, *others = (found[partition.partition_id] for partition in rules.staying(living, name))
         own = rules.own_location(self._table, first["name"], command.location)
+        self._check_locations({} if own is None else {first["name"]: own})
         self._applier.drop(others)
         self._applier.rewrite([Rewrite(first, command.found, clear=True, location=own, moved=True)])
 

@@ -22,6 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
+from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
@@ -135,6 +136,7 @@ class _Reservation:
         if self._is_reserved():
             return
         check_name(self._connection, self._row, asked)
+        check_location_free(self._connection, identifier, asked.definition.location)
         self._names(asked.definition.keys)
         c = transaction_claims.c
         digest = name_hash(str(identifier))
@@ -180,15 +182,15 @@ class _Reservation:
         names = self._names(keys)
         digests = {claim_hash(values, keys): name for name, values in names.items()}
         mine = Claims(replaces(self._plan), digests, covers(predicate, table))
-        known_from = max(locked["claims_from"], locked["oldest_version"] if mine.exclusive else 0)
+        # Who only adds needs the claims; what replaces is compared with what became of the partitions, too.
+        claims_from = locked["claims_from"]
+        known_from = locked["oldest_version"] if mine.exclusive else claims_from
         if base < known_from and (names or predicate is not None):
-            raise self._conflict(
-                table, None, f"it was read at version {base}, and what was changed up to {known_from} is not known "
-                "any more",
-            )  # fmt: skip
+            raise self._expired(table, base, known_from)
         ended = self._check_others(table, base, mine, predicate)
         if mine.exclusive:
-            self._check_changed(table, base, mine, predicate, ended)
+            forgotten = range(base + 1, claims_from + 1)
+            self._check_changed(table, base, mine, predicate, {*ended, *forgotten})
         elif names and not self._plan.is_command and self._repaired(table, base):
             for row in by_values(self._connection, table, list(names), partitions.c.end_version == ALIVE):
                 if row["name"] in names:
@@ -205,11 +207,15 @@ class _Reservation:
             TableNotFoundError: That table is gone.
             ConflictError: As of the table itself.
         """
-        source = table_from_row(lock_table(self._connection, asked.source_id, asked.source))
+        row = lock_table(self._connection, asked.source_id, asked.source)
+        source = table_from_row(row)
         predicate = bound_predicate(self._plan, source)
         mine = Claims(exclusive=True, names={}, covers=covers(predicate, source))
-        ended = self._check_others(source, asked.source_version, mine, predicate)
-        self._check_changed(source, asked.source_version, mine, predicate, ended)
+        base = asked.source_version
+        if base < row["oldest_version"]:
+            raise self._expired(source, base, row["oldest_version"])
+        ended = self._check_others(source, base, mine, predicate)
+        self._check_changed(source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)})
         claim = {
             "transaction_id": self._id, "claim_hash": PREDICATE_CLAIM, "table_id": source.table_id, "name": "",
             "exclusive": 1, "version": None,
@@ -266,7 +272,7 @@ class _Reservation:
     def _check_changed(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
     ) -> None:
-        """Raise when a repair or a DDL changed what this transaction replaces, or a committed overwrite did."""
+        """Raise when a repair or a DDL changed what this transaction replaces, or one of the given versions did."""
         versions = {*self._repaired(table, base), *ended}
         if not versions:
             return
@@ -290,6 +296,10 @@ class _Reservation:
             for version in (row["begin_version"], row["end_version"]):
                 if version in versions:
                     raise self._conflict(table, row["name"], f"version {version} of the table changed it")
+
+    def _expired(self, table: Table, base: int, known_from: int) -> ConflictError:
+        why = f"it was read at version {base}, and what was changed up to {known_from} is not known any more"
+        return self._conflict(table, None, why)
 
     def _conflict(self, table: Table, partition: str | None, why: str, transaction: str | None = None) -> ConflictError:
         parameters = {"table": str(table.identifier)}
@@ -349,7 +359,7 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creatio
     Raises:
         TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
         TableNotFoundError: There is no table to replace.
-        ConflictError: Another table has got the name meanwhile.
+        ConflictError: Another table has got the name meanwhile, or the one to be replaced is gone.
     """
     shown = row["table_name"]
     current = rows.table_id_of(connection, TableIdentifier.parse(shown))
@@ -359,9 +369,10 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creatio
         )
     if isinstance(asked, Replace) and current is None:
         raise TableNotFoundError(f"The table {shown} does not exist in the index.", {"table": shown})
-    if current is not None and current != row["replaces"]:
+    if not isinstance(asked, Create) and current != row["replaces"]:
         raise ConflictError(
-            f"The table {shown} was created or replaced by somebody else meanwhile. Nothing was written; retry.",
+            f"The table {shown} was created, replaced or dropped by somebody else meanwhile. Nothing was written; "
+            "retry.",
             {"table": shown},
         )
     return current

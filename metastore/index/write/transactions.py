@@ -256,6 +256,15 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
     return {row.transaction_id: State(row.state) for row in rows}
 
 
+def moving_commands(database: Database) -> list[Transaction]:
+    """Return the partition commands that move files and are not committed: under way, or undone."""
+    t = transactions.c
+    states = [str(state) for state in (State.RESERVED, State.ABORTING, State.ABORTED)]
+    statement = sa.select(transactions).where(t.state.in_(states), t.plan.like('%"moves":true%'))
+    with database.reading() as connection:
+        return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
+
+
 def relocations(database: Database, table_id: int) -> set[int]:
     """Return the versions that relocating overwrites have made."""
     t = transactions.c

@@ -1,0 +1,53 @@
+"""Partition commands that move files: what a listing finds while one does may be somewhere else a moment later."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.claims import bound_predicate, touched
+from catalog_ext.metastore.commit.plan import RenamePartition
+from catalog_ext.metastore.commit.transaction import State
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+
+class Moves:
+    """Remembers, from before a listing on, which commands move files of a table.
+
+    Those that are committed have made a version, which whoever compares with the listing sees. One that was undone
+    meanwhile has made none, although the listing may hold what it had moved.
+
+    Args:
+        index: Knows the transactions.
+        table_id: The table's number.
+    """
+
+    def __init__(self, index: Index, table_id: int) -> None:
+        self._index = index
+        self._table_id = table_id
+        self._over = {one.transaction_id for one in self._commands() if one.state is State.ABORTED}
+
+    def partitions(self, table: Table) -> dict[str, Transaction]:
+        """Return the partitions of the table whose files may have been elsewhere during the listing, by name."""
+        return {
+            name: command
+            for command in self._commands()
+            if command.transaction_id not in self._over
+            for name in self._names(command, table)
+        }
+
+    def _commands(self) -> list[Transaction]:
+        return [c for c in self._index.moving_commands() if self._table_id in (c.table_id, c.plan.source_id)]
+
+    def _names(self, command: Transaction, table: Table) -> set[str]:
+        names = touched(command.plan, ()) if command.table_id == self._table_id else set()
+        if isinstance(command.plan.asked, RenamePartition):
+            # As the store spells them.
+            living = self._index.partitions_of_values(table, sorted(names))
+        else:
+            taken = bound_predicate(command.plan, table)
+            living = [] if taken is None else self._index.partitions_matching(table, taken)
+        return names | {partition.name for partition in living}
