@@ -7,7 +7,7 @@ import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
 import org.apache.spark.sql.catalogext.session.{MarkJoinSides, SessionGuards, SessionListings, ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
-import org.apache.spark.sql.catalogext.write.{MarkInserts, ResolveInserts}
+import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
 /** What `spark.sql.extensions` names: the commands that Spark has for its own tables only, and what INSERT means. */
 class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
@@ -25,6 +25,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => new ResolvePartitionCommands)
     extensions.injectHintResolutionRule(_ => MarkJoinSides)
     extensions.injectResolutionRule(_ => ShowJoinColumns)
+    extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)
     extensions.injectPlannerStrategy(new TableCommandStrategy(_))

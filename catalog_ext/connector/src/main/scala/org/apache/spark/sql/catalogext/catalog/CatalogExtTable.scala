@@ -48,6 +48,10 @@ class CatalogExtTable(
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
+  // By these Spark loads the table again before each execution, unless it has it cached.
+  override def id(): String = metadata.tableId.toString
+  override def version(): String = metadata.version.toString
+
   override def schema(): StructType = target.getOrElse(
     if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)
 

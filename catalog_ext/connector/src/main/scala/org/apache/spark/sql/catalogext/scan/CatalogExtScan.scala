@@ -147,7 +147,8 @@ class CatalogExtScan(
   def readerFactory: PartitionReaderFactory = {
     val files = inner.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
-    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, index.isRegistered)
+    val version = Option.when(index.isRegistered)(index.table.version)
+    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, version)
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]

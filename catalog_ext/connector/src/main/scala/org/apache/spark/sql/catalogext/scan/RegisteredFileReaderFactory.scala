@@ -9,12 +9,16 @@ import org.apache.spark.sql.connector.read.{InputPartition, PartitionReader, Par
 import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFile}
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
-/** Says which registered file is gone, of which partition, and how to bring the index in step with the store. */
+/**
+ * Says which registered file is gone, of which partition, and how to bring the index in step with the store.
+ *
+ * @param version that of the registered table which is read; None of what was listed for the query alone
+ */
 class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
     catalogName: String,
     table: String,
-    registered: Boolean = true)
+    version: Option[Long])
   extends PartitionReaderFactory {
 
   override def supportColumnarReads(partition: InputPartition): Boolean = inner.supportColumnarReads(partition)
@@ -42,10 +46,14 @@ class RegisteredFileReaderFactory(
     val name = file.flatMap(partitionName).getOrElse("")
     val where = if (name.isEmpty) "" else s" of partition '$name'"
     val repair = s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync')"
-    val remedy = if (registered) s"Bring the index in step: $repair." else "Run the query again."
-    val owner = if (registered) s"table $catalogName.$table" else s"$catalogName.$table"
+    val (owner, then, remedy) = version match {
+      case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
+        "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
+          s"newest one. Otherwise somebody has deleted the file; bring the index in step: $repair.")
+      case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
+    }
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
-      s"The file $shown$where of $owner was there when it was last listed, and is no longer on the store. " +
+      s"The file $shown$where of $owner $then, and is no longer on the store. " +
         s"$remedy To read on without missing files: " +
         s"SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
       Map("file" -> shown, "partition" -> name, "table" -> table), Some(cause))

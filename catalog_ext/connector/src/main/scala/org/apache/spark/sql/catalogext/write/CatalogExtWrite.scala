@@ -67,6 +67,10 @@ class CatalogExtWrite(
   // Checked when the statement is planned, so that a wrong setting or type stops it before any task runs.
   private val plan = new SparkWritePlan(spark, target, settings, info.schema())
 
+  /** The same write of a statement that read the table at `version`. */
+  def at(version: Long): CatalogExtWrite =
+    new CatalogExtWrite(spark, target.copy(base = Some(version)), settings, info)
+
   @volatile private[catalogext] var metrics: Array[CustomTaskMetric] = Array.empty
 
   override def description(): String = s"${target.tableName} (${target.kind.name})"

@@ -9,13 +9,14 @@ import org.apache.spark.sql.catalogext.service.ServiceClient
 /**
  * What a write is to do, apart from its rows.
  *
- * @param metadata the table at the version that the statement read; of a creation, what the definition says
+ * @param metadata the table when the statement was analysed; of a creation, what the definition says
  * @param kind of the contract's `writes/begin`; overwrites change `append` to what they mean
  * @param operation the word for the history; what the kind is called where nothing is given
  * @param definition of a creation: the fields of `tables/create`
  * @param staticKeys how many leading partition columns have one value for all rows
  * @param keep the canonical name of the fully static partition that stays registered also without rows
  * @param clauses the PARTITION clause of an INSERT, as far as it gives constants
+ * @param base the lowest version at which the statement reads the table; None where it does not
  */
 case class WriteTarget(
     client: ServiceClient,
@@ -27,7 +28,8 @@ case class WriteTarget(
     definition: Option[JsonNode] = None,
     staticKeys: Int = 0,
     keep: Option[String] = None,
-    clauses: Seq[Seq[KeyComparison]] = Nil) {
+    clauses: Seq[Seq[KeyComparison]] = Nil,
+    base: Option[Long] = None) {
 
   def tableName: String = s"$catalogName.${metadata.qualifiedName}"
   def creates: Boolean = definition.isDefined

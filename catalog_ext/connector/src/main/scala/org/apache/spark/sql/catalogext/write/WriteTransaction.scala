@@ -175,7 +175,7 @@ object WriteTransaction {
       application: Option[ApplicationBatch]): Option[WriteTransaction] = {
     val request = obj(
       "table_id" -> (if (target.creates) Null else long(target.metadata.tableId)),
-      "version" -> (if (target.creates) Null else long(target.metadata.version)),
+      "version" -> (if (target.creates) Null else long(target.base.getOrElse(target.metadata.version))),
       "kind" -> text(target.kind.name),
       "operation" -> text(target.operation.getOrElse(target.kind.operation)),
       "owner" -> text(owner),

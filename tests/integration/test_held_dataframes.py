@@ -1,0 +1,139 @@
+"""DataFrames that are held while their table goes on: what they show, and what may be written from them."""
+
+from __future__ import annotations
+
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql.functions import col, lit
+
+from tests.integration.lake import local_lake
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import DataFrame
+
+    from catalog_ext.catalog import Catalog
+    from tests.integration.lake import Lake
+    from tests.integration.spark_driver import Driver
+
+pytestmark = pytest.mark.spark
+
+
+@pytest.fixture(scope="module")
+def shared(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Lake]:
+    with local_lake(driver, tmp_path_factory.mktemp("held")) as lake:
+        yield lake
+
+
+@pytest.fixture
+def lake(shared: Lake) -> Iterator[Lake]:
+    shared.sql("CREATE TABLE lake.w.t (id INT, k INT) PARTITIONED BY (k)", "INSERT INTO lake.w.t VALUES (1, 1), (2, 2)")
+    yield shared
+    shared.spark.catalog.clearCache()
+    shared.sql("DROP TABLE lake.w.t", "DROP TABLE IF EXISTS lake.w.u")
+
+
+@pytest.fixture
+def df(lake: Lake) -> DataFrame:
+    """The table as a DataFrame, which has been executed once."""
+    held = lake.spark.table("lake.w.t")
+    assert held.count() == 2
+    return held
+
+
+def ids(frame: DataFrame) -> list[int]:
+    return sorted(row.id for row in frame.collect())
+
+
+def test_an_append_and_an_overwrite_are_seen(lake: Lake, df: DataFrame) -> None:
+    lake.sql("INSERT INTO lake.w.t VALUES (3, 1)")
+    assert (df.count(), ids(df.select("id"))) == (3, [1, 2, 3])
+    lake.sql("INSERT OVERWRITE lake.w.t PARTITION (k = 1) VALUES (4)")
+    assert (df.count(), ids(df.where("k = 1"))) == (2, [4])
+    assert ids(df.join(df.select("k"), "k")) == [2, 4]
+
+
+def test_columns_that_were_added_do_not_disturb_it(lake: Lake, df: DataFrame) -> None:
+    lake.sql("ALTER TABLE lake.w.t ADD COLUMNS (note STRING)")
+    lake.sql("INSERT INTO lake.w.t (id, note, k) VALUES (3, 'x', 3)")
+    assert (df.columns, df.count()) == (["id", "k"], 3)
+
+
+def test_a_table_of_the_same_name_is_not_the_same_table(lake: Lake, df: DataFrame) -> None:
+    lake.sql("DROP TABLE lake.w.t")
+    lake.sql("CREATE TABLE lake.w.t (id INT, k INT) PARTITIONED BY (k)")
+    with pytest.raises(PySparkException) as refused:
+        df.count()
+    assert refused.value.getCondition() == "INCOMPATIBLE_TABLE_CHANGE_AFTER_ANALYSIS.TABLE_ID_MISMATCH"
+
+
+def test_what_is_written_from_it_has_the_appends_since(lake: Lake, df: DataFrame) -> None:
+    lake.sql("INSERT INTO lake.w.t VALUES (3, 1)")
+    df.withColumn("id", col("id") + lit(10)).writeTo("lake.w.t").overwritePartitions()
+    assert lake.rows("SELECT id, k FROM lake.w.t ORDER BY id") == [(11, 1), (12, 2), (13, 1)]
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda df: df.writeTo("lake.w.t").overwritePartitions(),
+        lambda df: df.where("k = 1").writeTo("lake.w.t").overwrite(col("k") == 1),
+        lambda df: df.createOrReplaceTempView("held") or df.sparkSession.sql(
+            "INSERT OVERWRITE lake.w.t PARTITION (k = 1) SELECT id FROM held WHERE k = 1"),
+        lambda df: df.createOrReplaceTempView("held") or df.sparkSession.sql(
+            "INSERT OVERWRITE lake.w.t PARTITION (k = 1) SELECT 1 WHERE EXISTS (SELECT 1 FROM held WHERE id = 1)"),
+    ],
+    ids=["dynamic", "by a condition", "SQL", "in a subquery"],
+)  # fmt: skip
+def test_an_append_that_a_cached_one_does_not_have_is_a_conflict(lake: Lake, write: object) -> None:
+    cached = lake.spark.table("lake.w.t").cache()
+    assert ids(cached) == [1, 2]
+    _commit_behind_the_cache(lake.catalog)
+    assert ids(cached) == [1, 2], "that is what a cache is for"
+    before = lake.catalog.load_table("w.t").version
+    with pytest.raises(PySparkException) as refused:
+        write(cached)  # type: ignore[operator]
+    assert refused.value.getCondition() == "CATALOG_EXT_CONFLICT"
+    assert lake.catalog.load_table("w.t").version == before
+    cached.unpersist()
+
+
+def _commit_behind_the_cache(catalog: Catalog) -> None:
+    """Another driver's append to k=1: Spark has the caches of its own sessions read again after a write."""
+    from tests.writes import insert
+
+    insert(catalog, "k=1", table="w.t")
+
+
+def test_a_query_whose_files_were_replaced_says_that_the_table_has_moved_on(lake: Lake, df: DataFrame) -> None:
+    planned = df.select("id")
+    assert ids(planned) == [1, 2]
+    version = lake.catalog.load_table("w.t").version
+    lake.sql("INSERT OVERWRITE lake.w.t PARTITION (k = 1) VALUES (4)")
+    with pytest.raises(PySparkException) as gone:
+        planned.collect()
+    message = str(gone.value)
+    assert f"belongs to version {version} of the table, and is no longer on the store" in message
+    assert "it has moved on: run the query again, which reads the newest one" in message
+    assert ids(df.select("id")) == [2, 4]
+
+
+def test_a_file_that_somebody_has_deleted_is_repaired_as_the_error_says(lake: Lake, df: DataFrame) -> None:
+    shutil.rmtree(lake.location("t") / "k=1")
+    with pytest.raises(PySparkException) as gone:
+        df.select("id").collect()
+    assert gone.value.getCondition() == "CATALOG_EXT_FILE_MISSING"
+    lake.sql("CALL lake.system.repair_partitions(table => 'w.t', mode => 'sync')")
+    assert ids(df.select("id")) == [2]
+
+
+def test_statements_that_read_their_target_meet_no_conflict_with_themselves(lake: Lake) -> None:
+    lake.sql("INSERT OVERWRITE lake.w.t SELECT id + 1, k FROM lake.w.t")
+    lake.sql("INSERT INTO lake.w.t SELECT id + 10, k FROM lake.w.t")
+    lake.sql("CREATE TABLE lake.w.u PARTITIONED BY (k) AS SELECT * FROM lake.w.t")
+    lake.sql("CREATE OR REPLACE TABLE lake.w.u PARTITIONED BY (k) AS SELECT id + 100 AS id, k FROM lake.w.u")
+    assert lake.rows("SELECT id, k FROM lake.w.u ORDER BY id") == [(102, 1), (103, 2), (112, 1), (113, 2)]
