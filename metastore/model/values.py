@@ -32,7 +32,7 @@ class Key:
     type: DataType
 
 
-_INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
+INTEGER_BITS = {"tinyint": 8, "smallint": 16, "int": 32, "bigint": 64}
 _TRUE = frozenset({"t", "true", "y", "yes", "1"})
 _FALSE = frozenset({"f", "false", "n", "no", "0"})
 _TRIMMED = "".join(chr(c) for c in (*range(33), 127))
@@ -41,6 +41,7 @@ _DATE = re.compile(r"\+?(\d{4,7})(?:-(\d{1,2})(?:-(\d{1,2}))?)?(?:[ T].*)?", re.
 _TIMESTAMP = re.compile(
     r"\+?(\d{4,6})(?:-(\d{1,2})(?:-(\d{1,2})(?:[ T](\d{1,2})(?::(\d{1,2})(?::(\d{1,2})(?:\.(\d*))?)?)?)?)?)?", re.ASCII
 )
+_DECIMAL = re.compile(r"[+-]?(\d{1,80}(\.\d{0,80})?|\.\d{1,80})([eE][+-]?\d{1,3})?", re.ASCII)
 _CLOCK = r"(?P<clock>\d:\d{1,2}(?::\d{1,2}(?:\.\d*)?)?) ?"
 _ZONE = re.compile(_CLOCK + r"(?:Z|UTC|GMT|UT|(?:UTC|GMT|UT)?[+-]\d{1,2}(?::?\d{2}){0,2})\Z", re.ASCII)
 _REGION = re.compile(_CLOCK + r"(?:[A-Za-z]\w*(?:/[\w+-]+)+)\Z", re.ASCII)
@@ -88,7 +89,7 @@ def _cast_integer(text: str, data_type: DataType) -> int | None:
     if not re.fullmatch(r"[+-]?0*\d{1,40}", text, re.ASCII):
         return None
     value = int(text)
-    half = 1 << (_INTEGER_BITS[data_type.name] - 1)
+    half = 1 << (INTEGER_BITS[data_type.name] - 1)
     return value if -half <= value < half else None
 
 
@@ -99,16 +100,24 @@ def _cast_boolean(text: str, _: DataType) -> bool | None:
 
 def _cast_decimal(text: str, data_type: DataType) -> Decimal | None:
     precision, scale = data_type.parameters
-    if not re.fullmatch(r"[+-]?(\d{1,80}(\.\d{0,80})?|\.\d{1,80})([eE][+-]?\d{1,3})?", text, re.ASCII):
+    number = decimal_number(text)
+    if number is None:
         return None
     with localcontext() as context:
         context.prec = 240
         try:
-            value = Decimal(text).quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
+            value = number.quantize(Decimal(1).scaleb(-scale), rounding=ROUND_HALF_UP)
         except InvalidOperation:
             return None
         # Adding zero turns -0 into 0, which Spark's decimals do not tell apart.
         return value + 0 if abs(value.scaleb(scale)) < 10**precision else None
+
+
+def decimal_number(text: str) -> Decimal | None:
+    """Return the number that a text is to Spark, exactly; None where it is none."""
+    if not _DECIMAL.fullmatch(text.strip(_TRIMMED)):
+        return None
+    return Decimal(text.strip(_TRIMMED))
 
 
 def _cast_float(text: str, data_type: DataType) -> float | None:
@@ -170,7 +179,7 @@ def _cast_time(text: str, _: DataType) -> time | None:
 
 
 _CASTS: dict[str, Callable[[str, DataType], Value]] = {
-    **dict.fromkeys(_INTEGER_BITS, _cast_integer),
+    **dict.fromkeys(INTEGER_BITS, _cast_integer),
     "boolean": _cast_boolean,
     "decimal": _cast_decimal,
     "float": _cast_float,

@@ -16,7 +16,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.errors import InvalidPredicateError, InvalidValueError
-from catalog_ext.metastore.model.values import Value, cast_text, value_text
+from catalog_ext.metastore.model.values import Scalar, Value, value_text
+from catalog_ext.metastore.predicates.literals import Literal, least_value, literal_of
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -151,7 +152,7 @@ def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     Raises:
         InvalidPredicateError: It names a column that is not a partition column of the table, or matches a pattern on
             one that is not a string.
-        InvalidValueError: A value does not fit its column's type.
+        InvalidValueError: A value cannot be compared with its column, such as a word with a DATE.
     """
     return _Binder({key.name.lower(): key for key in keys}, table).bind(predicate)
 
@@ -181,6 +182,16 @@ def unbound(predicate: Predicate, keys: Sequence[Key]) -> Predicate:
     return texts(predicate)
 
 
+def _for_no_value(key: Key) -> Predicate:
+    """Return what is false for every value, and NULL for NULL."""
+    return Comparison(Operator.LT, key.name, least_value(key.type))
+
+
+def _for_each_value(key: Key) -> Predicate:
+    """Return what is true for every value, and NULL for NULL."""
+    return Comparison(Operator.GE, key.name, least_value(key.type))
+
+
 class _Binder:
     def __init__(self, keys: Mapping[str, Key], table: str) -> None:
         self._keys = keys
@@ -199,11 +210,9 @@ class _Binder:
             case IsNull(column):
                 return IsNull(self._key(column).name)
             case In(column, values):
-                key = self._key(column)
-                return In(key.name, tuple(self._typed(v, key) for v in values))
-            case Comparison(_, column, value):
-                key = self._key(column)
-                return replace(predicate, column=key.name, value=self._typed(value, key))
+                return self._in(self._key(column), values)
+            case Comparison(op, column, value):
+                return self._comparison(self._key(column), op, value)
             case StringMatch(kind, column, pattern):
                 key = self._key(column)
                 if not key.type.is_string:
@@ -231,19 +240,40 @@ class _Binder:
             )
         return key
 
-    def _typed(self, value: Value, key: Key) -> Value:
+    def _comparison(self, key: Key, op: Operator, value: Value) -> Predicate:
+        """Return the comparison, or with a literal that is no value of the type one of the same outcome for each."""
         if value is None:
-            return None
+            return Comparison(op, key.name, None)
+        literal = self._literal(value, key)
+        if literal.is_value:
+            return Comparison(op, key.name, literal.floor)
+        below_all = literal.floor is None
+        match op:
+            case Operator.NULL_SAFE_EQ:
+                return FALSE
+            case Operator.EQ:
+                return _for_no_value(key)
+            case Operator.NE:
+                return _for_each_value(key)
+            case Operator.LT | Operator.LE:
+                return _for_no_value(key) if below_all else Comparison(Operator.LE, key.name, literal.floor)
+            case Operator.GT | Operator.GE:
+                return _for_each_value(key) if below_all else Comparison(Operator.GT, key.name, literal.floor)
+
+    def _in(self, key: Key, values: Sequence[Value]) -> Predicate:
+        literals = [None if value is None else self._literal(value, key) for value in values]
+        kept = tuple(None if one is None else one.floor for one in literals if one is None or one.is_value)
+        return In(key.name, kept) if kept or not values else _for_no_value(key)
+
+    def _literal(self, value: Scalar, key: Key) -> Literal:
         if isinstance(value, Decimal) and key.type.is_string:
             raise InvalidPredicateError(
                 f"The partition column {key.name!r} of table {self._table} is {str(key.type).upper()}, and {value} is "
                 f"a number. Write '{value}' in quotes, or register the key with a number type.",
                 {"table": self._table, "column": key.name},
             )
-        if isinstance(value, Decimal) and key.type.is_integer and value == value.to_integral_value():
-            value = value.quantize(Decimal(1)) if value.adjusted() < 28 else value  # 1.0 is the integer 1
         try:
-            return cast_text(value if isinstance(value, str) else value_text(value), key.type)
+            return literal_of(value, key.type)
         except InvalidValueError as error:
             raise InvalidValueError(
                 f"In the predicate on table {self._table}: the value of partition column {key.name!r}: {error.message}",
