@@ -274,7 +274,8 @@ TIME_ZONE: Setting[str] = Setting(
 EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
     "external.table.purge",
     "false",
-    "Whether TRUNCATE may empty the partitions of an external table, whose files are somebody else's.",
+    "Whether TRUNCATE, and DELETE without a condition, may delete the files of an external table, which are somebody "
+    "else's.",
     "`true`; any other text is false",
     truth,
     (Scope.TABLE,),

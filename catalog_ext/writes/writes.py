@@ -13,6 +13,7 @@ from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
@@ -205,7 +206,8 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated, or all of
+                it to be deleted.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: A clause is none over them.
             PartitionNotFoundError: A clause names no partition.
@@ -214,9 +216,11 @@ class Writes:
         table = self.table_at(table_id, version)
         chosen = clauses.narrow(table, predicate)
         require_matches(self._context.index, table, clauses)
+        bound = bound_to(table, chosen)
         if truncate:
-            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
-        bound_to(table, chosen)
+            _check_owns_files(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
+        elif constant_of(bound):
+            _check_owns_files(table.definition, "DELETE FROM without a condition")
         return self.transactions.delete(table, chosen, truncate)
 
     def table_at(self, table_id: int, version: int | None) -> Table:
@@ -243,12 +247,13 @@ class Writes:
         return found
 
 
-def _check_truncation(definition: TableDefinition, command: str) -> None:
+def _check_owns_files(definition: TableDefinition, command: str) -> None:
     """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
     purge = write_keys.EXTERNAL_TABLE_PURGE
     if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
         raise OperationNotSupportedError(
-            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
-            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            f"{command} is not for external tables, and {definition.identifier} is one: its files are somebody else's. "
+            "DELETE FROM ... WHERE deletes those of the partitions that it names; the table property "
+            f"'{purge.key}'='true' lets DELETE and TRUNCATE have all of them.",
             {"table": str(definition.identifier)},
         )

@@ -538,7 +538,13 @@ def test_truncate_keeps_partitions(lake: Lake) -> None:
 def test_truncate_is_for_tables_that_own_their_files(lake: Lake) -> None:
     table = register(lake, "foreign", {"k": "INT"})
     lake.sql(f"INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2)")
-    for statement in (f"TRUNCATE TABLE {table}", f"TRUNCATE TABLE {table} PARTITION (k = 1)"):
+    for statement in (
+        f"TRUNCATE TABLE {table}",
+        f"TRUNCATE TABLE {table} PARTITION (k = 1)",
+        f"DELETE FROM {table}",
+        f"DELETE FROM {table} WHERE 1 = 1",
+        f"DELETE FROM {table} WHERE k IS NULL OR k IS NOT NULL",
+    ):
         error = lake.refusal(statement)
         assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
         assert "DELETE FROM" in str(error)
@@ -546,6 +552,9 @@ def test_truncate_is_for_tables_that_own_their_files(lake: Lake) -> None:
     lake.sql(f"TRUNCATE TABLE {table} PARTITION (k = 1)")
     assert lake.rows(f"SELECT id FROM {table}") == [(2,)]
     assert lake.partitions("s.foreign") == ["k=1", "k=2"]
+    lake.check_files("s.foreign")
+    lake.sql(f"DELETE FROM {table}")
+    assert lake.partitions("s.foreign") == []
     lake.check_files("s.foreign")
 
 

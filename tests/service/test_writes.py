@@ -166,9 +166,15 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
         refused = delete("truncate", predicate)
         assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
         assert refused.json["error"]["message"] == (
-            f"{command} not for external tables, and s.t is one. DELETE FROM deletes its partitions; the table "
-            "property 'external.table.purge'='true' lets TRUNCATE empty them."
+            f"{command} not for external tables, and s.t is one: its files are somebody else's. DELETE FROM ... WHERE "
+            "deletes those of the partitions that it names; the table property 'external.table.purge'='true' lets "
+            "DELETE and TRUNCATE have all of them."
         )
+    nulls = {"op": "is_null", "column": "ds"}
+    for always in (None, {"op": "true"}, {"op": "or", "args": [nulls, {"op": "not", "arg": nulls}]}):
+        refused = delete("delete", always)
+        assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
+        assert refused.json["error"]["message"].startswith("DELETE FROM without a condition is not for external tables")
     assert indexed(catalog) == visible(root)
     catalog.alterations.alter("s.t", set_={"External.Table.Purge": "TRUE"})
     emptied = delete("truncate", None).json
