@@ -8,6 +8,7 @@ from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.partitions.commands import PartitionCommands
 from catalog_ext.partitions.maintenance import PartitionMaintenance
@@ -135,6 +136,7 @@ class Catalog:
         self.alterations = TableAlterations(context, self._creation, self._repair)
         self.reads = TableReads(context)
         self.writes = Writes(context, self._creation)
+        self._outbox = OutboxCommands(index)
         self._write_maintenance = WriteMaintenance(context)
         self.metadata_tables = MetadataTables(context)
         self.partition_commands = PartitionCommands(context)
@@ -216,6 +218,7 @@ class Catalog:
     status = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.status)
 
     deliver = _Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
+    outbox = _Forwarded(lambda c: c._outbox, OutboxCommands.outbox)
     keep_delivering = _Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:

@@ -150,6 +150,9 @@ class DropView:
     view: TableIdentifier
 
 
+SET_ASIDE_AFTER = 8
+"""How many refusals set a message aside (about two minutes): what does not depend on it goes on without it."""
+
 Message: TypeAlias = (
     CreateNamespace
     | AlterNamespace
@@ -174,7 +177,9 @@ class Delivery:
         payload: The message's JSON, which ``read_message`` reads: another release may have written it.
         attempts: How often the metastore was asked in vain.
         last_error: Why the last attempt failed, if there was one.
-        next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC).
+        next_attempt_at_ms: Not to be tried before (milliseconds since the epoch, UTC, by the database's clock).
+        refusals: How often the metastore answered and did not accept it.
+        due: Whether it may be tried now, by the database's clock.
     """
 
     outbox_id: int
@@ -186,6 +191,13 @@ class Delivery:
     attempts: int = 0
     last_error: str | None = None
     next_attempt_at_ms: int = 0
+    refusals: int = 0
+    due: bool = True
+
+    @property
+    def set_aside(self) -> bool:
+        """Whether it was refused so often that what does not depend on it goes on without it."""
+        return self.refusals >= SET_ASIDE_AFTER
 
     @property
     def subject(self) -> str:

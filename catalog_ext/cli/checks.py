@@ -106,10 +106,15 @@ def _outbox(index: Index) -> Finding:
     pending = index.pending_deliveries(limit=_PENDING_LIMIT)
     if not pending:
         return Finding("index", "changes for the metastore", State.OK, "none is pending")
-    reason = next((f": {m.last_error}" for m in pending if m.last_error), "")
-    count = f"{len(pending):,}{'+' if len(pending) == _PENDING_LIMIT else ''}"
-    found = f"{count} pending{reason}. They are delivered with the next change, or by catalog-ext serve"
-    return Finding("index", "changes for the metastore", State.WARNING, found)
+    count = f"{len(pending):,}{'+' if len(pending) == _PENDING_LIMIT else ''} pending"
+    failed = [m for m in pending if m.last_error]
+    if not failed:
+        found = f"{count}. They are delivered with the next change, or by catalog-ext serve"
+        return Finding("index", "changes for the metastore", State.WARNING, found)
+    aside = sum(m.set_aside for m in failed)
+    reason = f"{failed[0].subject}: {failed[0].last_error}"
+    found = f"{count}, {len(failed):,} failed, {aside:,} of them set aside ({reason}). See: catalog-ext outbox"
+    return Finding("index", "changes for the metastore", State.WRONG, found)
 
 
 def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:

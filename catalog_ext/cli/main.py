@@ -35,6 +35,7 @@ COMMANDS = {
     "vacuum": "writes",
     "drop-partitions": "maintenance",
     "expire-partitions": "maintenance",
+    "outbox": "outbox",
     "migrate": "tables",
     "serve": "serve",
     "doctor": "doctor",

@@ -36,6 +36,7 @@ class DeliveryRetry:
         self._timer: threading.Timer | None = None
         self._closed = False
         self._always = False
+        self._logged: set[type[Exception]] = set()
 
     def keep_delivering(self) -> None:
         """Look from now on for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
@@ -63,9 +64,8 @@ class DeliveryRetry:
     def _run(self, pause_s: float) -> None:
         try:
             pending = self._deliver().pending
-        except CatalogExtError as error:
-            # Nobody waits for this answer: it is logged, and tried again.
-            logger.warning("Delivery to the metastore failed and is tried again later: %s", error.message)
+        except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
+            self._log(error)
             pending = 1
         with self._lock:
             self._timer = None
@@ -75,3 +75,10 @@ class DeliveryRetry:
             self.schedule(IDLE_PAUSE_S)
         else:
             logger.info("The metastore has taken everything that was pending.")
+
+    def _log(self, error: Exception) -> None:
+        if isinstance(error, CatalogExtError):
+            logger.warning("Delivery to the metastore failed and is tried again later: %s", error.message)
+        elif type(error) not in self._logged:
+            self._logged.add(type(error))
+            logger.error("Delivery to the metastore failed unexpectedly, and goes on: %s", error, exc_info=error)

@@ -12,7 +12,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.hive.outbox.delivery import Deliverer, DeliveryReport
+from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
 
@@ -76,7 +76,7 @@ class MetastoreSync:
             self._before()
         if not self._metastore.enabled:
             return None
-        report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s)
+        report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT)
         if report.pending and self._metastore.starting:
             self._retry.schedule(STARTING_PAUSE_S)
         elif report.pending:

@@ -32,7 +32,8 @@ class StatusEntry(NamedTuple):
         kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come) or ``delivery``.
         table: ``namespace.table``, or a namespace.
         id: The transaction's id, the partition's name, or the message's number.
-        state: Of a transaction its state, ``live`` or ``expired`` behind it; of a message ``pending`` or ``failed``.
+        state: Of a transaction its state, ``live`` or ``expired`` behind it; of a message ``pending``, ``failed``
+            or ``set aside``.
         since_ms: Milliseconds since the epoch, UTC.
         detail: What it is and what becomes of it, in words.
     """
@@ -97,7 +98,7 @@ def _deliveries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
                 "delivery",
                 name,
                 str(message.outbox_id),
-                "failed" if message.last_error else "pending",
+                "set aside" if message.set_aside else "failed" if message.last_error else "pending",
                 message.created_at_ms,
                 f"{message.operation} for the metastore{tried}",
             )

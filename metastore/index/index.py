@@ -521,17 +521,33 @@ class Index:
         """Return how many messages for the metastore there are, due or not."""
         return outbox.count_deliveries(self._database)
 
-    def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
-        """Return whether the message was there and due at ``now_ms``; then it is not due again before ``until_ms``."""
-        return outbox.claim_delivery(self._database, outbox_id, now_ms, until_ms)
+    def find_delivery(self, outbox_id: int) -> Delivery | None:
+        """Return the message for the metastore of a number, or None."""
+        return outbox.find_delivery(self._database, outbox_id)
 
-    def delivery_done(self, outbox_id: int) -> None:
-        """Remove a message that the metastore has taken."""
-        outbox.delivery_done(self._database, outbox_id)
+    def claim_delivery(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        """Return whether the message was there and due; then ``claim`` has it for so long, by the database's clock."""
+        return outbox.claim_delivery(self._database, outbox_id, claim, lease_ms)
 
-    def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
-        """Record that the metastore did not take a message, and when to try again."""
-        outbox.delivery_failed(self._database, outbox_id, error, next_attempt_at_ms)
+    def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        """Return whether nobody else has claimed the message since; the claim then lasts for half the lease or more."""
+        return outbox.keep_claim(self._database, outbox_id, claim, lease_ms)
+
+    def delivery_done(self, outbox_id: int, claim: str) -> bool:
+        """Return whether the message, which the metastore has taken, was still this claim's; it is removed then."""
+        return outbox.delivery_done(self._database, outbox_id, claim)
+
+    def delivery_failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
+        """Record that the metastore did not take a message: whether it answered, and how long to wait."""
+        outbox.delivery_failed(self._database, outbox_id, claim, error, pause_ms, refused=refused)
+
+    def retry_deliveries(self, outbox_id: int | None = None) -> int:
+        """Make a message, or all of them, due now, but what is being delivered; return how many."""
+        return outbox.retry_deliveries(self._database, outbox_id)
+
+    def skip_delivery(self, outbox_id: int) -> bool:
+        """Return whether the message was there and nobody was delivering it; it is removed then, undelivered."""
+        return outbox.skip_delivery(self._database, outbox_id)
 
     def analyze(self) -> None:
         """Bring the database's statistics up to date, without which it takes wrong indexes."""

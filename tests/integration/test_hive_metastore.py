@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 from collections import Counter
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
@@ -234,7 +233,6 @@ def test_a_metastore_killed_between_messages_gets_each_in_order(
     server = make_hive_metastore()
     client = connect(server.uri, connect_timeout=2)
     index = Index.open(f"sqlite:///{tmp_path}/index.db")
-    now = time.time_ns() // 1_000_000
     index.create_namespace(Namespace("dying"), deliver=True)
     table = index.create_table(definition("dying", location=f"file:{tmp_path}/trips"), deliver=True)
     a, b = ("ds=2025-01-01/region=a/hour=1", "ds=2025-01-01/region=b/hour=1")
@@ -243,12 +241,13 @@ def test_a_metastore_killed_between_messages_gets_each_in_order(
     for changes in ([change], [DropPartition(b)], [AddPartition(b, (DataFile("g", 8, 1),))]):
         index.commit(table.table_id, changes, operation="repair", deliver=True)
     dying = Dying(client, server, method, answers=answers)
-    report = Deliverer(index, lambda: dying, clock=lambda: now).deliver(timeout_s=60)
+    report = Deliverer(index, lambda: dying).deliver(timeout_s=60)
     assert (report.delivered, report.pending) == (3, 3)
     assert [m.operation for m in index.pending_deliveries()] == ["sync_partitions"] * 3
     server.start()
     before = Counter(client.calls)
-    later = Deliverer(index, lambda: client, clock=lambda: now + 10**6)
+    index.retry_deliveries()
+    later = Deliverer(index, lambda: client)
     assert later.deliver(timeout_s=60) == DeliveryReport(3, 0, None)
     # What the killed one had done already is looked at and not done again.
     made = Counter(client.calls) - before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
@@ -360,16 +361,48 @@ def test_deliveries_are_claimed_done_and_failed(index: Index) -> None:
     for name in ("a", "b"):
         index.create_namespace(Namespace(name), deliver=True)
     first, second = index.pending_deliveries()
-    assert index.claim_delivery(first.outbox_id, 1000, 2000)
-    assert not index.claim_delivery(first.outbox_id, 1999, 3000)
-    index.delivery_failed(first.outbox_id, "it said \x00 no ✓", 5000)
+    assert first.due
+    assert index.claim_delivery(first.outbox_id, "one", 60_000)
+    assert not index.claim_delivery(first.outbox_id, "two", 60_000)
+    assert not index.pending_deliveries()[0].due
+    assert index.retry_deliveries(first.outbox_id) == 0
+    assert not index.skip_delivery(first.outbox_id)
+    index.delivery_failed(first.outbox_id, "one", "it said \x00 no ✓", 60_000, refused=True)
     failed, _ = index.pending_deliveries()
-    assert (failed.attempts, failed.last_error, failed.next_attempt_at_ms) == (1, "it said \\x00 no ✓", 5000)
-    index.delivery_done(first.outbox_id)
-    index.delivery_done(first.outbox_id)
+    assert (failed.attempts, failed.refusals, failed.last_error) == (1, 1, "it said \\x00 no ✓")
+    assert not failed.due
+    assert index.retry_deliveries() == 2
+    assert index.claim_delivery(first.outbox_id, "three", 60_000)
+    assert index.delivery_done(first.outbox_id, "three")
+    assert not index.delivery_done(first.outbox_id, "three")
     assert index.pending_deliveries() == [second]
     assert index.pending_deliveries(after=second.outbox_id) == []
-    assert not index.claim_delivery(first.outbox_id, 9000, 9999)
+    assert not index.claim_delivery(first.outbox_id, "four", 60_000)
+    assert index.skip_delivery(second.outbox_id)
+    assert index.find_delivery(second.outbox_id) is None
+
+
+def test_claims_go_by_the_databases_clock(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host whose clock is an hour ahead takes no live claim, and one that stalled past its claim has lost it."""
+    index.create_namespace(Namespace("a"), deliver=True)
+    (message,) = index.pending_deliveries()
+    assert index.claim_delivery(message.outbox_id, "slow", 60_000)
+    later = time.time_ns() + 3600 * 10**9
+    with monkeypatch.context() as host:
+        host.setattr(time, "time_ns", lambda: later)
+        host.setattr(time, "time", lambda: later / 10**9)
+        assert not index.claim_delivery(message.outbox_id, "ahead", 60_000)
+    assert index.keep_claim(message.outbox_id, "slow", 60_000)
+    assert index.keep_claim(message.outbox_id, "slow", 300_000), "renewed"
+    assert not index.keep_claim(message.outbox_id, "ahead", 60_000)
+    index.delivery_failed(message.outbox_id, "slow", "over", 0, refused=False)
+    assert index.claim_delivery(message.outbox_id, "next", 60_000)
+    assert not index.keep_claim(message.outbox_id, "slow", 60_000)
+    assert not index.delivery_done(message.outbox_id, "slow")
+    index.delivery_failed(message.outbox_id, "slow", "old news", 0, refused=True)
+    (left,) = index.pending_deliveries()
+    assert (left.refusals, left.due, left.last_error) == (0, False, "over")
+    assert index.delivery_done(message.outbox_id, "next")
 
 
 def test_a_reader_of_a_dropped_table_is_told(index: Index) -> None:

@@ -24,6 +24,8 @@ from catalog_ext.metastore.errors import (
     RepairRefusedError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.tables import Namespace
 from catalog_ext.scan.observe import RepairProgress
 
 if TYPE_CHECKING:
@@ -364,3 +366,38 @@ def test_partitions_are_dropped_by_a_condition_and_by_age(run: Run, trips: Path)
     assert (code, "partition.retention.period" in err) == (exit_code(InvalidPredicateError("")), True)
     code, _, err = run("drop-partitions", "sales.trips")
     assert code == exit_code(InvalidPredicateError(""))
+
+
+def _refused(run: Run, trips: Path, tmp_path: Path, times: int) -> int:
+    """Let the outbox hold a message that a metastore has refused so often; return its number."""
+    _register(run, trips)
+    with Index.open(str(tmp_path / ".catalog-ext" / "index.db")) as index:
+        index.create_namespace(Namespace("told"), deliver=True)
+        (message,) = index.pending_deliveries()
+        for _ in range(times):
+            index.retry_deliveries()
+            assert index.claim_delivery(message.outbox_id, "c", 1000)
+            index.delivery_failed(message.outbox_id, "c", "not yours", 60_000, refused=True)
+        return message.outbox_id
+
+
+@pytest.mark.parametrize(("times", "state"), [(1, "failed"), (8, "set aside")])
+def test_what_is_refused_is_shown_and_skipped(run: Run, trips: Path, tmp_path: Path, times: int, state: str) -> None:
+    number = _refused(run, trips, tmp_path, times)
+    code, out, _ = run("doctor", "--quick", "--json")
+    assert (code, json.loads(out)["healthy"]) == (1, False)
+    assert "told: not yours" in out
+    code, out, _ = run("doctor", "--quick")
+    assert code == 1
+    assert "catalog-ext outbox" in out
+    (listed,) = _json(run, "outbox")["changes"]
+    assert (listed["id"], listed["table"], listed["state"], listed["error"]) == (number, "told", state, "not yours")
+    assert _json(run, "status")["entries"][0]["state"] == state
+    assert _json(run, "outbox", "retry", str(number))["changes"][0]["state"] == state, "there is no metastore"
+    assert run("outbox", "skip")[0] == 2
+    assert run("outbox", "skip", "999")[0] == 2
+    code, out, _ = run("outbox", "skip", str(number))
+    assert code == 0
+    assert "catalog-ext publish" in out
+    assert _json(run, "outbox")["changes"] == []
+    assert _json(run, "doctor", "--quick")["healthy"] is True

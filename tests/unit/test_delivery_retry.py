@@ -65,3 +65,21 @@ def test_it_can_look_all_the_time() -> None:
         assert metastore.taken.wait(10)
         metastore.taken.clear()
     again.close()
+
+
+def test_it_survives_whatever_happens(caplog: pytest.LogCaptureFixture) -> None:
+    """A timer that died would never be set again in this process."""
+
+    class Broken(Metastore):
+        def deliver(self) -> DeliveryReport:
+            if self.attempts < 3:
+                self.attempts += 1
+                raise KeyError("nobody expected this")
+            return super().deliver()
+
+    metastore = Broken(4)
+    again = DeliveryRetry(metastore.deliver)
+    again.schedule(0.001)
+    assert metastore.taken.wait(10)
+    again.close()
+    assert len(caplog.records) == 1, "logged once a kind"

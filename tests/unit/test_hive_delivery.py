@@ -30,6 +30,16 @@ if TYPE_CHECKING:
 FROM_TRIPS = {"from": {"namespace": "sales", "name": "trips"}}
 
 
+class Clock:
+    """Milliseconds that pass when the test says so."""
+
+    def __init__(self) -> None:
+        self.now = 1_000_000
+
+    def __call__(self) -> int:
+        return self.now
+
+
 @dataclass
 class FakeOutbox:
     """The outbox of an index, in memory."""
@@ -37,6 +47,8 @@ class FakeOutbox:
     rows: dict[int, Delivery] = field(default_factory=dict)
     last_id: int = 0
     read: int = 0
+    clock: Clock = field(default_factory=Clock)
+    claims: dict[int, str] = field(default_factory=dict)
 
     def put(self, operation: str, subject: str, **payload: object) -> int:
         namespace, _, table = subject.partition(".")
@@ -47,36 +59,32 @@ class FakeOutbox:
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         rows = [row for number, row in sorted(self.rows.items()) if number > after][:limit]
         self.read += len(rows)
-        return rows
+        return [replace(row, due=row.next_attempt_at_ms <= self.clock.now) for row in rows]
 
     def count_deliveries(self) -> int:
         return len(self.rows)
 
-    def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
+    def claim_delivery(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
         row = self.rows.get(outbox_id)
-        if row is None or row.next_attempt_at_ms > now_ms:
+        if row is None or row.next_attempt_at_ms > self.clock.now:
             return False
-        self.rows[outbox_id] = replace(row, next_attempt_at_ms=until_ms)
+        self.rows[outbox_id] = replace(row, next_attempt_at_ms=self.clock.now + lease_ms)
+        self.claims[outbox_id] = claim
         return True
 
-    def delivery_done(self, outbox_id: int) -> None:
-        self.rows.pop(outbox_id, None)
+    def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        return outbox_id in self.rows and self.claims.get(outbox_id) == claim
 
-    def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
+    def delivery_done(self, outbox_id: int, claim: str) -> bool:
+        return self.keep_claim(outbox_id, claim, 0) and self.rows.pop(outbox_id, None) is not None
+
+    def delivery_failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
         row = self.rows[outbox_id]
         self.rows[outbox_id] = replace(
-            row, attempts=row.attempts + 1, last_error=error, next_attempt_at_ms=next_attempt_at_ms
-        )
-
-
-class Clock:
-    """Milliseconds that pass when the test says so."""
-
-    def __init__(self) -> None:
-        self.now = 1_000_000
-
-    def __call__(self) -> int:
-        return self.now
+            row, attempts=row.attempts + 1, refusals=row.refusals + refused, last_error=error,
+            next_attempt_at_ms=self.clock.now + pause_ms,
+        )  # fmt: skip
+        del self.claims[outbox_id]
 
 
 @pytest.fixture
@@ -90,13 +98,13 @@ def metastore() -> FakeMetastore:
 
 
 @pytest.fixture
-def clock() -> Clock:
-    return Clock()
+def clock(outbox: FakeOutbox) -> Clock:
+    return outbox.clock
 
 
 @pytest.fixture
-def deliverer(outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock) -> Deliverer:
-    return Deliverer(outbox, lambda: metastore, clock=clock)
+def deliverer(outbox: FakeOutbox, metastore: FakeMetastore) -> Deliverer:
+    return Deliverer(outbox, lambda: metastore)
 
 
 def definition(name: str = "trips", location: str = "file:///data/trips", **properties: str) -> TableDefinition:
@@ -189,7 +197,7 @@ def test_every_message_can_be_carried_out_twice(outbox: FakeOutbox, metastore: F
     for message in messages:
         outbox.rows = {message.outbox_id: message}
         deliver_and_die(metastore, outbox, clock)
-        assert Deliverer(outbox, lambda: metastore, clock=clock).deliver(timeout_s=60) == done(1)
+        assert Deliverer(outbox, lambda: metastore).deliver(timeout_s=60) == done(1)
     assert metastore.list_databases() == []
 
 
@@ -197,11 +205,11 @@ def deliver_and_die(metastore: FakeMetastore, outbox: FakeOutbox, clock: Clock) 
     """Deliver; the process dies after the metastore has done all, before the outbox hears of it."""
 
     class Dying(FakeOutbox):
-        def delivery_done(self, outbox_id: int) -> None:
+        def delivery_done(self, outbox_id: int, claim: str) -> bool:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        Deliverer(Dying(dict(outbox.rows)), lambda: metastore, clock=clock).deliver(timeout_s=60)
+        Deliverer(Dying(dict(outbox.rows)), lambda: metastore).deliver(timeout_s=60)
 
 
 def test_a_namespace_from_before_the_metastore_is_made(
@@ -283,7 +291,7 @@ def test_the_columns_of_a_table_of_hives_stay_hives(
 def test_a_renamed_table_keeps_its_files_and_its_partitions(
     outbox: FakeOutbox, metastore: FakeMetastore, clock: Clock, kind: TableType
 ) -> None:
-    deliverer = Deliverer(outbox, lambda: metastore, clock=clock)
+    deliverer = Deliverer(outbox, lambda: metastore)
     create(outbox, replace(definition(), table_type=kind))
     sync(outbox, "sales.trips", ["ds=a/n=1"])
     new = replace(definition(), table_type=kind, identifier=TableIdentifier("archive", "old"))
@@ -551,7 +559,7 @@ def test_a_full_message_takes_few_calls(outbox: FakeOutbox, metastore: FakeMetas
     ):
         outbox.put("sync_partitions", "sales.trips", **message)
         before = Counter(counting.calls)
-        assert Deliverer(outbox, lambda: counting, clock=clock).deliver(timeout_s=60) == done(1)
+        assert Deliverer(outbox, lambda: counting).deliver(timeout_s=60) == done(1)
         calls.append(Counter(counting.calls) - before)
     look = {"get_table": 1, "partitions_by_names": 1}
     assert calls == [
@@ -642,13 +650,13 @@ def test_two_at_once_do_not_overtake_each_other(outbox: FakeOutbox, metastore: F
         def call(*args: object, **kwargs: object) -> None:
             if not reports:
                 reports.append(None)
-                reports[0] = Deliverer(outbox, lambda: metastore, clock=clock).deliver(timeout_s=60)
+                reports[0] = Deliverer(outbox, lambda: metastore).deliver(timeout_s=60)
             function(*args, **kwargs)
 
         return call
 
     metastore.add_partitions = interleaved(metastore.add_partitions)  # type: ignore[method-assign]
-    report = Deliverer(outbox, lambda: metastore, clock=clock).deliver(timeout_s=60)
+    report = Deliverer(outbox, lambda: metastore).deliver(timeout_s=60)
     assert (reports[0].delivered, reports[0].pending) == (0, 2)  # type: ignore[attr-defined]
     assert report == done(2)
     assert partitions(metastore) == {}
@@ -659,7 +667,7 @@ def test_a_killed_carriers_message_is_taken_up_again(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock
 ) -> None:
     number = create(outbox, definition())
-    assert outbox.claim_delivery(number, clock.now, clock.now + int(CLAIM_SECONDS * 1000))
+    assert outbox.claim_delivery(number, "somebody", int(CLAIM_SECONDS * 1000))
     assert deliverer.deliver(timeout_s=60).pending == 1
     clock.now += int(CLAIM_SECONDS * 1000)
     assert deliverer.deliver(timeout_s=60) == done(1)
@@ -681,8 +689,7 @@ def test_a_dropped_tables_messages_are_forgotten(metastore: FakeMetastore, tmp_p
     assert metastore.get_table("sales", "trips").location == "file:///other"
     table = index.create_table(definition("orders"), deliver=True)
     message = index.pending_deliveries()[0]
-    now = time.time_ns() // 1_000_000
-    assert index.claim_delivery(message.outbox_id, now, now + 60_000)
+    assert index.claim_delivery(message.outbox_id, "somebody", 60_000)
     index.drop_table(table.identifier, deliver=True)
     assert [m.operation for m in index.pending_deliveries()] == ["create_table", "drop_table"]
     index.close()

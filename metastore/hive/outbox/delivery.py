@@ -1,19 +1,23 @@
 """Delivery of the outbox: what the index has committed is applied to the metastore, in order, until it is there.
 
-Order holds where it matters: the messages of one table follow one another, and a message about a namespace waits for
-those before it in the namespace and holds up those after it. One table's trouble does not stop the others. A message is
-claimed before it is carried out, so that processes that deliver at the same time do not overtake each other.
+One table's trouble does not stop the others (``order``). A message is claimed before it is carried out, and its carrier
+looks at the claim before each call (``fence``), so that processes that deliver at the same time do not overtake each
+other. What the metastore refuses again and again is set aside, and tried from time to time.
 """
 
 from __future__ import annotations
 
+import logging
 import time
-from dataclasses import dataclass, field
+import uuid
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Protocol
 
-from catalog_ext.metastore.errors import CatalogExtError, MetastoreRefusedError, MetastoreUnavailableError
+from catalog_ext.metastore.errors import CatalogExtError, IndexDatabaseError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
-from catalog_ext.metastore.messages import Delivery, RenameTable, read_message
+from catalog_ext.metastore.hive.outbox.fence import ClaimLostError, FencedMetastore
+from catalog_ext.metastore.hive.outbox.order import Order, Wait
+from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, read_message
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -23,14 +27,19 @@ if TYPE_CHECKING:
 CLAIM_SECONDS = 300.0
 """A message whose carrier was killed is taken up again after this time."""
 
+MESSAGES_PER_COMMIT = 200
+"""The most messages that a delivery looks at while somebody waits for it; the rest is for the background."""
+
+_CLAIM_MS = int(CLAIM_SECONDS * 1000)
 _PAGE = 100
 _FIRST_PAUSE_SECONDS = 1.0
 _LONGEST_PAUSE_UNAVAILABLE_SECONDS = 30.0
 _LONGEST_PAUSE_REFUSED_SECONDS = 600.0
+_log = logging.getLogger(__name__)
 
 
 class Outbox(Protocol):
-    """The part of the index that delivery needs."""
+    """The part of the index that delivery needs; times are by the database's clock."""
 
     def pending_deliveries(self, limit: int = ..., *, after: int = ...) -> Sequence[Delivery]:
         """Return the next messages with an ``outbox_id`` above ``after``, in order, due or not."""
@@ -40,16 +49,20 @@ class Outbox(Protocol):
         """Return how many messages there are, due or not."""
         ...
 
-    def claim_delivery(self, outbox_id: int, now_ms: int, until_ms: int) -> bool:
-        """Claim the message until ``until_ms``; False where it is gone, or not due at ``now_ms``."""
+    def claim_delivery(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        """Claim the message for so long; False where it is gone, or not due."""
         ...
 
-    def delivery_done(self, outbox_id: int) -> None:
-        """Take the message out."""
+    def keep_claim(self, outbox_id: int, claim: str, lease_ms: int) -> bool:
+        """Renew the claim where half of it has passed; False where somebody else has the message."""
         ...
 
-    def delivery_failed(self, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
-        """Keep the message with the error, and count the attempt."""
+    def delivery_done(self, outbox_id: int, claim: str) -> bool:
+        """Take the message out; False where somebody else has it."""
+        ...
+
+    def delivery_failed(self, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool) -> None:
+        """Keep the message with the error, count the attempt and the refusal, and let it wait."""
         ...
 
 
@@ -74,36 +87,34 @@ class Deliverer:
     Args:
         index: Holds the outbox.
         metastore_factory: Gives the metastore; called when there is something to deliver, and not closed here.
-        clock: Milliseconds since the epoch.
     """
 
-    def __init__(
-        self,
-        index: Outbox,
-        metastore_factory: Callable[[], HiveMetastore],
-        *,
-        clock: Callable[[], int] = lambda: time.time_ns() // 1_000_000,
-    ) -> None:
+    def __init__(self, index: Outbox, metastore_factory: Callable[[], HiveMetastore]) -> None:
         self._index = index
         self._metastore_factory = metastore_factory
-        self._clock = clock
+        self._logged: set[type[Exception]] = set()
 
-    def deliver(self, *, timeout_s: float) -> DeliveryReport:
+    def deliver(self, *, timeout_s: float, most: int | None = None) -> DeliveryReport:
         """Deliver what is due; no message is begun after ``timeout_s`` seconds.
 
         Trouble with the metastore is reported, not raised: the messages stay, and the next delivery takes them up.
+
+        Args:
+            timeout_s: How long.
+            most: How many messages are looked at; None for all.
 
         Raises:
             IndexDatabaseError: The index cannot be read or written.
         """
         run = _Run(give_up=time.monotonic() + timeout_s)
-        for delivery in self._rows():
-            if run.stopped:
+        for number, delivery in enumerate(self._rows()):
+            if run.stopped or number == most:
                 # Every commit delivers: it counts what is left of a backlog, and does not read it.
-                run.hold(delivery)
+                run.note(delivery)
                 return DeliveryReport(run.delivered, self._index.count_deliveries(), run.error)
-            if run.waits(delivery):
-                run.hold(delivery)
+            wait = run.order.wait(delivery)
+            if wait is not Wait.NO or not delivery.due:
+                run.hold(delivery, wait)
             else:
                 self._attempt(delivery, run)
         return DeliveryReport(run.delivered, run.pending, run.error)
@@ -115,15 +126,11 @@ class Deliverer:
             after = page[-1].outbox_id
 
     def _attempt(self, delivery: Delivery, run: _Run) -> None:
-        metastore = self._metastore(run)
-        now = self._clock()
-        until = now + int(CLAIM_SECONDS * 1000)
-        if metastore is None or delivery.next_attempt_at_ms > now:
-            run.hold(delivery)
-        elif not self._index.claim_delivery(delivery.outbox_id, now, until):
+        metastore, claim = self._metastore(run), uuid.uuid4().hex
+        if metastore is None or not self._index.claim_delivery(delivery.outbox_id, claim, _CLAIM_MS):
             run.hold(delivery)  # another process carries it out, or has just done so
         else:
-            self._carry_out(metastore, delivery, run)
+            self._carry_out(metastore, delivery, claim, run)
 
     def _metastore(self, run: _Run) -> HiveMetastore | None:
         if run.metastore is None:
@@ -131,31 +138,60 @@ class Deliverer:
                 run.metastore = self._metastore_factory()
             except CatalogExtError as error:
                 run.stop(error.message)
+            except Exception as error:  # noqa: BLE001 -- whoever committed must not hear of it as if the commit failed
+                run.stop(self._unexpected(error))
         return run.metastore
 
-    def _carry_out(self, metastore: HiveMetastore, delivery: Delivery, run: _Run) -> None:
+    def _carry_out(self, metastore: HiveMetastore, delivery: Delivery, claim: str, run: _Run) -> None:
+        fenced = FencedMetastore(metastore, lambda: self._index.keep_claim(delivery.outbox_id, claim, _CLAIM_MS))
         try:
-            carry_out(metastore, read_message(delivery))
+            carry_out(fenced, read_message(delivery))
+        except IndexDatabaseError:
+            raise
+        except ClaimLostError:
+            _log.warning("Message %d (%s) is somebody else's now.", delivery.outbox_id, delivery.subject)
+            run.hold(delivery)
         except MetastoreUnavailableError as error:
-            self._failed(delivery, error, _LONGEST_PAUSE_UNAVAILABLE_SECONDS)
+            self._failed(delivery, claim, error.message, refused=False)
             run.stop(error.message)
             run.hold(delivery)
         except CatalogExtError as error:
-            self._failed(delivery, error, _LONGEST_PAUSE_REFUSED_SECONDS)
-            run.error = run.error or f"{delivery.operation} of {delivery.subject}: {error.message}"
-            run.hold(delivery)
+            self._refused(delivery, claim, error.message, run)
+        except Exception as error:  # noqa: BLE001 -- the other tables' messages go on, and the message keeps the error
+            self._refused(delivery, claim, self._unexpected(error), run)
         else:
-            self._index.delivery_done(delivery.outbox_id)
-            run.delivered += 1
+            if self._index.delivery_done(delivery.outbox_id, claim):
+                run.delivered += 1
+            else:
+                run.hold(delivery)
 
-    def _failed(self, delivery: Delivery, error: CatalogExtError, longest: float) -> None:
+    def _refused(self, delivery: Delivery, claim: str, error: str, run: _Run) -> None:
+        self._failed(delivery, claim, error, refused=True)
+        run.error = run.error or f"{delivery.operation} of {delivery.subject}: {error}"
+        now = replace(delivery, refusals=delivery.refusals + 1, last_error=error)
+        if now.refusals == SET_ASIDE_AFTER:
+            _log.warning(
+                "Message %d for the metastore (%s of %s) is set aside after %d refusals: %s. See: catalog-ext outbox",
+                now.outbox_id, now.operation, now.subject, now.refusals, error,
+            )  # fmt: skip
+        run.hold(now)
+
+    def _failed(self, delivery: Delivery, claim: str, error: str, *, refused: bool) -> None:
+        longest = _LONGEST_PAUSE_REFUSED_SECONDS if refused else _LONGEST_PAUSE_UNAVAILABLE_SECONDS
         pause = min(_FIRST_PAUSE_SECONDS * 2 ** min(delivery.attempts, 20), longest)
-        self._index.delivery_failed(delivery.outbox_id, error.message, self._clock() + int(pause * 1000))
+        self._index.delivery_failed(delivery.outbox_id, claim, error, int(pause * 1000), refused=refused)
+
+    def _unexpected(self, error: Exception) -> str:
+        """Return the error in words; the first one of a kind is logged with its traceback."""
+        if type(error) not in self._logged:
+            self._logged.add(type(error))
+            _log.error("Unexpected %s while delivering to the metastore", type(error).__name__, exc_info=error)
+        return f"Unexpected {type(error).__name__}: {error}"
 
 
 @dataclass(slots=True)
 class _Run:
-    """The state of one delivery: who has to wait for whom."""
+    """The state of one delivery."""
 
     give_up: float
     metastore: HiveMetastore | None = None
@@ -163,9 +199,7 @@ class _Run:
     pending: int = 0
     error: str | None = None
     halted: bool = False
-    tables: set[tuple[str, str]] = field(default_factory=set)
-    namespaces: set[str] = field(default_factory=set)
-    namespaces_with_waiting: set[str] = field(default_factory=set)
+    order: Order = field(default_factory=Order)
 
     @property
     def stopped(self) -> bool:
@@ -175,37 +209,11 @@ class _Run:
         self.halted = True
         self.error = self.error or error
 
-    def waits(self, delivery: Delivery) -> bool:
-        if delivery.table is None:
-            return delivery.namespace in self.namespaces_with_waiting
-        names = [(delivery.namespace, delivery.table), _new_name(delivery)]
-        return any(name[0] in self.namespaces or name in self.tables for name in names if name is not None)
-
-    def hold(self, delivery: Delivery) -> None:
+    def hold(self, delivery: Delivery, wait: Wait = Wait.NO) -> None:
         self.pending += 1
+        self.note(delivery)
+        self.order.hold(delivery, wait)
+
+    def note(self, delivery: Delivery) -> None:
         # A message that waits for its next attempt still has to say why.
         self.error = self.error or delivery.last_error
-        self.namespaces_with_waiting.add(delivery.namespace)
-        if delivery.table is None:
-            self.namespaces.add(delivery.namespace)
-        else:
-            self.tables.add((delivery.namespace, delivery.table))
-        # What follows about a renamed table is about its new name.
-        if (new := _new_name(delivery)) is not None:
-            self.tables.add(new)
-            self.namespaces_with_waiting.add(new[0])
-
-
-def _new_name(delivery: Delivery) -> tuple[str, str] | None:
-    """Return the namespace and name that a rename gives its table; None of any other message."""
-    if delivery.operation != RenameTable.operation:
-        return None
-    try:
-        message = read_message(delivery)
-    except MetastoreRefusedError:
-        # Delivery reports it, and holds the table under its old name.
-        return None
-    if not isinstance(message, RenameTable):
-        return None
-    new = message.definition.identifier
-    return new.namespace, new.name

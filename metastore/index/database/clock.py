@@ -3,8 +3,28 @@
 from __future__ import annotations
 
 import time
+from typing import Any
+
+import sqlalchemy as sa
+
+_DATABASES = {
+    "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
+    "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
+    "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000",
+}
 
 
 def now_ms() -> int:
-    """Return the time in milliseconds since the epoch, UTC."""
+    """Return the time in milliseconds since the epoch, UTC, by this host's clock."""
     return time.time_ns() // 1_000_000
+
+
+def database_now_ms(dialect: str) -> sa.Select[Any]:
+    """Return the query of the database's time in milliseconds since the epoch, UTC.
+
+    Leases go by it: the hosts that compare them may have clocks that disagree.
+
+    Args:
+        dialect: ``Database.dialect``.
+    """
+    return sa.select(sa.literal_column(_DATABASES[dialect], sa.BigInteger()))

@@ -165,6 +165,9 @@ outbox = sa.Table(
     _big("attempts"),
     _big("next_attempt_at_ms"),
     _text("last_error", nullable=True),
+    _id("claimed_by", nullable=True),
+    sa.Column("refusals", sa.BigInteger, nullable=False, server_default=sa.text("0")),
+    sa.Index(None, "table_id"),
     # Deliveries are in the order of their numbers: none may come again.
     sqlite_autoincrement=True,
 )  # fmt: skip

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.messages import (
     AlterTableStatistics,
@@ -104,32 +104,45 @@ def forget_table(connection: sa.Connection, table_id: int) -> None:
     A message that the metastore refuses for good would otherwise hold up the table's end for ever. Renames stay: the
     metastore has to find the table under the name by which it is dropped.
     """
-    waiting = sa.or_(outbox.c.last_error.is_not(None), outbox.c.next_attempt_at_ms <= now_ms())
     statement = sa.delete(outbox).where(
-        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, waiting
+        outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _is_free(connection)
     )
     connection.execute(statement)
 
 
 def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[Delivery]:
     """Return the next messages numbered above ``after``, in the order of delivery, due or not."""
-    statement = sa.select(outbox).where(outbox.c.outbox_id > after).order_by(outbox.c.outbox_id).limit(limit)
     with database.reading() as connection:
-        rows = connection.execute(statement).mappings().all()
-    return [
-        Delivery(
-            outbox_id=row["outbox_id"],
-            operation=row["operation"],
-            namespace=row["namespace"],
-            table=row["table_name"],
-            payload=json.loads(row["payload"]),
-            created_at_ms=row["created_at_ms"],
-            attempts=row["attempts"],
-            last_error=row["last_error"],
-            next_attempt_at_ms=row["next_attempt_at_ms"],
-        )
-        for row in rows
-    ]
+        statement = _deliveries(connection).where(outbox.c.outbox_id > after).limit(limit)
+        return [_delivery(row) for row in connection.execute(statement).mappings()]
+
+
+def find_delivery(database: Database, outbox_id: int) -> Delivery | None:
+    """Return the message of a number, or None."""
+    with database.reading() as connection:
+        row = connection.execute(_deliveries(connection).where(outbox.c.outbox_id == outbox_id)).mappings().first()
+    return None if row is None else _delivery(row)
+
+
+def _deliveries(connection: sa.Connection) -> sa.Select[Any]:
+    due = (outbox.c.next_attempt_at_ms <= _now(connection)).label("due")
+    return sa.select(outbox, due).order_by(outbox.c.outbox_id)
+
+
+def _delivery(row: sa.RowMapping) -> Delivery:
+    return Delivery(
+        outbox_id=row["outbox_id"],
+        operation=row["operation"],
+        namespace=row["namespace"],
+        table=row["table_name"],
+        payload=json.loads(row["payload"]),
+        created_at_ms=row["created_at_ms"],
+        attempts=row["attempts"],
+        last_error=row["last_error"],
+        next_attempt_at_ms=row["next_attempt_at_ms"],
+        refusals=row["refusals"],
+        due=bool(row["due"]),
+    )
 
 
 def count_deliveries(database: Database) -> int:
@@ -138,33 +151,94 @@ def count_deliveries(database: Database) -> int:
         return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
 
 
-def claim_delivery(database: Database, outbox_id: int, now: int, until_ms: int) -> bool:
-    """Claim a message until ``until_ms``; False where it is gone, or not due at ``now``."""
-    statement = (
-        sa.update(outbox)
-        .where(outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
-        .values(next_attempt_at_ms=until_ms, last_error=None)
-    )
-    return database.write(lambda connection: connection.execute(statement).rowcount == 1)
+def claim_delivery(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
+    """Claim a message for so long; False where it is gone, or not due."""
 
-
-def delivery_done(database: Database, outbox_id: int) -> None:
-    """Remove a message that the metastore has accepted; one that is gone already is no error."""
-    database.write(lambda connection: connection.execute(sa.delete(outbox).where(outbox.c.outbox_id == outbox_id)))
-
-
-def delivery_failed(database: Database, outbox_id: int, error: str, next_attempt_at_ms: int) -> None:
-    """Record that the metastore did not accept a message, and when to try again."""
-    statement = (
-        sa.update(outbox)
-        .where(outbox.c.outbox_id == outbox_id)
-        .values(
-            attempts=outbox.c.attempts + 1,
-            next_attempt_at_ms=next_attempt_at_ms,
-            last_error=ascii_safe(error)[:_ERROR_LENGTH],
+    def work(connection: sa.Connection) -> bool:
+        now = _now(connection)
+        statement = (
+            sa.update(outbox)
+            .where(outbox.c.outbox_id == outbox_id, outbox.c.next_attempt_at_ms <= now)
+            .values(next_attempt_at_ms=now + lease_ms, claimed_by=claim)
         )
-    )
-    database.write(lambda connection: connection.execute(statement))
+        return connection.execute(statement).rowcount == 1
+
+    return database.write(work)
+
+
+def keep_claim(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
+    """Return whether the claim is still the newest on the message; it then lasts for half the lease at least."""
+    mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+    with database.reading() as connection:
+        left = connection.execute(
+            sa.select(outbox.c.next_attempt_at_ms - _now(connection)).where(mine)
+        ).scalar_one_or_none()
+    if left is None:
+        return False
+    return left >= lease_ms // 2 or database.write(
+        lambda connection: connection.execute(
+            sa.update(outbox).where(mine).values(next_attempt_at_ms=_now(connection) + lease_ms)
+        ).rowcount == 1
+    )  # fmt: skip
+
+
+def delivery_done(database: Database, outbox_id: int, claim: str) -> bool:
+    """Remove a message that the metastore has accepted; False, and nothing done, where somebody else has it now."""
+    mine = sa.and_(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+    return database.write(lambda connection: connection.execute(sa.delete(outbox).where(mine)).rowcount == 1)
+
+
+def delivery_failed(
+    database: Database, outbox_id: int, claim: str, error: str, pause_ms: int, *, refused: bool
+) -> None:
+    """Record that the metastore did not accept a message, and when to try again, unless somebody else has it now."""
+
+    def work(connection: sa.Connection) -> None:
+        statement = (
+            sa.update(outbox)
+            .where(outbox.c.outbox_id == outbox_id, outbox.c.claimed_by == claim)
+            .values(
+                attempts=outbox.c.attempts + 1,
+                refusals=outbox.c.refusals + int(refused),
+                next_attempt_at_ms=_now(connection) + pause_ms,
+                last_error=ascii_safe(error)[:_ERROR_LENGTH],
+                claimed_by=None,
+            )
+        )
+        connection.execute(statement)
+
+    database.write(work)
+
+
+def retry_deliveries(database: Database, outbox_id: int | None = None) -> int:
+    """Make messages due now, but those that are being delivered; return how many: the one of a number, or all."""
+
+    def work(connection: sa.Connection) -> int:
+        chosen = sa.true() if outbox_id is None else outbox.c.outbox_id == outbox_id
+        statement = sa.update(outbox).where(chosen, _is_free(connection)).values(next_attempt_at_ms=0)
+        return connection.execute(statement).rowcount
+
+    return database.write(work)
+
+
+def skip_delivery(database: Database, outbox_id: int) -> bool:
+    """Remove a message that is not to be delivered; False where it is gone, or being delivered."""
+    return database.write(
+        lambda connection: connection.execute(
+            sa.delete(outbox).where(outbox.c.outbox_id == outbox_id, _is_free(connection))
+        ).rowcount == 1
+    )  # fmt: skip
+
+
+def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:
+    """Return the condition that nobody is delivering the message."""
+    return sa.or_(outbox.c.claimed_by.is_(None), outbox.c.next_attempt_at_ms <= _now(connection))
+
+
+def _now(connection: sa.Connection) -> sa.ScalarSelect[Any]:
+    """Return the time of the database: hosts whose clocks disagree must not take each other's claims."""
+    name = connection.dialect.name
+    return database_now_ms("mysql" if name == "mariadb" else name).scalar_subquery()
 
 
 def ascii_safe(text: str) -> str:

@@ -1,0 +1,106 @@
+"""Shows what the metastore has not taken, and retries or skips it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.metastore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.messages import Delivery
+
+LIST, RETRY, SKIP = "list", "retry", "skip"
+ACTIONS = (LIST, RETRY, SKIP)
+SET_ASIDE = "set aside"
+_PAGE = 100
+
+
+class OutboxEntry(NamedTuple):
+    """A message for the metastore.
+
+    Attributes:
+        id: Its number, by which it is retried or skipped.
+        table: ``namespace.table``, or a namespace.
+        operation: What is to be done there.
+        state: ``pending``, ``failed`` (tried again by itself), ``set aside`` (refused so often that other changes go
+            on without it), ``retried`` or ``skipped``.
+        attempts: How often it was tried in vain.
+        since_ms: When it was enqueued, in milliseconds since the epoch, UTC.
+        error: Why the last attempt failed, or None.
+    """
+
+    id: int
+    table: str
+    operation: str
+    state: str
+    attempts: int
+    since_ms: int
+    error: str | None
+
+
+class OutboxCommands:
+    """Shows and changes the outbox of an index; delivers nothing."""
+
+    def __init__(self, index: Index) -> None:
+        self._index = index
+
+    def outbox(self, action: str = LIST, outbox_id: int | str | None = None) -> list[OutboxEntry]:
+        """Return the messages for the metastore that the action is about, in the order of delivery.
+
+        Args:
+            action: ``list`` shows them, ``retry`` makes them due now, ``skip`` removes one that is never to be
+                delivered (the metastore then differs from the index, until the table is published).
+            outbox_id: The number of one message; None for all, which ``skip`` refuses.
+
+        Raises:
+            InvalidInputError: There is no such action or message, or it is being delivered right now.
+        """
+        if action not in ACTIONS:
+            raise InvalidInputError(f"{action[:60]!r} is no action of the outbox. They are: {', '.join(ACTIONS)}.")
+        number = None if outbox_id is None else _number(outbox_id)
+        if number is None and action == SKIP:
+            raise InvalidInputError("Name the message that is to be skipped by its id; the action 'list' shows them.")
+        if number is not None:
+            return [self._one(action, number)]
+        entries = list(pending(self._index))
+        if action == RETRY:
+            self._index.retry_deliveries()
+            return [entry._replace(state="retried") for entry in entries]
+        return entries
+
+    def _one(self, action: str, number: int) -> OutboxEntry:
+        found = self._index.find_delivery(number)
+        if found is None:
+            raise InvalidInputError(f"There is no message {number} in the outbox: it is delivered, or was never there.")
+        if action == LIST:
+            return entry_of(found)
+        done = self._index.skip_delivery(number) if action == SKIP else self._index.retry_deliveries(number) == 1
+        if not done:
+            raise InvalidInputError(f"Message {number} is being delivered right now. Look again in some minutes.")
+        return entry_of(found)._replace(state="skipped" if action == SKIP else "retried")
+
+
+def pending(index: Index) -> Iterator[OutboxEntry]:
+    """Yield every message for the metastore, in the order of delivery."""
+    after = 0
+    while page := index.pending_deliveries(_PAGE, after=after):
+        after = page[-1].outbox_id
+        yield from map(entry_of, page)
+
+
+def entry_of(delivery: Delivery) -> OutboxEntry:
+    """Return a message as people see it."""
+    state = SET_ASIDE if delivery.set_aside else "failed" if delivery.last_error else "pending"
+    return OutboxEntry(
+        delivery.outbox_id, delivery.subject, delivery.operation, state, delivery.attempts, delivery.created_at_ms,
+        delivery.last_error,
+    )  # fmt: skip
+
+
+def _number(text: int | str) -> int:
+    if not str(text).isdecimal():
+        raise InvalidInputError(f"{str(text)[:60]!r} is not the number of a message.")
+    return int(text)

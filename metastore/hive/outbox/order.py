@@ -1,0 +1,125 @@
+"""The order of deliveries: which message has to wait for which of those that stay.
+
+The messages of a table follow one another, and a message about a namespace waits for those before it in the namespace
+and holds up those after it. A message that was refused so often that it is set aside holds up only what may depend on
+it: changes of other partitions, and of properties while only partitions are refused, come to the same in either order.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError
+from catalog_ext.metastore.messages import (
+    AlterNamespace,
+    AlterTable,
+    Delivery,
+    Message,
+    RenameTable,
+    SyncPartitions,
+    read_message,
+)
+from catalog_ext.metastore.model.partition_names import parse_partition_name
+
+
+class Wait(Enum):
+    """Whether a message has to wait, and for what."""
+
+    NO = "no"
+    FOR_SET_ASIDE = "for a message that is set aside, or one that waits for it"
+    FOR_TABLE = "for an earlier message of its table or namespace"
+
+
+@dataclass(slots=True)
+class Order:
+    """What stays in the outbox so far."""
+
+    tables: set[tuple[str, str]] = field(default_factory=set)
+    namespaces: set[str] = field(default_factory=set)
+    namespaces_with_waiting: set[str] = field(default_factory=set)
+    namespaces_aside: set[str] = field(default_factory=set)
+    namespaces_with_aside: set[str] = field(default_factory=set)
+    aside: dict[tuple[str, str], list[Message | None]] = field(default_factory=dict)
+
+    def wait(self, delivery: Delivery) -> Wait:
+        """Return what the message has to wait for, among those that were held before it."""
+        if delivery.table is None:
+            return self._wait_of_namespace(delivery)
+        names = _names(delivery)
+        if any(name[0] in self.namespaces or name in self.tables for name in names):
+            return Wait.FOR_TABLE
+        earlier = [message for name in names for message in self.aside.get(name, ())]
+        if not earlier:
+            return Wait.NO
+        later = _message(delivery)
+        return Wait.NO if all(may_overtake(later, message) for message in earlier) else Wait.FOR_SET_ASIDE
+
+    def hold(self, delivery: Delivery, wait: Wait) -> None:
+        """Let later messages wait for this one, which stays because of ``wait``, or (``NO``) of itself."""
+        gently = wait is Wait.FOR_SET_ASIDE or (wait is Wait.NO and delivery.set_aside)
+        names = _names(delivery)
+        if delivery.table is not None and gently:
+            self.namespaces_with_aside.update(name[0] for name in names)
+            for name in names:
+                self.aside.setdefault(name, []).append(_message(delivery))
+        elif gently and delivery.operation == AlterNamespace.operation:
+            # Tables are made and changed whatever the comment and properties of their namespace are.
+            self.namespaces_aside.add(delivery.namespace)
+        else:
+            self.namespaces_with_waiting.update(name[0] for name in names)
+            if delivery.table is None:
+                self.namespaces.add(delivery.namespace)
+            else:
+                # What follows about a renamed table is about its new name.
+                self.tables.update(names)
+
+    def _wait_of_namespace(self, delivery: Delivery) -> Wait:
+        if delivery.namespace in self.namespaces_with_waiting:
+            return Wait.FOR_TABLE
+        alters = delivery.operation == AlterNamespace.operation
+        if delivery.namespace in self.namespaces_aside or (
+            not alters and delivery.namespace in self.namespaces_with_aside
+        ):
+            return Wait.FOR_SET_ASIDE
+        return Wait.NO
+
+
+def may_overtake(later: Message | None, earlier: Message | None) -> bool:
+    """Return whether two messages of one table come to the same in either order; None is one that cannot be read."""
+    match earlier, later:
+        case SyncPartitions(), SyncPartitions():
+            return not (_touched(earlier) & _touched(later))
+        case (SyncPartitions(), AlterTable() as alteration) | (AlterTable() as alteration, SyncPartitions()):
+            return not alteration.rebuild and not alteration.retype
+        case _:
+            return False
+
+
+def _touched(message: SyncPartitions) -> frozenset[object]:
+    """Return the values of the partitions that a message is about: to the metastore, spellings of a name are one."""
+    names = [partition.name for partition in (*message.added, *message.altered)]
+    return frozenset(map(_values, (*names, *message.dropped)))
+
+
+def _values(name: str) -> object:
+    try:
+        return tuple((key.lower(), value) for key, value in parse_partition_name(name))
+    except InvalidPartitionNameError:
+        return name  # the metastore never gets it
+
+
+def _names(delivery: Delivery) -> list[tuple[str, str]]:
+    """Return the tables that a message is about: of a rename, under both names."""
+    names = [(delivery.namespace, delivery.table or "")]
+    if delivery.operation == RenameTable.operation and isinstance(message := _message(delivery), RenameTable):
+        identifier = message.definition.identifier
+        names.append((identifier.namespace, identifier.name))
+    return names
+
+
+def _message(delivery: Delivery) -> Message | None:
+    try:
+        return read_message(delivery)
+    except MetastoreRefusedError:
+        return None  # delivery reports it, and holds what comes after it
