@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.keys import check_properties
 from catalog_ext.metastore.commit.partition_commit import OPTIONS, PartitionCommit
-from catalog_ext.metastore.errors import AcidTableError, InvalidConfigurationError
+from catalog_ext.metastore.errors import AcidTableError, InvalidConfigurationError, OperationNotSupportedError
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -54,6 +54,22 @@ def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
                 "Hive's ACID files, and its own writes are transactions without them. Leave it out or say 'false'.",
                 {"table": table, "key": key, "value": value[:40]},
             )
+
+
+def check_not_bucketed(definition: TableDefinition) -> None:
+    """Return unless the table is bucketed: engines that look for a row in its bucket would not find what we write.
+
+    Raises:
+        OperationNotSupportedError: It is.
+    """
+    if definition.bucketed_by is not None:
+        raise OperationNotSupportedError(
+            f"Table {definition.identifier} is bucketed ({definition.bucketed_by}), and is read but not written here: "
+            "new files would be in no bucket, and engines that look for rows by their bucket would miss them. Write it "
+            "by the engine that has made it and repair it here, or make a table without buckets of it by CREATE TABLE "
+            "... AS SELECT.",
+            {"table": str(definition.identifier), "bucketed_by": definition.bucketed_by},
+        )
 
 
 def check_partition_commit(

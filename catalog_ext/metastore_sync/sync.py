@@ -11,7 +11,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
@@ -123,6 +123,13 @@ class MetastoreSync:
         except MetastoreUnavailableError as error:
             logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
             return
+        buckets = bucketed_by(there)
+        if buckets is not None:
+            raise TableAlreadyExistsError(
+                f"The metastore has a table {identifier} already, which is bucketed ({buckets}). Import it with "
+                "import_table, which knows what that means, or choose another name.",
+                {"table": str(identifier), "location": there.location},
+            )
         # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
         if not locations_equal(there.location, definition.location):
             raise TableAlreadyExistsError(

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
+from catalog_ext.conf.properties import check_not_bucketed
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
@@ -108,9 +109,11 @@ class Writes:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
+            OperationNotSupportedError: The table is bucketed.
             InvalidConfigurationError: An option is none that its key may have.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
+        check_not_bucketed(table.definition)
         clauses.conditions(table)
         bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
@@ -140,12 +143,15 @@ class Writes:
         Raises:
             TableAlreadyExistsError: It is to be created, and the name is taken here or in the metastore.
             TableNotFoundError: It is to be replaced, and is not there.
+            OperationNotSupportedError: It is to be replaced, and is bucketed.
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
         context, identifier = self._context, definition.identifier
         there = context.find_table(identifier)
         if kind is WriteKind.REPLACE and there is None:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
+        if there is not None:
+            check_not_bucketed(there.definition)
         if kind is WriteKind.CREATE or there is None:
             self._creation.check_free(identifier)
         whole = self._creation.complete_definition(definition, location)

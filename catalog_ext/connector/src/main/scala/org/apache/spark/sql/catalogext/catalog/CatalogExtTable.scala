@@ -48,9 +48,10 @@ class CatalogExtTable(
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
 
-  // By these Spark loads the table again before each execution, unless it has it cached.
+  // By these Spark loads the table again before each execution, unless it has it cached. It would load a target (that of
+  // a DELETE is scanned) as a table that is read, and find other columns.
   override def id(): String = metadata.tableId.toString
-  override def version(): String = metadata.version.toString
+  override def version(): String = if (target.isDefined) null else metadata.version.toString
 
   override def schema(): StructType = target.getOrElse(
     if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)
