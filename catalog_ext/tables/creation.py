@@ -7,7 +7,12 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys, write_keys
-from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
+from catalog_ext.conf.properties import (
+    check_not_transactional,
+    check_partition_commit,
+    checked_map,
+    checked_properties,
+)
 from catalog_ext.metastore.errors import (
     InvalidInputError,
     OperationNotSupportedError,
@@ -116,6 +121,7 @@ class TableCreation:
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self._context.storage, definition, place)
+        checked_map(definition.options, "options")
         properties = checked_properties(definition.properties)
         if property_value(properties, PARTITION_MODE_PROPERTY) is None:
             properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}

@@ -11,6 +11,7 @@ from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.index.database.texts import is_storable
+from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
@@ -242,8 +243,8 @@ class Writes:
     def _settings(
         self, options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str]
     ) -> dict[str, str]:
-        # Spark's options have names without regard to case.
-        options = {key.lower(): text for key, text in options.items()}
+        # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
+        options = {key.lower(): text for key, text in options.items() if not is_secret(key)}
         found: dict[str, str] = dict(options)
         for setting in _OF_TRANSACTION:
             text = setting.text(options, session, properties, self._context.settings.conf)
