@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
 from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, process_settings
 from catalog_ext.metastore.errors import InvalidConfigurationError
-from catalog_ext.metastore.index.database.urls import shown_index
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.metastore.storage.store import Storage
@@ -60,6 +59,9 @@ class Settings:
     conf: Mapping[str, str] = field(default_factory=dict)
 
     def __repr__(self) -> str:
+        # Not at the top: every start of the command line would import the databases.
+        from catalog_ext.metastore.index.database.urls import shown_index
+
         shown = {
             "name": self.name,
             "index": shown_index(self.index),

@@ -34,6 +34,7 @@ from catalog_ext.metastore.commit.partition_commit import (
     parse_zone,
 )
 from catalog_ext.metastore.commit.partition_expiry import RETENTION
+from catalog_ext.metastore.commit.plan import MISMATCH
 
 if TYPE_CHECKING:
     from datetime import tzinfo
@@ -271,6 +272,15 @@ TIME_ZONE: Setting[str] = Setting(
     _OF_WRITE_ALONE,
     spark="spark.sql.session.timeZone",
 )
+REPLACE_WHERE_MISMATCH: Setting[str] = Setting(
+    MISMATCH,
+    "error",
+    "What becomes of rows that the condition of `REPLACE WHERE` or `overwrite(condition)` is not true for: the write "
+    "is refused, or they are added to their partitions.",
+    "`error` or `add`",
+    word("error", "add"),
+    _WRITE,
+)
 EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
     "external.table.purge",
     "false",
@@ -309,6 +319,7 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     PARTITION_OVERWRITE_MODE,
     MAX_RECORDS_PER_FILE,
     TIME_ZONE,
+    REPLACE_WHERE_MISMATCH,
     EXTERNAL_TABLE_PURGE,
 )
 """All of them, in the order of the reference page."""

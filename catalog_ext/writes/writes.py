@@ -31,7 +31,12 @@ if TYPE_CHECKING:
     from catalog_ext.tables.creation import TableCreation
 
 _LONGEST_OPERATION = 64
-_OF_TRANSACTION = (write_keys.TRANSACTION_LEASE, write_keys.STAGING_DIR, write_keys.OVERWRITE_MODE)
+_OF_TRANSACTION = (
+    write_keys.TRANSACTION_LEASE,
+    write_keys.STAGING_DIR,
+    write_keys.OVERWRITE_MODE,
+    write_keys.REPLACE_WHERE_MISMATCH,
+)
 """Settings that a transaction takes over when it begins."""
 
 
@@ -120,7 +125,11 @@ class Writes:
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
-            asked_write(kind, predicate=predicate),
+            asked_write(
+                kind,
+                predicate=predicate,
+                adds_others=write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add",
+            ),
             batch.operation,
             batch.owner,
             table=table,
