@@ -31,6 +31,7 @@ from catalog_ext.metastore.index.write import (
     file_statistics,
     outbox,
     partition_rows,
+    publishing,
     repairs,
     reservations,
     transaction_files,
@@ -53,7 +54,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
-    from catalog_ext.metastore.messages import Delivery
+    from catalog_ext.metastore.messages import Delivery, PublishedPartition
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition
@@ -520,6 +521,18 @@ class Index:
     def count_deliveries(self) -> int:
         """Return how many messages for the metastore there are, due or not."""
         return outbox.count_deliveries(self._database)
+
+    def pending_of(self, table_id: int) -> tuple[int, str | None]:
+        """Return how many messages about a table the metastore has not taken, and why the first that failed did."""
+        return outbox.pending_of(self._database, table_id)
+
+    def published_page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
+        """Return the next partitions that the metastore is to have, and where the page after them begins, if any."""
+        return publishing.published_page(self._database, table, after)
+
+    def publish(self, table: Table, publication: publishing.Publication) -> int:
+        """Enqueue a table's state for the metastore, in the place of what is pending; return how many messages."""
+        return publishing.publish(self._database, table, publication)
 
     def find_delivery(self, outbox_id: int) -> Delivery | None:
         """Return the message for the metastore of a number, or None."""
