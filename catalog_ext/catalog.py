@@ -9,6 +9,7 @@ from catalog_ext.context import Context
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.metastore_sync.outbox import OutboxCommands
+from catalog_ext.metastore_sync.publishing import Publishing
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.partitions.commands import PartitionCommands
 from catalog_ext.partitions.maintenance import PartitionMaintenance
@@ -137,6 +138,7 @@ class Catalog:
         self.reads = TableReads(context)
         self.writes = Writes(context, self._creation)
         self._outbox = OutboxCommands(index)
+        self._publishing = Publishing(index, metastore, sync, settings.name)
         self._write_maintenance = WriteMaintenance(context)
         self.metadata_tables = MetadataTables(context)
         self.partition_commands = PartitionCommands(context)
@@ -218,6 +220,7 @@ class Catalog:
     status = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.status)
 
     deliver = _Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
+    publish = _Forwarded(lambda c: c._publishing, Publishing.publish)
     outbox = _Forwarded(lambda c: c._outbox, OutboxCommands.outbox)
     keep_delivering = _Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 

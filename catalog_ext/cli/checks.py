@@ -17,6 +17,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.metastore_sync.comparison import compare_tables
 from catalog_ext.spark.storage import hadoop_version
 
 if TYPE_CHECKING:
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 _EMBEDDED_START_S = 90.0
 _PENDING_LIMIT = 1000
+_NAMED = 3
 
 
 class State(StrEnum):
@@ -121,11 +123,25 @@ def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:
     if settings.metastore is None:
         yield Finding("metastore", "configured", State.SKIPPED, "none: Hive engines see nothing of what is registered")
     elif settings.metastore != EMBEDDED:
-        yield _looked("metastore", "reachable", lambda: _ask(str(settings.metastore)))
+        yield from _asked("reachable", str(settings.metastore), settings)
     elif quick:
         yield Finding("metastore", "embedded", State.SKIPPED, "not started with --quick")
     else:
-        yield _looked("metastore", "embedded", lambda: _ask_embedded(settings))
+        server = EmbeddedMetastore(settings.state / "metastore")
+        server.start_in_background()
+        try:
+            yield from _asked("embedded", server.uri(_EMBEDDED_START_S), settings)
+        except CatalogExtError as error:
+            yield Finding("metastore", "embedded", State.WRONG, error.message)
+        finally:
+            server.stop()
+
+
+def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
+    reached = _looked("metastore", check, lambda: _ask(uris))
+    yield reached
+    if reached.state is State.OK:
+        yield _tables_on_both_sides(uris, settings)
 
 
 def _ask(uris: str) -> str:
@@ -140,13 +156,28 @@ def _ask(uris: str) -> str:
     return f"{uris} answers in {milliseconds:.0f} ms and has {len(databases):,} {noun}"
 
 
-def _ask_embedded(settings: Settings) -> str:
-    server = EmbeddedMetastore(settings.state / "metastore")
-    server.start_in_background()
+def _tables_on_both_sides(uris: str, settings: Settings) -> Finding:
+    check = "tables"
+    client = connect(uris)
     try:
-        return _ask(server.uri(_EMBEDDED_START_S))
+        with Index.connect(settings.index) as index:
+            if index.current_revision() != index.head_revision():
+                return Finding("metastore", check, State.SKIPPED, "the index's schema comes first")
+            compared = compare_tables(index, client)
+    except CatalogExtError as error:
+        return Finding("metastore", check, State.WRONG, error.message)
     finally:
-        server.stop()
+        client.close()
+    wrong = (*compared.missing, *compared.elsewhere)
+    if not wrong:
+        return Finding("metastore", check, State.OK, f"{compared.compared:,} compared with the index, none is missing")
+    parts = [
+        f"{len(names):,} {what} ({', '.join(names[:_NAMED])}{', …' if len(names) > _NAMED else ''})"
+        for what, names in (("are missing", compared.missing), ("lie elsewhere there", compared.elsewhere))
+        if names
+    ]
+    found = f"of the index's tables {' and '.join(parts)}. Run: catalog-ext publish --all"
+    return Finding("metastore", check, State.WRONG, found)
 
 
 def _store(settings: Settings) -> Iterator[Finding]:

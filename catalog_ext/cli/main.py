@@ -36,6 +36,7 @@ COMMANDS = {
     "drop-partitions": "maintenance",
     "expire-partitions": "maintenance",
     "outbox": "outbox",
+    "publish": "outbox",
     "migrate": "tables",
     "serve": "serve",
     "doctor": "doctor",

@@ -1,4 +1,4 @@
-"""The outbox command."""
+"""Commands about what the metastore has not taken, or has lost."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.cli.invocation import settle
+from catalog_ext.cli.invocation import message_console, settle
 from catalog_ext.cli.options import json_option, limit_option
 from catalog_ext.cli.output import moment
-from catalog_ext.cli.writes import Listing
+from catalog_ext.cli.progress import spinner
+from catalog_ext.cli.writes import UNCHANGED, Listing
 from catalog_ext.metastore_sync.outbox import ACTIONS, LIST, RETRY, SKIP, OutboxEntry
 
 if TYPE_CHECKING:
@@ -59,3 +60,34 @@ def _delivered(catalog: Catalog, entries: list[OutboxEntry]) -> list[OutboxEntry
         catalog.deliver()
     left = {entry.id: entry for entry in catalog.outbox()}
     return [left.get(entry.id, entry._replace(state="delivered", error=None)) for entry in entries]
+
+
+@click.command()
+@click.argument("table", required=False)
+@click.option("--all", "all_tables", is_flag=True, help="Every table and view of the index.")
+@click.option("--dry-run", is_flag=True, help="Preview: compare, and change nothing.")
+@limit_option
+@json_option
+@click.pass_obj
+def publish(
+    invocation: Invocation, table: str | None, all_tables: bool, dry_run: bool, limit: int | None, as_json: bool
+) -> int:
+    """Bring the metastore to the index's state, for TABLE or all tables: after it was lost, replaced or changed.
+
+    Compares both sides, and sends what is missing or differs; partitions that the index does not have are dropped
+    there, never their files. Run it again after an interruption. Exits with 1 if a table could not be published.
+
+    \b
+    catalog-ext publish --all --dry-run
+    catalog-ext publish sales.trips
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    if (table is None) is not all_tables:
+        raise click.UsageError("Name a table, or say --all.")
+    with invocation.catalog() as catalog, spinner(message_console(), "Comparing with the metastore"):
+        rows = [entry._asdict() for entry in catalog.publish(table, dry_run=dry_run)]
+    columns = ("table", "action", "published", "dropped", "pending", "error")
+    changed = any(row["action"] not in ("in step", "left out") for row in rows)
+    Listing(("table", "tables"), rows, columns, {"dry_run": dry_run}, right=("published", "dropped", "pending")).show(
+        limit, as_json=as_json, end=UNCHANGED if dry_run and changed else ""
+    )
+    return 1 if any(row["action"] == "refused" or (row["error"] and row["pending"]) for row in rows) else 0

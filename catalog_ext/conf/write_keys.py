@@ -35,8 +35,10 @@ from catalog_ext.metastore.commit.partition_commit import (
 )
 from catalog_ext.metastore.commit.partition_expiry import RETENTION
 from catalog_ext.metastore.commit.plan import MISMATCH
+from catalog_ext.metastore.model.secrets import is_secret
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import tzinfo
 
 _WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
@@ -51,6 +53,15 @@ TRANSACTION_LEASE: Setting[float] = Setting(
     TIME,
     seconds,
     _WRITE,
+)
+RECOVERY_INTERVAL: Setting[float] = Setting(
+    "recovery.interval",
+    "1m",
+    "How often a service looks for writes whose owners gave no sign of life for their lease, and finishes or undoes "
+    "them; 0 for never.",
+    TIME,
+    duration,
+    (Scope.SESSION, Scope.ENVIRONMENT),
 )
 COMMIT_UNKNOWN_TIMEOUT: Setting[float] = Setting(
     "commit.unknown-timeout",
@@ -293,6 +304,7 @@ EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
 
 WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     TRANSACTION_LEASE,
+    RECOVERY_INTERVAL,
     COMMIT_UNKNOWN_TIMEOUT,
     COMMIT_THREADS,
     VACUUM_RETENTION,
@@ -323,3 +335,24 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     EXTERNAL_TABLE_PURGE,
 )
 """All of them, in the order of the reference page."""
+
+
+_OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE, REPLACE_WHERE_MISMATCH)
+
+
+def transaction_options(
+    options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str], conf: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a write's options with the settings that a transaction takes over when it begins, wherever they are set.
+
+    Raises:
+        InvalidConfigurationError: A value is none that its key may have.
+    """
+    # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
+    found = {key.lower(): text for key, text in options.items() if not is_secret(key)}
+    for setting in _OF_TRANSACTION:
+        text = setting.text(found, session, properties, conf)
+        if text is not None:
+            setting.value_of(text)
+            found[setting.key] = text
+    return found

@@ -1,4 +1,4 @@
-"""Shows, retries and skips by a procedure what the metastore has not taken."""
+"""Shows and mends by procedures what the metastore has not taken, or has lost."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import TIMESTAMP, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, TIMESTAMP, Parameter, Procedure, in_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -25,6 +25,22 @@ _OUTBOX_SCHEMA = pa.schema(
     ]
 )
 
+_PUBLISH_SCHEMA = pa.schema(
+    [
+        ("table", pa.string()),
+        ("action", pa.string()),
+        ("published", pa.int64()),
+        ("dropped", pa.int64()),
+        ("pending", pa.int64()),
+        ("error", pa.string()),
+    ]
+)
+
+
+def _publish(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    entries = catalog.publish(arguments["table"], dry_run=arguments["dry_run"])
+    return in_batches((entry._asdict() for entry in entries), _PUBLISH_SCHEMA)
+
 
 def _outbox(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     entries = catalog.outbox(arguments["action"], arguments["id"])
@@ -41,5 +57,12 @@ PROCEDURES = (
         ),
         _OUTBOX_SCHEMA,
         _outbox,
+    ),
+    Procedure(
+        "publish",
+        "Brings the metastore to the index's state, after it was lost or replaced",
+        (Parameter("table", "string", "namespace.table; all if left out"), DRY_RUN),
+        _PUBLISH_SCHEMA,
+        _publish,
     ),
 )

@@ -11,7 +11,6 @@ from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
 from catalog_ext.metastore.index.database.texts import is_storable
-from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
@@ -31,13 +30,6 @@ if TYPE_CHECKING:
     from catalog_ext.tables.creation import TableCreation
 
 _LONGEST_OPERATION = 64
-_OF_TRANSACTION = (
-    write_keys.TRANSACTION_LEASE,
-    write_keys.STAGING_DIR,
-    write_keys.OVERWRITE_MODE,
-    write_keys.REPLACE_WHERE_MISMATCH,
-)
-"""Settings that a transaction takes over when it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -237,7 +229,8 @@ class Writes:
             _check_owns_files(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
         elif constant_of(bound):
             _check_owns_files(table.definition, "DELETE FROM without a condition")
-        return self.transactions.delete(table, chosen, truncate)
+        options = self._settings({}, {}, table.definition.properties)
+        return self.transactions.delete(table, chosen, truncate, options)
 
     def table_at(self, table_id: int, version: int | None) -> Table:
         """Return the table as it is now, at the version that a statement has read; None for the newest."""
@@ -252,15 +245,7 @@ class Writes:
     def _settings(
         self, options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str]
     ) -> dict[str, str]:
-        # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
-        options = {key.lower(): text for key, text in options.items() if not is_secret(key)}
-        found: dict[str, str] = dict(options)
-        for setting in _OF_TRANSACTION:
-            text = setting.text(options, session, properties, self._context.settings.conf)
-            if text is not None:
-                setting.value_of(text)
-                found[setting.key] = text
-        return found
+        return write_keys.transaction_options(options, session, properties, self._context.settings.conf)
 
 
 def _check_owns_files(definition: TableDefinition, command: str) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database import migration
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
@@ -31,6 +32,7 @@ from catalog_ext.metastore.index.write import (
     file_statistics,
     outbox,
     partition_rows,
+    publishing,
     repairs,
     reservations,
     transaction_files,
@@ -53,7 +55,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
-    from catalog_ext.metastore.messages import Delivery
+    from catalog_ext.metastore.messages import Delivery, PublishedPartition
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition
@@ -378,6 +380,18 @@ class Index:
             self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
         )
 
+    def now_ms(self) -> int:
+        """Return the time by which leases are judged, the database's: in milliseconds since the epoch, UTC."""
+        with self._database.reading() as connection:
+            return int(connection.execute(database_now_ms(self._database.dialect)).scalar_one())
+
+    def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
+        """Return whether nobody else recovers the transaction or has renewed its lease since it was loaded.
+
+        Its lease then lasts until ``until_ms``.
+        """
+        return transactions.claim_recovery(self._database, transaction, until_ms)
+
     def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
         """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
         return transactions.extend_lease(self._database, transaction_id, until_ms)
@@ -520,6 +534,18 @@ class Index:
     def count_deliveries(self) -> int:
         """Return how many messages for the metastore there are, due or not."""
         return outbox.count_deliveries(self._database)
+
+    def pending_of(self, table_id: int) -> tuple[int, str | None]:
+        """Return how many messages about a table the metastore has not taken, and why the first that failed did."""
+        return outbox.pending_of(self._database, table_id)
+
+    def published_page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
+        """Return the next partitions that the metastore is to have, and where the page after them begins, if any."""
+        return publishing.published_page(self._database, table, after)
+
+    def publish(self, table: Table, publication: publishing.Publication) -> int:
+        """Enqueue a table's state for the metastore, in the place of what is pending; return how many messages."""
+        return publishing.publish(self._database, table, publication)
 
     def find_delivery(self, outbox_id: int) -> Delivery | None:
         """Return the message for the metastore of a number, or None."""

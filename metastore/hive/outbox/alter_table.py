@@ -39,19 +39,25 @@ def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
 
 def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
     """Set the definition's parameters, and its columns and location where these have changed."""
+    identifier = message.definition.identifier
+    found = metastore.get_table(identifier.namespace, identifier.name)
+    wanted = altered(found, message)
+    if wanted.columns != found.columns:
+        _replace_columns(metastore, found, wanted)
+    elif wanted != found:
+        metastore.alter_table(wanted)
+
+
+def altered(found: HiveTable, message: AlterTable) -> HiveTable:
+    """Return the metastore's table as the message wants it; what others have set stays."""
     definition = message.definition
-    found = metastore.get_table(definition.identifier.namespace, definition.identifier.name)
     wanted = rebuilt(found, definition) if message.rebuild else found
     if message.retype:
         wanted = retyped(found, definition)
     parameters = {k: v for k, v in wanted.parameters.items() if k not in message.removed}
     # Spark's statistics in the index may be older than what the metastore's readers find.
     parameters |= without_sparks_statistics(user_parameters(definition.properties))
-    wanted = replace(wanted, parameters=parameters)
-    if wanted.columns != found.columns:
-        _replace_columns(metastore, found, wanted)
-    elif wanted != found:
-        metastore.alter_table(wanted)
+    return replace(wanted, parameters=parameters)
 
 
 def _replace_columns(metastore: HiveMetastore, found: HiveTable, wanted: HiveTable) -> None:

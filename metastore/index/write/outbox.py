@@ -151,6 +151,16 @@ def count_deliveries(database: Database) -> int:
         return int(connection.execute(sa.select(sa.func.count()).select_from(outbox)).scalar_one())
 
 
+def pending_of(database: Database, table_id: int) -> tuple[int, str | None]:
+    """Return how many messages about a table there are, and the first error of one of them, if any."""
+    mine = outbox.c.table_id == table_id
+    failed = sa.select(outbox.c.last_error).where(mine, outbox.c.last_error.is_not(None))
+    with database.reading() as connection:
+        count = int(connection.execute(sa.select(sa.func.count()).select_from(outbox).where(mine)).scalar_one())
+        error = connection.execute(failed.order_by(outbox.c.outbox_id).limit(1)).scalar() if count else None
+    return count, error
+
+
 def claim_delivery(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
     """Claim a message for so long; False where it is gone, or not due."""
 

@@ -1,0 +1,63 @@
+"""Compares which tables the index and the metastore have."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.views import View
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What was found.
+
+    Attributes:
+        compared: Tables and views that the metastore is to have.
+        missing: Those that it does not have, and of which no message is pending.
+        elsewhere: Those of whose name it has another, at another location.
+    """
+
+    compared: int
+    missing: tuple[str, ...]
+    elsewhere: tuple[str, ...]
+
+
+def compare_tables(index: Index, metastore: HiveMetastore) -> Comparison:
+    """Return what the index's tables and views are in the metastore; partitions are not looked at.
+
+    Raises:
+        CatalogExtError: One of the two cannot be read.
+    """
+    compared, missing, elsewhere = 0, [], []
+    for namespace in index.list_namespaces():
+        there = set(metastore.list_tables(namespace))
+        for name in sorted([*index.list_tables(namespace), *index.views.list_names(namespace)]):
+            found = index.views.load_relation(TableIdentifier(namespace, name))
+            table = found.table if isinstance(found, View) else found
+            if unrepresentable_reason(table.definition) is not None:
+                continue
+            compared += 1
+            if name not in there:
+                if not index.pending_of(table.table_id)[0]:
+                    missing.append(f"{namespace}.{name}")
+            elif not isinstance(found, View) and not _is_ours(metastore, table):
+                elsewhere.append(f"{namespace}.{name}")
+    return Comparison(compared, tuple(missing), tuple(elsewhere))
+
+
+def _is_ours(metastore: HiveMetastore, table: Table) -> bool:
+    try:
+        found = metastore.get_table(table.identifier.namespace, table.identifier.name)
+    except TableNotFoundError:
+        return False
+    return same_location(found.location, table.definition.location)

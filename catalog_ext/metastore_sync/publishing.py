@@ -1,0 +1,209 @@
+"""Publishes tables again: brings a metastore that was lost, replaced or changed to the index's state."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    InvalidConfigurationError,
+    InvalidInputError,
+    MetastoreUnavailableError,
+    NamespaceNotFoundError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import to_hive_database, unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
+from catalog_ext.metastore.hive.outbox.alter_table import make_database
+from catalog_ext.metastore.hive.outbox.compare import (
+    check_ours,
+    definition_differs,
+    differing,
+    key_types_differ,
+    statistics_differ,
+    values_or_none,
+)
+from catalog_ext.metastore.index.write.publishing import Publication
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.views import View
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore_sync.connection import MetastoreConnection
+    from catalog_ext.metastore_sync.sync import MetastoreSync
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 1000
+_MOST_NAMES = 100_000
+"""Differing partitions that are remembered; of a table with more of them all are published."""
+
+IN_STEP, CREATE, ALTER, PARTITIONS, REFUSED, LEFT_OUT = (
+    "in step", "create", "alter", "partitions", "refused", "left out",
+)  # fmt: skip
+
+
+class PublishEntry(NamedTuple):
+    """What publishing did, or would do, to a table.
+
+    Attributes:
+        table: ``namespace.table``.
+        action: ``create``, ``alter``, ``partitions``, ``in step``, ``refused`` (the metastore has another table of the
+            name) or ``left out`` (it cannot hold the table).
+        published: Partitions that are added or altered.
+        dropped: Partitions that the index does not have.
+        pending: Messages of the table that the metastore has not taken yet.
+        error: Why, or None.
+    """
+
+    table: str
+    action: str
+    published: int = 0
+    dropped: int = 0
+    pending: int = 0
+    error: str | None = None
+
+
+class Publishing:
+    """Compares tables with the metastore and publishes what differs, through the outbox.
+
+    What is published is the index's state at that moment and takes the place of the table's pending messages, in one
+    transaction: an interruption loses nothing, and who runs it again goes on where the two differ.
+    """
+
+    def __init__(self, index: Index, metastore: MetastoreConnection, sync: MetastoreSync, catalog: str) -> None:
+        self._index = index
+        self._metastore = metastore
+        self._sync = sync
+        self._catalog = catalog
+
+    def publish(self, table: str | None = None, *, dry_run: bool = False) -> Iterator[PublishEntry]:
+        """Bring the metastore to the index's state; yield what was done to each table, as it is done.
+
+        Args:
+            table: One table or view; None for all, in the order of their names.
+            dry_run: Preview: compare, and change nothing.
+
+        Raises:
+            TableNotFoundError: The index has no such table.
+            InvalidConfigurationError: There is no metastore.
+            MetastoreUnavailableError: It does not answer; what was published before stays.
+        """
+        if not self._metastore.enabled:
+            raise InvalidConfigurationError("This catalog has no metastore to publish to.")
+        chosen = None if table is None else TableIdentifier.parse(table, self._catalog)
+        found = [] if chosen is None else [self._relation(chosen)]
+        return self._publish(found, all_=chosen is None, dry_run=dry_run)
+
+    def _publish(self, chosen: list[Table], *, all_: bool, dry_run: bool) -> Iterator[PublishEntry]:
+        for found in self._all() if all_ else chosen:
+            yield self._publish_table(found, dry_run=dry_run)
+
+    def _all(self) -> Iterator[Table]:
+        for namespace in self._index.list_namespaces():
+            for name in sorted([*self._index.list_tables(namespace), *self._index.views.list_names(namespace)]):
+                try:
+                    yield self._relation(TableIdentifier(namespace, name))
+                except (TableNotFoundError, NamespaceNotFoundError):
+                    continue  # dropped meanwhile
+
+    def _relation(self, identifier: TableIdentifier) -> Table:
+        found = self._index.views.load_relation(identifier)
+        return found.table if isinstance(found, View) else found
+
+    def _publish_table(self, table: Table, *, dry_run: bool) -> PublishEntry:
+        name = str(table.identifier)
+        reason = unrepresentable_reason(table.definition)
+        if reason is not None:
+            return PublishEntry(name, LEFT_OUT, error=reason)
+        client = self._metastore.client()
+        try:
+            publication = self._compared(client, table)
+        except MetastoreUnavailableError:
+            raise
+        except CatalogExtError as error:
+            return PublishEntry(name, REFUSED, error=error.message)
+        entry = _entry(name, table, publication)
+        if dry_run or publication.is_empty:
+            pending, why = self._index.pending_of(table.table_id)
+            return entry._replace(pending=pending, error=why)
+        return self._send(client, table, publication, entry)
+
+    def _send(self, client: HiveMetastore, table: Table, publication: Publication, entry: PublishEntry) -> PublishEntry:
+        make_database(client, to_hive_database(self._index.load_namespace(table.identifier.namespace)))
+        self._index.publish(table, publication)
+        report = self._sync.deliver()
+        while report.pending and report.delivered:
+            report = self._sync.deliver()  # for as long as it takes: what is sent is not to pile up
+        pending, error = self._index.pending_of(table.table_id)
+        return entry._replace(pending=pending, error=error or (report.error if pending else None))
+
+    def _compared(self, client: HiveMetastore, table: Table) -> Publication:
+        definition = table.definition
+        try:
+            found = client.get_table(table.identifier.namespace, table.identifier.name)
+        except TableNotFoundError:
+            return Publication(create=True)
+        if definition.table_type is TableType.VIEW:
+            if found.table_type != VIRTUAL_VIEW:
+                raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
+            return Publication(alter=True)  # its text and its partitions are few: they are set as they are
+        check_ours(found, definition)
+        partitions, held = self._differing(client, table, found)
+        return Publication(
+            alter=definition_differs(found, definition),
+            retype=key_types_differ(found, definition),
+            partitions=partitions,
+            dropped=self._unknown(client, table, found, held),
+        )
+
+    def _differing(self, client: HiveMetastore, table: Table, found: HiveTable) -> tuple[list[str] | None, int]:
+        """Return the partitions that differ (None: so many that all are published), and how many of ours are there."""
+        names: list[str] = []
+        held, after = 0, -1
+        while True:
+            page, following = self._index.published_page(table, after)
+            if table.definition.partition_columns:
+                differ, there = differing(client, found, page)
+                held += there
+            else:
+                differ = [p.name for p in page if statistics_differ(found, p.parameters)]
+            names.extend(differ)
+            if following is None or len(names) > _MOST_NAMES:
+                return (names, held) if len(names) <= _MOST_NAMES else (None, -1)
+            after = following
+
+    def _unknown(self, client: HiveMetastore, table: Table, found: HiveTable, held: int) -> list[str]:
+        """Return the metastore's partitions that the index does not have, at most so many; ``held``: how many it has.
+
+        A further run drops what is above that number.
+        """
+        if not table.definition.partition_columns:
+            return []
+        names = list(client.partition_names(found.database, found.name))
+        if len(names) == held:
+            return []
+        unknown: list[str] = []
+        for chunk in batched(names, _AT_ONCE):
+            ours = {
+                values_or_none(found, p.name) for p in self._index.partitions_of_values(table, chunk) if p.in_metastore
+            }
+            unknown.extend(name for name in chunk if values_or_none(found, name) not in ours)
+        return unknown[:_MOST_NAMES]
+
+
+def _entry(name: str, table: Table, publication: Publication) -> PublishEntry:
+    if publication.is_empty:
+        return PublishEntry(name, IN_STEP)
+    every = publication.create or publication.partitions is None
+    published = table.totals.partitions if every else len(publication.partitions or ())
+    action = CREATE if publication.create else ALTER if publication.alter or publication.retype else PARTITIONS
+    return PublishEntry(name, action, published if table.definition.partition_columns else 0, len(publication.dropped))

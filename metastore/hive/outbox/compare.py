@@ -1,0 +1,105 @@
+"""Compares a table of the metastore with what it is to be there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidPartitionNameError, MetastoreRefusedError
+from catalog_ext.metastore.hive.mapping.conversion import (
+    partition_values_of,
+    to_hive,
+    to_hive_partition,
+    user_parameters,
+)
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, metastore_name
+from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics
+from catalog_ext.metastore.hive.outbox.alter_table import altered
+from catalog_ext.metastore.messages import AlterTable
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.messages import PublishedPartition
+    from catalog_ext.metastore.model.tables import TableDefinition
+
+_DDL_TIME = "transient_lastDdlTime"
+
+
+def check_ours(found: HiveTable, definition: TableDefinition) -> None:
+    """Return if the metastore's table of this name is ours: it lies at our location, with our keys.
+
+    Raises:
+        MetastoreRefusedError: It is another.
+    """
+    keys = [column.name.lower() for column in definition.partition_columns]
+    if found.table_type == VIRTUAL_VIEW or not same_location(found.location, definition.location):
+        place = "it is a view" if found.table_type == VIRTUAL_VIEW else f"at {found.location or 'no location'}"
+        raise MetastoreRefusedError(
+            f"The metastore has another table of the name {found}: {place}, and ours is at {definition.location}. "
+            "Rename or drop one of the two.",
+            {"table": str(found), "location": definition.location, "metastore_location": found.location},
+        )
+    if [column.name for column in found.partition_columns] != keys:
+        raise MetastoreRefusedError(
+            f"The metastore's table {found} has other partition columns than ours. Drop it there, and publish again.",
+            {"table": str(found)},
+        )
+
+
+def definition_differs(found: HiveTable, definition: TableDefinition) -> bool:
+    """Return whether columns or properties are to be altered."""
+    wanted = altered(found, AlterTable(definition, rebuild=True))
+    return wanted != found or any(
+        found.parameters.get(name) != value for name, value in user_parameters(definition.properties).items()
+    )
+
+
+def key_types_differ(found: HiveTable, definition: TableDefinition) -> bool:
+    """Return whether types of partition columns are to be altered."""
+    wanted = to_hive(definition).partition_columns
+    return [column.type for column in wanted] != [column.type for column in found.partition_columns]
+
+
+def differing(
+    metastore: HiveMetastore, table: HiveTable, wanted: Sequence[PublishedPartition]
+) -> tuple[list[str], int]:
+    """Return the names of those partitions that the metastore misses or has otherwise, and how many it has."""
+    converted: dict[tuple[str, ...], tuple[str, HivePartition]] = {}
+    for partition in wanted:
+        try:
+            hive = to_hive_partition(table, partition.name, partition.location)
+        except InvalidPartitionNameError:
+            continue  # the metastore can never hold it
+        converted.setdefault(hive.values, (partition.name, replace(hive, parameters=partition.parameters)))
+    keys = [column.name for column in table.partition_columns]
+    names = [metastore_name(keys, values) for values in converted]
+    found = {p.values: p for p in metastore.partitions_by_names(table.database, table.name, names)}
+    differ = [name for values, (name, hive) in converted.items() if not _same(found.get(values), hive)]
+    return differ, len(found)
+
+
+def _same(found: HivePartition | None, wanted: HivePartition) -> bool:
+    if found is None or not same_location(found.location, wanted.location):
+        return False
+    then = with_statistics(found.parameters, wanted.parameters)
+    return _but_time(found.parameters) == _but_time(then)
+
+
+def _but_time(parameters: Mapping[str, str]) -> dict[str, str]:
+    return {name: value for name, value in parameters.items() if name != _DDL_TIME}
+
+
+def statistics_differ(found: HiveTable, parameters: Mapping[str, str]) -> bool:
+    """Return whether the statistics of a table without partition columns are to be set."""
+    return _but_time(with_statistics(found.parameters, parameters)) != _but_time(found.parameters)
+
+
+def values_or_none(table: HiveTable, name: str) -> tuple[str, ...] | None:
+    """Return the values that the metastore has of a partition; None where it can never hold it."""
+    try:
+        return partition_values_of(table, name)
+    except InvalidPartitionNameError:
+        return None

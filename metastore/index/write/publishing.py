@@ -1,0 +1,167 @@
+"""Publishing again: what the metastore is to have of a table, as the index has it now, enqueued in one transaction."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.rows import table_from_row
+from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.texts import name_hash
+from catalog_ext.metastore.index.tables import views as view_rows
+from catalog_ext.metastore.index.tables.view_partitions import published_partitions
+from catalog_ext.metastore.index.write.outbox import (
+    PartitionChanges,
+    enqueue,
+    enqueue_changes,
+    forget_table,
+    statistics_parameters,
+)
+from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.messages import AlterTable, CreateTable, PublishedPartition, PutView
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.tables import TableType
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.model.tables import Table
+
+PAGE = 1000
+_IN_QUERY = 500
+
+
+@dataclass(frozen=True, slots=True)
+class Publication:
+    """What of a table is to be published.
+
+    Attributes:
+        create: Whether the table itself is missing; then all of its partitions are published.
+        alter: Whether the definition differs, and ``retype`` whether the types of partition columns do.
+        partitions: Names of those that are missing or differ; None for all.
+        dropped: Names of those that are not in the index.
+    """
+
+    create: bool = False
+    alter: bool = False
+    retype: bool = False
+    partitions: Sequence[str] | None = None
+    dropped: Sequence[str] = ()
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the metastore has everything."""
+        return not (self.create or self.alter or self.retype or self.dropped or self.partitions is None or
+                    self.partitions)  # fmt: skip
+
+
+def publish(database: Database, table: Table, publication: Publication) -> int:
+    """Enqueue what is to be published, as it is now, in the place of what was pending; return how many messages.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+
+    def work(connection: sa.Connection) -> int:
+        now = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
+        # The state replaces the steps that would have led there, one of which the metastore may refuse.
+        forget_table(connection, table.table_id)
+        if now.definition.table_type is TableType.VIEW:
+            return _publish_view(connection, now)
+        count = _publish_definition(connection, now, publication)
+        if publication.dropped:
+            count += enqueue_changes(connection, now, PartitionChanges(dropped=_gone(connection, now, publication)))
+        for found in _published(connection, now, None if publication.create else publication.partitions):
+            count += enqueue_changes(connection, now, PartitionChanges(altered=found))
+        return count
+
+    return database.write(work)
+
+
+def published_page(database: Database, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
+    """Return the next partitions that the metastore is to have, and where the page after them begins; None: nowhere.
+
+    Args:
+        database: The index.
+        table: The table.
+        after: -1, or what the page before has returned.
+    """
+    with database.reading() as connection:
+        rows = _rows(connection, table, after)
+    return _partitions(table, rows), rows[-1]["partition_id"] if len(rows) == PAGE else None
+
+
+def _publish_view(connection: sa.Connection, table: Table) -> int:
+    view = view_rows.load(connection, table.identifier)
+    enqueue(connection, PutView(view.table.definition, view.query), table.table_id)
+    changes = published_partitions(connection, table.table_id)
+    return 1 + enqueue_changes(connection, view.table, changes)
+
+
+def _publish_definition(connection: sa.Connection, table: Table, publication: Publication) -> int:
+    if publication.create:
+        enqueue(connection, CreateTable(table.definition), table.table_id)
+    elif publication.alter or publication.retype:
+        message = AlterTable(table.definition, rebuild=True, retype=publication.retype)
+        enqueue(connection, message, table.table_id)
+    return int(publication.create or publication.alter or publication.retype)
+
+
+def _published(
+    connection: sa.Connection, table: Table, names: Sequence[str] | None
+) -> Iterator[list[PublishedPartition]]:
+    if names is not None:
+        for chunk in batched(list(names), _IN_QUERY):
+            yield _partitions(table, _named(connection, table, chunk))
+        return
+    after: int | None = -1
+    while after is not None:
+        rows = _rows(connection, table, after)
+        yield _partitions(table, rows)
+        after = rows[-1]["partition_id"] if len(rows) == PAGE else None
+
+
+def _rows(connection: sa.Connection, table: Table, after: int) -> Sequence[sa.RowMapping]:
+    p = partitions.c
+    statement = (
+        sa.select(partitions)
+        .where(p.table_id == table.table_id, p.end_version == ALIVE, p.partition_id > after)
+        .order_by(p.partition_id)
+        .limit(PAGE)
+    )
+    return connection.execute(statement).mappings().all()
+
+
+def _named(connection: sa.Connection, table: Table, names: Sequence[str]) -> Sequence[sa.RowMapping]:
+    p = partitions.c
+    hashes = [name_hash(name) for name in names]
+    statement = sa.select(partitions).where(
+        p.table_id == table.table_id, p.name_hash.in_(hashes), p.end_version == ALIVE
+    )
+    return connection.execute(statement).mappings().all()
+
+
+def _gone(connection: sa.Connection, table: Table, publication: Publication) -> list[str]:
+    """Return the names to drop, but those that have come into the index since they were compared."""
+    gone: list[str] = []
+    for chunk in batched(list(publication.dropped), _IN_QUERY):
+        there = {row["name"] for row in _named(connection, table, chunk)}
+        gone.extend(name for name in chunk if name not in there)
+    return gone
+
+
+def _partitions(table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPartition]:
+    now = now_ms()
+    return [
+        PublishedPartition(
+            row["name"],
+            table.directory(row["name"], row["location"]),
+            statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
+        )
+        for row in rows
+        if row["in_metastore"]
+    ]

@@ -1,0 +1,83 @@
+"""An embedded metastore that was lost is noticed, and filled again from the index."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import TYPE_CHECKING, Any
+
+from catalog_ext.catalog import Catalog, connect
+from catalog_ext.cli.main import main
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
+from catalog_ext.procedures.registry import find_procedure
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+PARTITIONS = 1500
+
+
+def test_a_lost_embedded_metastore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    def run(*arguments: str) -> tuple[int, Any]:
+        places = ("--warehouse", str(tmp_path / "warehouse"), "--metastore", "embedded")
+        code = main((*places, *arguments, "--json"))
+        return code, json.loads(capsys.readouterr().out)
+
+    def of_doctor() -> tuple[int, bool, dict[str, str]]:
+        code, answer = run("doctor")
+        found = {c["check"]: c["found"] for c in answer["checks"] if c["area"] == "metastore"}
+        return code, answer["healthy"], found
+
+    with opened(tmp_path) as catalog:
+        fill(catalog)
+        assert catalog.deliver(120).pending == 0
+        before = state(catalog)
+    assert "1 compared with the index, none is missing" in of_doctor()[2]["tables"]
+    shutil.rmtree(tmp_path / ".catalog-ext" / "metastore")
+    code, healthy, found = of_doctor()
+    assert (code, healthy) == (1, False)
+    assert "1 are missing (sales.trips). Run: catalog-ext publish --all" in found["tables"]
+    code, answer = run("publish", "--all", "--dry-run")
+    expected = {"table": "sales.trips", "published": PARTITIONS, "dropped": 0, "pending": 0, "error": None}
+    assert (code, answer["tables"]) == (0, [expected | {"action": "create"}])
+    assert run("publish", "--all")[1]["tables"] == [expected | {"action": "create"}]
+    with opened(tmp_path) as catalog:
+        assert state(catalog) == before
+        client = catalog.metastore.client()
+        client.drop_partitions("sales", "trips", ["ds=2025-01-01/n=7"])
+        batches = find_procedure("publish").call(catalog, {"table": "sales.trips"}).batches
+        (row,) = [row for batch in batches for row in batch.to_pylist()]
+        assert (row["action"], row["published"]) == ("partitions", 1)
+        assert state(catalog) == before
+    assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in step"
+
+
+def opened(folder: Path) -> Catalog:
+    return connect(warehouse=str(folder / "warehouse"), metastore="embedded")
+
+
+def fill(catalog: Catalog) -> None:
+    catalog.create_namespace("sales", properties={"owner": "me"})
+    columns, keys = (Column("id", "bigint"), Column("at", "timestamp")), (Column("ds", "date"), Column("n", "int"))
+    named = TableDefinition(TableIdentifier("sales", "trips"), TableType.MANAGED, "parquet", "", columns, keys)
+    table = catalog.create_table(named)
+    names = [f"ds=2025-01-01/n={n}" for n in range(PARTITIONS)]
+    changes = [AddPartition(name, (DataFile("f", n, 1, rows=n),)) for n, name in enumerate(names)]
+    catalog.index.commit(table.table_id, changes, operation="repair", deliver=True)
+
+
+def state(catalog: Catalog) -> object:
+    """What the metastore has, but for times."""
+    client = catalog.metastore.client()
+    table = client.get_table("sales", "trips")
+    statistics = ("numFiles", "totalSize", "numRows")
+    partitions = {
+        p.values: (p.location, *(p.parameters.get(name) for name in statistics))
+        for p in client.partitions("sales", "trips")
+    }
+    assert len(partitions) == PARTITIONS
+    return client.get_database("sales"), table.columns, table.partition_columns, table.location, partitions

@@ -1,0 +1,183 @@
+"""Publishing again: a metastore that was lost, replaced or changed comes to the index's state."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+import pytest
+
+import catalog_ext
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    MetastoreRefusedError,
+    MetastoreUnavailableError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.hive.mapping.conversion import to_hive
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.tables import Column, DataFile
+from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
+from tests.fakes_metastore import FakeMetastore
+from tests.unit.test_table_ddl import managed
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+
+class Replaceable:
+    """What a catalog is connected to: a metastore that can be taken away and replaced by an empty one."""
+
+    def __init__(self) -> None:
+        self.fake = FakeMetastore()
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self.fake, name)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Replaceable:
+    made = Replaceable()
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: made)
+    return made
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, server: Replaceable) -> Iterator[Catalog]:
+    with catalog_ext.connect(
+        index=str(tmp_path / "index.db"), metastore="thrift://fake:9083", warehouse=str(tmp_path / "warehouse")
+    ) as catalog:
+        catalog.create_namespace("s", properties={"owner": "me"})
+        yield catalog
+
+
+DAYS = [f"ds=2025-01-{day:02}" for day in range(1, 29)]
+
+
+def fill(catalog: Catalog) -> None:
+    managed(catalog)
+    managed(catalog, "plain", partition_columns=())
+    managed(catalog, "odd", columns=(Column("x", "variant"),))
+    table = catalog.load_table("s.t")
+    changes = [AddPartition(day, (DataFile("f", 7, 1),)) for day in DAYS]
+    catalog.index.commit(table.table_id, changes, operation="repair", deliver=True)
+    plain = catalog.load_table("s.plain")
+    changes = [AddPartition("", (DataFile("f", 9, 1, rows=3),))]
+    catalog.index.commit(plain.table_id, changes, operation="repair", deliver=True)
+    assert catalog.deliver().pending == 0
+
+
+def everything(metastore: FakeMetastore) -> object:
+    """What the metastore has, but for times."""
+
+    def timeless(parameters: dict[str, str]) -> dict[str, str]:
+        return {k: v for k, v in parameters.items() if k != "transient_lastDdlTime"}
+
+    tables = {}
+    for database in metastore.list_databases():
+        for name in metastore.list_tables(database):
+            table = metastore.get_table(database, name)
+            partitions = {
+                p.values: (p.location, timeless(dict(p.parameters))) for p in metastore.partitions(database, name)
+            }
+            tables[database, name] = replace(table, parameters=timeless(dict(table.parameters))), partitions
+    return [metastore.get_database(name) for name in metastore.list_databases()], tables
+
+
+def published(catalog: Catalog, table: str | None = None, *, dry_run: bool = False) -> dict[str, tuple[object, ...]]:
+    return {e.table: tuple(e[1:5]) for e in catalog.publish(table, dry_run=dry_run)}
+
+
+def test_a_lost_metastore_is_filled_again(catalog: Catalog, server: Replaceable) -> None:
+    fill(catalog)
+    before = everything(server.fake)
+    compared = compare_tables(catalog.index, server.fake)
+    assert (compared.compared, compared.missing, compared.elsewhere) == (2, (), ())
+    in_step = {"s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("in step", 0, 0, 0)}
+    assert published(catalog) == in_step
+    server.fake = FakeMetastore()
+    assert compare_tables(catalog.index, server.fake) == Comparison(2, ("s.plain", "s.t"), ())
+    expected = in_step | {"s.plain": ("create", 0, 0, 0), "s.t": ("create", 28, 0, 0)}
+    assert published(catalog, dry_run=True) == expected
+    assert server.fake.list_databases() == []
+    assert published(catalog) == expected
+    assert everything(server.fake) == before
+    assert published(catalog) == in_step
+
+
+def test_what_failed_meanwhile_is_replaced_by_the_state(catalog: Catalog, server: Replaceable) -> None:
+    """Changes that the empty metastore refuses do not stand in the way of the table's creation."""
+    fill(catalog)
+    server.fake = FakeMetastore()
+    table = catalog.load_table("s.t")
+    for _ in range(3):
+        catalog.index.commit(table.table_id, [DropPartition(DAYS[0])], operation="x", deliver=True)
+        catalog.index.commit(table.table_id, [AddPartition(DAYS[0], ())], operation="x", deliver=True)
+    catalog.alterations.alter("s.t", [], set_={"a": "1"})
+    assert catalog.deliver().pending == 7
+    assert published(catalog, "s.t") == {"s.t": ("create", 28, 0, 0)}
+    assert server.fake.get_table("s", "t").parameters["a"] == "1"
+    assert len(list(server.fake.partition_names("s", "t"))) == 28
+
+
+def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> None:
+    fill(catalog)
+    before = everything(server.fake)
+    metastore = server.fake
+    metastore.drop_partitions("s", "t", DAYS[:2])
+    there = metastore.partitions_by_names("s", "t", DAYS[2:4])
+    metastore.alter_partitions("s", "t", [replace(there[0], location="file:///moved"), there[1]])
+    metastore.add_partitions("s", "t", [HivePartition(("1999-01-01",), "file:///strange")])
+    altered = metastore.get_table("s", "t")
+    metastore.alter_table(replace(altered, columns=altered.columns[:1]))
+    asked = metastore.calls.copy()
+    assert published(catalog) == {
+        "s.odd": ("left out", 0, 0, 0), "s.plain": ("in step", 0, 0, 0), "s.t": ("alter", 3, 1, 0),
+    }  # fmt: skip
+    assert (metastore.calls - asked)["add_partitions"] == 1
+    assert everything(metastore) == before
+
+
+def test_a_strangers_table_is_refused_and_stops_nobody(catalog: Catalog, server: Replaceable) -> None:
+    fill(catalog)
+    server.fake = FakeMetastore()
+    server.fake.create_database(HiveDatabase("s"))
+    theirs = replace(to_hive(catalog.load_table("s.plain").definition), location="file:///theirs")
+    server.fake.create_table(theirs)
+    entries = {e.table: e for e in catalog.publish()}
+    assert (entries["s.plain"].action, entries["s.t"].action) == ("refused", "create")
+    assert "file:///theirs" in (entries["s.plain"].error or "")
+    assert server.fake.get_table("s", "plain") == theirs
+    assert compare_tables(catalog.index, server.fake).elsewhere == ("s.plain",)
+
+
+def test_what_the_metastore_refuses_is_said(
+    catalog: Catalog, server: Replaceable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(catalog)
+    server.fake = FakeMetastore()
+
+    def refuses(*_: object, **__: object) -> None:
+        raise MetastoreRefusedError("no room")
+
+    monkeypatch.setattr(server.fake, "add_partitions", refuses)
+    (entry,) = catalog.publish("s.t")
+    assert (entry.action, entry.pending, entry.error) == ("create", 1, "no room")
+
+
+def test_one_that_does_not_answer(catalog: Catalog, server: Replaceable, tmp_path: Path) -> None:
+    fill(catalog)
+    server.fake.down = True
+    with pytest.raises(MetastoreUnavailableError):
+        list(catalog.publish())
+    with pytest.raises(TableNotFoundError):
+        catalog.publish("s.nothing")
+    with (
+        catalog_ext.connect(index=str(tmp_path / "other.db"), metastore=None, warehouse=str(tmp_path)) as alone,
+        pytest.raises(InvalidConfigurationError, match="no metastore"),
+    ):
+        alone.publish()
