@@ -277,11 +277,11 @@ def test_replacing_by_a_condition(lake: Lake) -> None:
         frame.writeTo(table).overwrite(F.col("r") == "eu")
     frame.writeTo(table).option("replace-where-mismatch", "add").overwrite(F.col("r") == "eu")
     assert lake.rows(ids) == [(7,), (7,)]
-    lake.sql("SET spark.sql.catalog.lake.replace-where-mismatch = add")
+    lake.spark.conf.set("spark.sql.catalog.lake.replace-where-mismatch", "add")
     try:
         lake.sql(outside)
     finally:
-        lake.sql("RESET spark.sql.catalog.lake.replace-where-mismatch")
+        lake.spark.conf.unset("spark.sql.catalog.lake.replace-where-mismatch")
     assert lake.rows(ids) == [(8,), (9,)]
     lake.check_files("s.conditions")
 
