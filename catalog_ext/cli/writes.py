@@ -32,13 +32,19 @@ UNCHANGED = "Nothing was changed. Run it without --dry-run to apply this."
     help="Take writes whose last sign of life is so long ago: 0s where their owners are known to be dead. Default: "
     "those whose lease is over.",
 )
+@click.option(
+    "--undo",
+    metavar="TRANSACTION",
+    help="Undo this one write, which is not committed, instead of finishing it: `status` has its id.",
+)
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
 @limit_option
 @json_option
 @click.pass_obj
 def recover(
-    invocation: Invocation, table: str | None, older_than: str | None, dry_run: bool, limit: int | None, as_json: bool
-) -> int:
+    invocation: Invocation, table: str | None, older_than: str | None, undo: str | None, dry_run: bool,
+    limit: int | None, as_json: bool,
+) -> int:  # fmt: skip
     """Finish or undo writes whose owners are gone, of TABLE or of all tables.
 
     A write that had begun to show its files is finished, any other one undone. Exits with 1 if one could be neither.
@@ -46,10 +52,11 @@ def recover(
     \b
     catalog-ext recover --dry-run
     catalog-ext recover sales.trips --older-than 0s
+    catalog-ext recover --undo 0f7e6d5c4b3a29180f7e6d5c4b3a2918
     """  # noqa: D301 -- click wants the character, not a raw backslash
     with invocation.catalog(with_metastore=not dry_run) as catalog:
         with spinner(message_console(), "Looking for unfinished writes"):
-            report = catalog.recover(table, older_than=older_than, dry_run=dry_run)
+            report = catalog.recover(table, older_than=older_than, undo=undo, dry_run=dry_run)
         if not dry_run:
             settle(catalog)
     rows = [asdict(transaction) for transaction in report.transactions]

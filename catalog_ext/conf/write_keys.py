@@ -36,6 +36,7 @@ from catalog_ext.metastore.commit.partition_commit import (
 from catalog_ext.metastore.commit.partition_expiry import RETENTION
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from datetime import tzinfo
 
 _WRITE = (Scope.WRITE, Scope.SESSION, Scope.TABLE, Scope.ENVIRONMENT)
@@ -50,6 +51,15 @@ TRANSACTION_LEASE: Setting[float] = Setting(
     TIME,
     seconds,
     _WRITE,
+)
+RECOVERY_INTERVAL: Setting[float] = Setting(
+    "recovery.interval",
+    "1m",
+    "How often a service looks for writes whose owners gave no sign of life for their lease, and finishes or undoes "
+    "them; 0 for never.",
+    TIME,
+    duration,
+    (Scope.SESSION, Scope.ENVIRONMENT),
 )
 COMMIT_UNKNOWN_TIMEOUT: Setting[float] = Setting(
     "commit.unknown-timeout",
@@ -282,6 +292,7 @@ EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
 
 WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     TRANSACTION_LEASE,
+    RECOVERY_INTERVAL,
     COMMIT_UNKNOWN_TIMEOUT,
     COMMIT_THREADS,
     VACUUM_RETENTION,
@@ -311,3 +322,24 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     EXTERNAL_TABLE_PURGE,
 )
 """All of them, in the order of the reference page."""
+
+
+_OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE)
+
+
+def transaction_options(
+    options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str], conf: Mapping[str, str]
+) -> dict[str, str]:
+    """Return a write's options with the settings that a transaction takes over when it begins, wherever they are set.
+
+    Raises:
+        InvalidConfigurationError: A value is none that its key may have.
+    """
+    # Spark's options have names without regard to case.
+    found = {key.lower(): text for key, text in options.items()}
+    for setting in _OF_TRANSACTION:
+        text = setting.text(found, session, properties, conf)
+        if text is not None:
+            setting.value_of(text)
+            found[setting.key] = text
+    return found

@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.write_keys import transaction_options
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
     DataDeletion,
@@ -195,7 +196,8 @@ class PartitionCommands:
         return self._run(target, asked, "EXCHANGE PARTITION")
 
     def _run(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
-        return self._context.transactions.command(table, asked, operation)
+        options = transaction_options({}, {}, table.definition.properties, self._context.settings.conf)
+        return self._context.transactions.command(table, asked, operation, options)
 
     def _table(self, table: str | Table) -> Table:
         return self._context.load_table(table) if isinstance(table, str) else table

@@ -69,6 +69,7 @@ PROCEDURES = (
             Parameter(
                 "older_than", "string", "duration since the last sign of life, such as 0s; the lease if left out"
             ),
+            Parameter("undo", "string", "id of the one write that is undone instead of finished"),
             DRY_RUN,
         ),
         _RECOVER_SCHEMA,

@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Self
 import pyarrow as pa
 import uvicorn
 
+from catalog_ext.conf import write_keys
 from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.service.application import build_application
+from catalog_ext.writes.background_recovery import BackgroundRecovery
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -43,7 +45,7 @@ class _Server(uvicorn.Server):
 
 
 class Service:
-    """The service of one catalog; ``start`` returns when it answers.
+    """The service of one catalog; ``start`` returns when it answers. It recovers dead writers' transactions meanwhile.
 
     Args:
         catalog: What it serves; it is not closed with the service.
@@ -78,6 +80,7 @@ class Service:
             timeout_graceful_shutdown=drain_seconds,
         )
         self._server = _Server(config)
+        self._recovery = BackgroundRecovery(catalog.recover, write_keys.RECOVERY_INTERVAL.read(catalog.settings.conf))
         self._thread: threading.Thread | None = None
 
     @property
@@ -102,14 +105,20 @@ class Service:
                 self.stop()
                 raise ServiceError(f"The service at {self.uri} did not start.")
             time.sleep(0.005)
+        self._recovery.start()
         return self
 
     def run(self) -> None:
         """Serve from this thread until a signal says to stop."""
-        self._server.run([self._socket])
+        self._recovery.start()
+        try:
+            self._server.run([self._socket])
+        finally:
+            self._recovery.stop()
 
     def stop(self) -> None:
         """Answer the requests in flight, and end."""
+        self._recovery.stop()
         self._server.should_exit = True
         if self._thread is not None:
             self._thread.join(_START_TIMEOUT_S)

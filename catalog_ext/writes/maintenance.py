@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.setting import seconds_of
+from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.writes.status import StatusEntry, status_entries
 
@@ -39,7 +40,12 @@ class WriteMaintenance:
         return self._context.index.list_transactions(self._context.load_table(table).table_id)
 
     def recover(
-        self, table: str | None = None, *, older_than: str | float | None = None, dry_run: bool = False
+        self,
+        table: str | None = None,
+        *,
+        older_than: str | float | None = None,
+        undo: str | None = None,
+        dry_run: bool = False,
     ) -> RecoveryReport:
         """Finish or undo the writes whose owners are gone; one that had begun to show its files is finished.
 
@@ -47,12 +53,20 @@ class WriteMaintenance:
             table: Its name, which may be that of a table that was to be created, or was dropped; None for all.
             older_than: Seconds, or text such as ``10m``, since the last sign of life; ``0s`` where the owners are known
                 to be dead. None takes writes whose lease is over.
+            undo: The id of the one write that is undone instead of finished, as where its store refuses for good what
+                its end needs. One that is committed stays.
             dry_run: Preview: report what would be done and change nothing.
 
         Raises:
             TableNotFoundError: There is none of that name, and no write to one in flight.
-            InvalidInputError: ``older_than`` is no duration.
+            TransactionNotFoundError: There is no write of the id ``undo``.
+            TransactionStateError: It is committed.
+            InvalidInputError: ``older_than`` is no duration, or is given together with ``undo``.
         """
+        if undo is not None:
+            if table is not None or older_than is not None:
+                raise InvalidInputError("recover undoes one write: give 'undo' without a table and without an age.")
+            return self._context.transactions.undo(undo, dry_run=dry_run)
         age = seconds_of(older_than, "older_than")
         left = None if table is None else recoverable(self._context.index, self._context.identify(table))
         return self._context.transactions.recover(left, age, dry_run=dry_run)

@@ -6,7 +6,6 @@ from itertools import groupby
 from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ class StatusEntry(NamedTuple):
 def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
     """Yield everything that is in flight or pending, of one table or (``table`` is None) of all."""
     table_id = None if table is None else table.table_id
-    now = now_ms()
+    now = index.now_ms()
     for transaction in index.list_transactions(table_id, states=IN_FLIGHT):
         yield _of_transaction(transaction, now)
     yield from _waiting(index, table)

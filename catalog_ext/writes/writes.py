@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from catalog_ext.tables.creation import TableCreation
 
 _LONGEST_OPERATION = 64
-_OF_TRANSACTION = (write_keys.TRANSACTION_LEASE, write_keys.STAGING_DIR, write_keys.OVERWRITE_MODE)
-"""Settings that a transaction takes over when it begins."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -217,7 +215,8 @@ class Writes:
         if truncate:
             _check_truncation(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
         bound_to(table, chosen)
-        return self.transactions.delete(table, chosen, truncate)
+        options = self._settings({}, {}, table.definition.properties)
+        return self.transactions.delete(table, chosen, truncate, options)
 
     def table_at(self, table_id: int, version: int | None) -> Table:
         """Return the table as it is now, at the version that a statement has read; None for the newest."""
@@ -232,15 +231,7 @@ class Writes:
     def _settings(
         self, options: Mapping[str, str], session: Mapping[str, str], properties: Mapping[str, str]
     ) -> dict[str, str]:
-        # Spark's options have names without regard to case.
-        options = {key.lower(): text for key, text in options.items()}
-        found: dict[str, str] = dict(options)
-        for setting in _OF_TRANSACTION:
-            text = setting.text(options, session, properties, self._context.settings.conf)
-            if text is not None:
-                setting.value_of(text)
-                found[setting.key] = text
-        return found
+        return write_keys.transaction_options(options, session, properties, self._context.settings.conf)
 
 
 def _check_truncation(definition: TableDefinition, command: str) -> None:

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database import migration
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
@@ -378,6 +379,18 @@ class Index:
         return transactions.list_all(
             self._database, table_id, states=states, expired_before_ms=expired_before_ms, limit=limit
         )
+
+    def now_ms(self) -> int:
+        """Return the time by which leases are judged, the database's: in milliseconds since the epoch, UTC."""
+        with self._database.reading() as connection:
+            return int(connection.execute(database_now_ms(self._database.dialect)).scalar_one())
+
+    def claim_recovery(self, transaction: Transaction, until_ms: int) -> bool:
+        """Return whether nobody else recovers the transaction or has renewed its lease since it was loaded.
+
+        Its lease then lasts until ``until_ms``.
+        """
+        return transactions.claim_recovery(self._database, transaction, until_ms)
 
     def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
         """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""

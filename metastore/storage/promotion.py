@@ -24,7 +24,7 @@ from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from catalog_ext.metastore.commit.staged_files import Upload
     from catalog_ext.metastore.storage.entries import Entry
@@ -84,6 +84,34 @@ def check_staged(storage: Storage, staged: Sequence[StagedLocation]) -> None:
         f"{state}. Somebody has deleted or changed them. Write again.",
         {"location": str(source), "count": str(len(wrong))},
     )
+
+
+def check_targets(storage: Storage, directories: Iterable[Location], staging: Location) -> None:
+    """Return if nothing is seen that would keep staged files from being moved to any of the directories.
+
+    Args:
+        storage: The stores.
+        directories: Those that get files; they need not be there.
+        staging: A directory in which files wait.
+
+    Raises:
+        StorageError: Something is; nothing was moved.
+    """
+    if not storage.store_has_directories(staging):
+        return
+
+    def obstacle(directory: Location) -> str | None:
+        try:
+            return storage.files_of(directory).obstacle(directory.path, staging.path)
+        except OSError as error:
+            raise storage.translate(error, directory, "look at") from error
+
+    places = list(directories)
+    for place, why in zip(places, in_parallel(obstacle, places, storage.listing_threads), strict=True):
+        if why is not None:
+            raise StorageError(
+                f"No file can be moved to {shown(str(place))}: {why}. Nothing was written.", {"location": str(place)}
+            )
 
 
 def promote(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:

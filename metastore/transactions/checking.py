@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.partition_names import parse_partition_name
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.storage.promotion import check_staged
+from catalog_ext.metastore.storage.promotion import check_staged, check_targets
 from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations
 
@@ -102,6 +102,7 @@ class Checker:
         names = self._staged_partitions(transaction, staging)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
         visible = (names - {*decision.waiting}) | {*decision.due}
+        self._check_targets(transaction, staging, names)
         locations = transaction.plan.locations
         plan = replace(
             transaction.plan,
@@ -131,6 +132,12 @@ class Checker:
             names.update(file.partition for file in batch)
             check_staged(self._storage, [locations.locate(file) for file in batch])
         return names
+
+    def _check_targets(self, transaction: Transaction, locations: StagingLocations, names: set[str]) -> None:
+        own = transaction.plan.locations
+        if any(name not in own for name in names):
+            (staging, *_) = locations.staging_directories() or [locations.location]
+            check_targets(self._storage, {locations.directory(name) for name in names if name not in own}, staging)
 
     def _keys(self, transaction: Transaction) -> list[str]:
         if transaction.plan.definition is not None:
@@ -194,7 +201,7 @@ class Checker:
             predicates = list(self._overwritten(plan, table, sorted(names)))
             for predicate in predicates:
                 directories.update(self._directories(table, predicate))
-        found = self._new_files.visible(directories)
+        found = self._new_files.visible(directories, table)
         if not any(found.values()):
             return {}
         if table is not None:

@@ -10,12 +10,13 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, LocationNotFoundError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.entries import Entry, EntryKind
+from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
-from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.metastore.transactions.staging_locations import below, transaction_id_in
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
@@ -24,8 +25,11 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
-    from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.store import Storage
+
+_TREE_FROM = 64
+"""Directories from which on they may be listed together."""
+_FILES_A_REQUEST, _REQUESTS_A_PARENT = 1000, 4
 
 
 class NewFiles:
@@ -124,16 +128,49 @@ class NewFiles:
                     known[f"{table.directory(name, own)}/{path}"] = Removal(path, size, modified_ms)
         return known
 
-    def visible(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
-        """Return the visible files directly in each directory; none where there is no directory."""
-        found = self.contents(directories)
+    def visible(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
+        """Return the visible files directly in each directory; none where there is no directory. As ``contents``."""
+        found = self.contents(directories, table)
         return {name: [e for e in entries if not is_hidden(e.location.name)] for name, entries in found.items()}
 
-    def contents(self, directories: Mapping[str, Location]) -> dict[str, list[Entry]]:
-        """Return the files directly in each directory, hidden ones too; none where there is no directory."""
-        names = sorted(directories)
-        listed = in_parallel(partial(self._files_in, directories), names, self._threads)
-        return dict(zip(names, listed, strict=True))
+    def contents(self, directories: Mapping[str, Location], table: Table | None = None) -> dict[str, list[Entry]]:
+        """Return the files directly in each directory, hidden ones too; none where there is no directory.
+
+        Args:
+            directories: By name.
+            table: The table whose partitions they are: where that takes fewer requests, those in its directory are
+                listed as a tree, on S3 by a request for a thousand files.
+        """
+        found = {} if table is None else self._together(directories, table)
+        single = sorted(directories.keys() - found.keys())
+        listed = in_parallel(partial(self._files_in, directories), single, self._threads)
+        return {**found, **dict(zip(single, listed, strict=True))}
+
+    def _together(self, directories: Mapping[str, Location], table: Table) -> dict[str, list[Entry]]:
+        """Return what can be listed with fewer requests than one for each directory."""
+        root = Location.parse(table.definition.location)
+        inside = {place.relative_to(root): name for name, place in directories.items() if root.contains(place)}
+        inside.pop("", None)
+        parents = {path.rpartition("/")[0] for path in inside}
+        requests = table.totals.files / _FILES_A_REQUEST if parents == {""} else len(parents) * _REQUESTS_A_PARENT
+        return self._tree(root, inside) if len(inside) >= max(_TREE_FROM, requests) else {}
+
+    def _tree(self, root: Location, inside: Mapping[str, str]) -> dict[str, list[Entry]]:
+        """Return the files of directories below a root, given by their relative paths."""
+        found: dict[str, list[Entry]] = {name: [] for name in inside.values()}
+        above = {path[:end] for path in inside for end, c in enumerate(path) if c == "/"}
+        depth = 1 + max(path.count("/") for path in inside)
+        if self._storage.store_has_directories(root) and self._storage.stat(root) is None:
+            return found
+        wanted = above | inside.keys()
+        for event in list_tree(self._storage, root, descend=wanted.__contains__, depth_hint=depth):
+            if isinstance(event, ListingFailure):
+                raise event.error
+            if isinstance(event, ListedFile) and event.name and event.directory in inside:
+                place = below(below(root, event.directory), event.name)
+                entry = Entry(place, EntryKind.FILE, event.size, event.modified_ms)
+                found[inside[event.directory]].append(entry)
+        return found
 
     def _files_in(self, directories: Mapping[str, Location], name: str) -> list[Entry]:
         try:

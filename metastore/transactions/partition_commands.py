@@ -106,7 +106,7 @@ class CommandChecker:
             for partition in self._index.partitions_matching(table, predicate)
             if rules.deletes(asked, table, directory := table.directory(partition.name, partition.location))
         }
-        found = self._new_files.contents(directories)
+        found = self._new_files.contents(directories, table)
         if not any(found.values()):
             return CheckedDrop(asked)
         table = self._index.load_table_by_id(table.table_id)

@@ -9,8 +9,9 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
-from catalog_ext.metastore.transactions.steps import WriteUndoneError
+from catalog_ext.metastore.transactions.steps import PolicyFailures, WriteUndoneError
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -27,6 +28,8 @@ _DROP_LEASE_S = 24 * 3600
 logger = logging.getLogger(__name__)
 
 _OWNER_GONE = "its owner gave no sign of life for as long as its lease, or the older_than of the recovery, says"
+_FIRST_PAUSE_MS, _LONGEST_PAUSE_MS = 60_000, 3_600_000
+_BY_ORDER = "somebody has had it undone by recover"
 
 
 class Recovery:
@@ -57,9 +60,12 @@ class Recovery:
             known = {transaction.transaction_id for transaction in left}
             reserved = self._index.list_transactions(table_id, states=(State.RESERVED,))
             left += [t for t in reserved if t.app_id == app_id and t.transaction_id not in known]
+        failures: PolicyFailures = {}
         for transaction in left:
             if table_id is not None or (transaction.table == name and transaction.table_id is None):
-                found = self._recover(transaction)
+                if not self._claim(transaction) and transaction.app_id != app_id:
+                    continue
+                found = self._recover(transaction, failures)
                 if found.action is RecoveryAction.FAILED:
                     logger.warning(
                         "The dead write %s to table %s could not be recovered yet: %s",
@@ -78,11 +84,28 @@ class Recovery:
             name, number = str(table.identifier), table.table_id
             found = [t for t in found if t.table_id == number or (t.table_id is None and t.table == name)]
         found.sort(key=lambda t: t.began_at_ms)
-        recovered = [(self._preview if dry_run else self._recover)(t) for t in found]
+        failures: PolicyFailures = {}
+        if dry_run:
+            recovered = [self._preview(t) for t in found]
+        else:
+            # Who says how old is old enough does not wait for those that are at it.
+            mine = (t for t in found if self._claim(t) or older_than_s is not None)
+            recovered = [self._recover(t, failures) for t in mine]
         of = table if table is None or isinstance(table, str) else str(table.identifier)
         dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
         recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped]
         return RecoveryReport(tuple(recovered), dry_run)
+
+    def undo(self, transaction_id: str, *, dry_run: bool) -> RecoveryReport:
+        """Return what became of one transaction that was undone; see ``Transactions.undo``."""
+        transaction = self._index.load_transaction(transaction_id)
+        if dry_run:
+            committed = transaction.state in (State.COMMITTED, State.FINISHED)
+            action = RecoveryAction.FAILED if committed else RecoveryAction.WOULD_UNDO
+            return RecoveryReport((self._entry(transaction, action, transaction.error),), dry_run)
+        files = self._index.staged_count(transaction_id)
+        self._steps.abandon(transaction, _BY_ORDER)
+        return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
     def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
         before = now_ms() - older_than_s * 1000
@@ -102,23 +125,35 @@ class Recovery:
         number = f"table {dropped.table_id}"
         return RecoveredTransaction(number, dropped.name, "DROP TABLE", "", action, 0, error)
 
+    def _claim(self, transaction: Transaction) -> bool:
+        """Return whether this process is to recover the transaction; others then leave it alone for some time.
+
+        Where it fails again and again, as for a partition-commit policy, that time is as long as it has been failing.
+        """
+        now = self._index.now_ms()
+        return self._index.claim_recovery(transaction, now + _pause_ms(transaction, now))
+
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
-        now = now_ms()
+        now = self._index.now_ms()
         if older_than_s is None:
             return self._index.list_transactions(table_id, states=IN_FLIGHT, expired_before_ms=now)
         found = self._index.list_transactions(table_id, states=IN_FLIGHT)
-        return [t for t in found if t.expires_at_ms - t.plan.lease_ms <= now - older_than_s * 1000]
+        seen = ((t, t.expires_at_ms - t.plan.lease_ms) for t in found)
+        # A sign of life that is yet to come is not its owner's: somebody has tried to recover it.
+        return [t for t, seen_ms in seen if seen_ms > now or seen_ms <= now - older_than_s * 1000]
 
     def _preview(self, transaction: Transaction) -> RecoveredTransaction:
         undone = transaction.state in (State.OPEN, State.ABORTING)
         action = RecoveryAction.WOULD_UNDO if undone else RecoveryAction.WOULD_FINISH
         return self._entry(transaction, action, transaction.error)
 
-    def _recover(self, transaction: Transaction) -> RecoveredTransaction:
+    def _recover(self, transaction: Transaction, failures: PolicyFailures) -> RecoveredTransaction:
         files = 0
         try:
             files = self._index.staged_count(transaction.transaction_id)
-            action, error = self._see_through(transaction)
+            pause_ms = _pause_ms(transaction, self._index.now_ms())
+            with LeaseRenewal(self._index, transaction.transaction_id, pause_ms):
+                action, error = self._see_through(transaction, failures)
         except CatalogExtError as trouble:
             action, error = RecoveryAction.FAILED, trouble.message
         except Exception as trouble:
@@ -138,7 +173,7 @@ class Recovery:
         )
         return entry
 
-    def _see_through(self, transaction: Transaction) -> tuple[RecoveryAction, str | None]:
+    def _see_through(self, transaction: Transaction, failures: PolicyFailures) -> tuple[RecoveryAction, str | None]:
         """Take the steps that are left, and return what became of the transaction."""
         if transaction.state is State.OPEN:
             moved = self._index.move_transaction(
@@ -155,7 +190,7 @@ class Recovery:
         except WriteUndoneError as undone:
             return RecoveryAction.UNDONE, undone.reason.message
         if committed.state is State.COMMITTED:
-            self._steps.clean_up(committed)
+            self._steps.clean_up(committed, failures)
         return RecoveryAction.FINISHED, None
 
     def _entry(
@@ -167,6 +202,11 @@ class Recovery:
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,
         )  # fmt: skip
+
+
+def _pause_ms(transaction: Transaction, now: int) -> int:
+    failing_ms = now - (transaction.ended_at_ms or now)
+    return min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
 
 
 def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:

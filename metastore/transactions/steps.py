@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_policies
@@ -17,7 +17,6 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
-    StagedFileMissingError,
     StorageError,
     TransactionStateError,
 )
@@ -40,6 +39,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 
 logger = logging.getLogger(__name__)
+
+PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
+"""Directories of partitions whose policies have failed, with the error."""
 
 _AT_ONCE = 5000
 """Files that are held in memory at a time."""
@@ -90,16 +92,18 @@ class Steps:
         """
         if transaction.state is State.RESERVED:
             try:
+                # Of a table that is gone nothing is promoted.
+                definition = self._definition(transaction)
                 modified = self._promote(transaction)
-            except StagedFileMissingError as error:
-                return self._take_back(transaction, error)
-            except StorageError as error:
-                if error.retryable or not transaction.plan.is_command:
+            except IndexDatabaseError:
+                raise
+            except CatalogExtError as error:
+                if error.retryable:
                     raise
-                # A store that refuses a command's moves once does so ever after; their sources are all there.
+                # A store that refuses for good does so ever after, and all that was staged can be taken back.
                 return self._take_back(transaction, error)
             try:
-                return self._commit(transaction, modified)
+                return self._commit(transaction, definition, modified)
             except (IndexDatabaseError, StorageError):
                 raise
             except CatalogExtError as error:
@@ -196,9 +200,11 @@ class Steps:
             if entry is not None
         }
 
-    def _commit(self, transaction: Transaction, modified: dict[tuple[str, str], int]) -> Transaction:
+    def _commit(
+        self, transaction: Transaction, definition: TableDefinition, modified: dict[tuple[str, str], int]
+    ) -> Transaction:
         fault_point("commit.before")
-        deliver = self._deliver(self._definition(transaction))
+        deliver = self._deliver(definition)
         source_id = transaction.plan.source_id
         committed = self._index.commit_transaction(
             transaction.transaction_id,
@@ -229,6 +235,24 @@ class Steps:
             return current
         self.undo_quietly(current)
         raise WriteUndoneError(error)
+
+    def abandon(self, transaction: Transaction, reason: str) -> None:
+        """Undo a transaction that is not committed, whatever it is waiting for.
+
+        Raises:
+            TransactionStateError: It is committed.
+            CatalogExtError: Something could not be removed; the same call may be made again.
+        """
+        number = transaction.transaction_id
+        self._index.move_transaction(number, (State.OPEN, State.RESERVED), State.ABORTING, error=reason)
+        current = self._index.load_transaction(number)
+        if current.state not in (State.ABORTING, State.ABORTED):
+            raise TransactionStateError(
+                f"The write {number} to table {current.table} is {current.state} and cannot be undone: its rows are in "
+                "the table. Without 'undo', recover finishes it.",
+                {"transaction": number, "table": current.table, "state": str(current.state)},
+            )
+        self.undo(current)
 
     def undo_quietly(self, transaction: Transaction) -> None:
         """Undo, where the caller has an error of its own to raise: what goes wrong is logged, and left to recovery."""
@@ -295,8 +319,13 @@ class Steps:
             root = Location.parse(plan.change.source_location)
             self._cleanup.remove_directories(plan.change.asked.source_id, directories, root)
 
-    def clean_up(self, transaction: Transaction) -> int:
+    def clean_up(self, transaction: Transaction, failures: PolicyFailures | None = None) -> int:
         """Remove what a committed transaction has replaced or left, and finish it; return the number of removed files.
+
+        Args:
+            transaction: It is committed.
+            failures: The directories whose policies have failed in this recovery, for an earlier transaction: they are
+                not run for them again. Noted here.
 
         Raises:
             CatalogExtError: Something could not be removed; the same call may be made again.
@@ -320,7 +349,7 @@ class Steps:
         else:
             self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
         fault_point("clean.staging")
-        self._run_policies(transaction, locations)
+        self._run_policies(transaction, locations, {} if failures is None else failures)
         self._index.finish_transaction(transaction.transaction_id)
         fault_point("clean.after")
         return removed
@@ -337,15 +366,20 @@ class Steps:
         )
         return frozenset(place.source or place.target for place in mine)
 
-    def _run_policies(self, transaction: Transaction, locations: StagingLocations) -> None:
+    def _run_policies(self, transaction: Transaction, locations: StagingLocations, failures: PolicyFailures) -> None:
         plan = transaction.plan
-        if plan.write is not None and plan.write.published:
-            keys = [column.name for column in self._definition(transaction).partition_columns]
-            run_policies(
-                PartitionCommit.of(plan.partition_commit, keys),
-                [(name, str(locations.directory(name))) for name in plan.write.published],
-                self._storage.write_file,
-            )
+        if plan.write is None or not plan.write.published:
+            return
+        published = [(name, str(locations.directory(name))) for name in plan.write.published]
+        known = next((failures[place] for _, place in published if place in failures), None)
+        if known is not None:
+            raise known
+        keys = [column.name for column in self._definition(transaction).partition_columns]
+        try:
+            run_policies(PartitionCommit.of(plan.partition_commit, keys), published, self._storage.write_file)
+        except CatalogExtError as error:
+            failures.update((place, error) for _, place in published)
+            raise
 
 
 def was_undone(transaction: Transaction) -> CatalogExtError:

@@ -10,15 +10,16 @@ import threading
 import time
 from contextlib import contextmanager
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
+from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.owner import Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
@@ -41,6 +42,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
 
 logger = logging.getLogger(__name__)
+
+NO_OPTIONS: Mapping[str, str] = MappingProxyType({})
 
 
 class Delivered(Protocol):
@@ -113,7 +116,7 @@ class Transactions:
         plan = self._planner.plan(request, transaction_id)
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
-        now = now_ms()
+        now = self._index.now_ms()
         creates = isinstance(request.asked, CREATIONS)
         self._index.begin_transaction(
             Transaction(
@@ -148,7 +151,7 @@ class Transactions:
             TransactionStateError: It is finished, or somebody has undone it.
         """
         transaction = self._index.load_transaction(transaction_id)
-        until = now_ms() + transaction.plan.lease_ms
+        until = self._index.now_ms() + transaction.plan.lease_ms
         if not self._index.extend_lease(transaction_id, until):
             raise was_undone(self._index.load_transaction(transaction_id))
         return until
@@ -189,18 +192,19 @@ class Transactions:
         """
         started = time.monotonic()
         transaction = self._owner.load(transaction_id)
-        if transaction.state is State.OPEN:
-            decided = self._owner.decide(
-                transaction, files, static_partition=static_partition, watermark_ms=watermark_ms, final=final
-            )
-            if isinstance(decided, WriteOutcome):
-                return decided
-            transaction = decided
-        transaction = self._owner.forward(transaction)
-        elapsed_ms = round((time.monotonic() - started) * 1000)
-        pending = self._deliver(transaction)
-        if transaction.state is State.COMMITTED:
-            self._clean_up(transaction)
+        with LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms):
+            if transaction.state is State.OPEN:
+                decided = self._owner.decide(
+                    transaction, files, static_partition=static_partition, watermark_ms=watermark_ms, final=final
+                )
+                if isinstance(decided, WriteOutcome):
+                    return decided
+                transaction = decided
+            transaction = self._owner.forward(transaction)
+            elapsed_ms = round((time.monotonic() - started) * 1000)
+            pending = self._deliver(transaction)
+            if transaction.state is State.COMMITTED:
+                self._clean_up(transaction)
         assert transaction.outcome is not None, "what is committed has an outcome"
         outcome = replace(transaction.outcome, pending_deliveries=pending, commit_ms=elapsed_ms)
         _log(outcome)
@@ -240,36 +244,42 @@ class Transactions:
         """
         self._owner.abort(transaction_id, reason)
 
-    def delete(self, table: Table, predicate: Predicate | None, truncate: bool) -> WriteOutcome:
+    def delete(
+        self, table: Table, predicate: Predicate | None, truncate: bool, options: Mapping[str, str] = NO_OPTIONS
+    ) -> WriteOutcome:
         """Delete the partitions that a predicate is true for, or with ``truncate`` their files.
 
         Args:
             table: The table at the version that the statement read.
             predicate: Unbound, None for all.
             truncate: Whether the partitions stay registered.
+            options: As those of a write: its lease.
 
         Raises:
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
         asked = Overwrite(predicate, keep_emptied=truncate)
-        request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", _owner(), table)
+        request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", _owner(), table, options=options)
         return self.commit(self.begin(request).transaction_id)
 
-    def command(self, table: Table, asked: AskedCommand, operation: str) -> WriteOutcome:
+    def command(
+        self, table: Table, asked: AskedCommand, operation: str, options: Mapping[str, str] = NO_OPTIONS
+    ) -> WriteOutcome:
         """Carry out a partition command.
 
         Args:
             table: The table at the version that the statement read.
             asked: What it does.
             operation: The word for the history.
+            options: As those of a write: its lease.
 
         Raises:
             PartitionNotFoundError, PartitionAlreadyExistsError: The partitions are not as the command needs them.
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
-        return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table)).transaction_id)
+        return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table, options=options)).transaction_id)
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
@@ -330,6 +340,16 @@ class Transactions:
             except CatalogExtError as error:
                 logger.warning("What was recovered could not be published to the metastore yet: %s", error.message)
         return report
+
+    def undo(self, transaction_id: str, *, dry_run: bool = False) -> RecoveryReport:
+        """Undo one transaction that is not committed, whether or not its owner is gone; its owner gets an error.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is committed.
+            CatalogExtError: Something could not be removed; the same call may be made again.
+        """
+        return self._recovery.undo(transaction_id, dry_run=dry_run)
 
     def vacuum(self, table: Table, retention_s: float, *, dry_run: bool = False) -> VacuumReport:
         """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.

@@ -48,7 +48,8 @@ class Metastore:
                 for told in message.payload[kind]:
                     assert (told["name"] in self.partitions) == (kind == "alter")
                     self.partitions[told["name"]] = (told["location"], int(told["parameters"]["numFiles"]))
-            index.delivery_done(message.outbox_id)
+            assert index.claim_delivery(message.outbox_id, "test", 60_000)
+            assert index.delivery_done(message.outbox_id, "test")
 
 
 def read(index: Index, table: Table) -> _State:

@@ -34,7 +34,7 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
         ["'a'", "''", "'B'", "'a b'", "'a%'", "'é'", "'%zz'"],
     ),
     "varchar(5)": (["a", "abc", "abc ", ""], ["'a'", "'ab'", "'abc'", "'abc      '", "'abcdef'", "'zzzzzzzz'"]),
-    "char(3)": (["a", "abc"], ["'a'", "'abc'", "'abc   '", "'abcd'", "'zzzz'"]),
+    "char(3)": (["a", "abc"], ["'a'", "'abc'", "'a '", "'abc   '", "'abcd'", "'zzzz'"]),
     "double": (["-0.0", "0.0", "2.5", "NaN", "1e3", "-Infinity"], ["0", "2.5", "double('NaN')", "1000"]),
     "float": (["1.1", "2"], ["1.1", "float('1.1')"]),
     "timestamp": (
@@ -81,6 +81,15 @@ def answer(spark: SparkSession, query: str) -> object:
         return error.getCondition()
 
 
+def truth(spark: SparkSession, conditions: list[str]) -> dict[str, object]:
+    """The answers of Spark's own rows, by one query unless one of the conditions is an error."""
+    try:
+        counts = spark.sql(f"SELECT {', '.join(f'count_if({c})' for c in conditions)} FROM truth").collect()[0]
+    except PySparkException:
+        return {c: answer(spark, f"SELECT count(*) FROM truth WHERE {c}") for c in conditions}
+    return dict(zip(conditions, counts, strict=True))
+
+
 @pytest.mark.parametrize("kind", CASES)
 def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind: str) -> None:
     texts, literals = CASES[kind]
@@ -99,6 +108,6 @@ def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind:
     # The same values with nothing left to push a filter to.
     spark.sql(f"SELECT k FROM lake.{table}").localCheckpoint().createOrReplaceTempView("truth")
     found = {c: answer(spark, f"SELECT count(*) FROM lake.{table} WHERE {c}") for c in conditions(kind, literals)}
-    assert found == {c: answer(spark, f"SELECT count(*) FROM truth WHERE {c}") for c in conditions(kind, literals)}
+    assert found == truth(spark, conditions(kind, literals))
     shown = [row[0] for row in spark.sql(f"SHOW PARTITIONS lake.{table}").collect()]
     assert sorted(shown) == sorted(f"k={text}" for text in texts)

@@ -111,7 +111,8 @@ def test_a_table_is_created_and_replaced_with_its_files(index: Index, table: Tab
         finish(index, made, deliver=True)
         assert counts(index, table) == {"d=2025-01-01": 1, "d=2025-01-02": 1}
     for message in index.pending_deliveries():
-        index.delivery_done(message.outbox_id)
+        assert index.claim_delivery(message.outbox_id, "test", 60_000)
+        assert index.delivery_done(message.outbox_id, "test")
 
 
 def test_waiting_files_and_thousands_of_staged_ones(index: Index, table: Table) -> None:

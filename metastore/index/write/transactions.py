@@ -174,10 +174,22 @@ def list_all(
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int) -> bool:
-    """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
+    """Return whether the transaction is in flight, and not being undone; its lease then lasts until ``until_ms``."""
+    living = [str(state) for state in IN_FLIGHT if state is not State.ABORTING]
     statement = (
         sa.update(transactions)
-        .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_([str(s) for s in IN_FLIGHT]))
+        .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
+        .values(expires_at_ms=until_ms)
+    )
+    return database.write(lambda connection: connection.execute(statement).rowcount == 1)
+
+
+def claim_recovery(database: Database, transaction: Transaction, until_ms: int) -> bool:
+    """Return whether the lease is the one that was loaded; it then lasts until ``until_ms``."""
+    t = transactions.c
+    statement = (
+        sa.update(transactions)
+        .where(t.transaction_id == transaction.transaction_id, t.expires_at_ms == transaction.expires_at_ms)
         .values(expires_at_ms=until_ms)
     )
     return database.write(lambda connection: connection.execute(statement).rowcount == 1)

@@ -93,6 +93,11 @@ class Hdfs:
         with os_errors():
             self._client.mkdirs(path, _DIRECTORY_MODE, parents)
 
+    def obstacle(self, directory: str, source: str) -> str | None:
+        """Return why a file cannot be moved to a directory; see ``LocalFiles``. What HDFS permits is seen later."""
+        found = self.status(directory)
+        return f"{directory} is no directory" if found is not None and not found.isdir else None
+
     def rename(self, source: str, target: str) -> None:
         """Move a file or directory; see `catalog_ext.metastore.storage.local.files.LocalFiles`."""
         with os_errors():

@@ -58,6 +58,24 @@ class LocalFiles:
         with os.scandir(path):
             return
 
+    def obstacle(self, directory: str, source: str) -> str | None:
+        """Return why a file cannot be moved to a directory, which may be made for it; None where nothing is seen.
+
+        Args:
+            directory: Where it goes.
+            source: A directory that is there, on the file system that it comes from.
+        """
+        there = directory
+        while not os.path.lexists(there):
+            there = os.path.dirname(there)
+        if not os.path.isdir(there):
+            return f"{there} is no directory"
+        if not os.access(there, os.W_OK | os.X_OK):
+            return f"{there} may not be written to"
+        if os.stat(there).st_dev != os.stat(source).st_dev:
+            return f"{there} is on another file system than {source}, where the files wait"
+        return None
+
     def rename(self, source: str, target: str) -> None:
         """Move a file to a name that nobody has, in a directory that is there.
 

@@ -65,7 +65,8 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
       limit: Option[Int] = None,
       spec: JsonNode = Null): Seq[ListedPartition] = {
     val columns = schema.fieldNames.map(name => name -> name).toMap
-    val predicate = new PredicateTranslator(columns, java.time.ZoneId.of(zone)).translate(filters)
+    val chars = PredicateTranslator.chars(table.partitionColumns)
+    val predicate = new PredicateTranslator(columns, java.time.ZoneId.of(zone), chars).translate(filters)
     val request = obj(Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
       "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)

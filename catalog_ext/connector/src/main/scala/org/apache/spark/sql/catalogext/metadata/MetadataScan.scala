@@ -38,7 +38,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
     // A key is told from a column of this table of the same name by the struct's name in front.
     val fields = table.keys.fieldNames.map(key => s"${MetadataScan.OfStruct}$key" -> key)
     val columns = (fields ++ table.keyColumns.map(key => key.name -> key.name)).toMap
-    predicate = new PredicateTranslator(columns, zone).translate(filters.flatMap(overKeys))
+    val chars = PredicateTranslator.chars(table.of.partitionColumns)
+    predicate = new PredicateTranslator(columns, zone, chars).translate(filters.flatMap(overKeys))
     filters
   }
 

@@ -123,7 +123,8 @@ class PlannedFileIndex(
   /** What the service gives for filters: at least what they leave. */
   protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
     val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).toMap
-    val predicate = new PredicateTranslator(columns, ZoneId.of(zone)).translate(filters)
+    val chars = PredicateTranslator.chars(table.partitionColumns)
+    val predicate = new PredicateTranslator(columns, ZoneId.of(zone), chars).translate(filters)
     PlannedFiles.fetch(client, table, new PartitionValues(keys, zone), predicate)
   }
 

@@ -19,8 +19,11 @@ import org.apache.spark.unsafe.types.UTF8String
  * untranslatable.
  *
  * @param columns Spark's name of each partition column and the table's own spelling
+ * @param chars the table's own spelling of those of the type CHAR: without regard to blanks at the end there, but not in
+ *              a query that has them as STRING
  */
-class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends PredicateHelper {
+class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set[String] = Set.empty)
+  extends PredicateHelper {
 
   def translate(filters: Seq[Expression]): Option[JsonNode] = conjunction(filters.flatMap(weakened))
 
@@ -72,7 +75,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
     Option.when(parts.forall(_.isDefined))(parts.flatten)
 
   private def comparison(op: String, column: Attribute, value: Literal): Option[JsonNode] =
-    canonical(value).map(PredicateJson.comparison(op, columns(column.name), _))
+    canonical(column, value).map(PredicateJson.comparison(op, columns(column.name), _))
 
   /** NaN is greater than all numbers in Spark, which an index need not know: floating keys are not ordered there. */
   private def ordered(op: String, column: Attribute, value: Literal): Option[JsonNode] = column.dataType match {
@@ -81,12 +84,13 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
   }
 
   private def in(column: Attribute, values: Seq[Literal]): Option[JsonNode] = {
-    lazy val texts = values.map(canonical)
+    lazy val texts = values.map(canonical(column, _))
     if (values.length > PredicateTranslator.MostValues || texts.contains(None)) None
     else Some(PredicateJson.in(columns(column.name), texts.flatten))
   }
 
-  private def canonical(value: Literal): Option[JsonNode] = value match {
+  private def canonical(column: Attribute, value: Literal): Option[JsonNode] = value match {
+    case Literal(s: UTF8String, _) if chars(columns(column.name)) && s.trimRight() != s => None
     case Literal(null, _) => Some(Null)
     case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
     case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
@@ -133,6 +137,9 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId) extends Pr
 }
 
 object PredicateTranslator {
+  /** The partition columns of a table that are CHAR. */
+  def chars(keys: StructType): Set[String] = keys.filter(_.dataType.isInstanceOf[CharType]).map(_.name).toSet
+
   private val NearClockChange = Duration.ofDays(2)
 
   // A longer list costs the index more than the partitions it saves; a join can find millions of values.

@@ -10,7 +10,7 @@ import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.connector.expressions.{Expression => V2Expression, Literal => V2Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{Predicate => V2Predicate}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{CharType, StringType}
+import org.apache.spark.sql.types.StringType
 import org.apache.spark.unsafe.types.UTF8String
 
 /** The conditions of overwrites and deletes, as the contract's predicates: exactly, or not at all. */
@@ -54,7 +54,7 @@ object WritePredicate {
       case (reference: NamedReference) +: rest if reference.fieldNames().length == 1 =>
         for {
           column <- key(table, reference.fieldNames().head)
-          values = rest.collect { case literal: V2Literal[_] => value(table, column, literal) }
+          values = rest.collect { case literal: V2Literal[_] => literal }.flatMap(value(table, column, _))
           if values.length == rest.length
           found <- operator(name, column, values)
         } yield found
@@ -84,12 +84,16 @@ object WritePredicate {
       .find(field => SQLConf.get.resolver(field.name, name))
       .map(field => AttributeReference(field.name, PartitionColumns.plain(field.dataType))())
 
-  /** CHAR values come padded, and are unpadded in paths and in the index. */
-  private def value(table: TableMetadata, column: Attribute, literal: V2Literal[_]): Literal = {
-    val isChar = table.partitionColumns.exists(f => f.name == column.name && f.dataType.isInstanceOf[CharType])
+  /**
+   * CHAR values come padded, and are unpadded in paths and in the index. A virtual key is STRING in queries: one with
+   * blanks at the end equals no value of it there, which the index, for which they do not count, cannot be told.
+   */
+  private def value(table: TableMetadata, column: Attribute, literal: V2Literal[_]): Option[Literal] = {
+    val isChar = PredicateTranslator.chars(table.partitionColumns)(column.name)
     (literal.value(), literal.dataType()) match {
-      case (text: UTF8String, _: StringType) if isChar => Literal(text.trimRight(), StringType)
-      case (other, dataType) => Literal(other, dataType)
+      case (text: UTF8String, _: StringType) if isChar && !table.declared && text.trimRight() != text => None
+      case (text: UTF8String, _: StringType) if isChar => Some(Literal(text.trimRight(), StringType))
+      case (other, dataType) => Some(Literal(other, dataType))
     }
   }
 }

@@ -1,0 +1,51 @@
+"""Renews the lease of a transaction while this process is at work on it."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from typing import TYPE_CHECKING, Self
+
+from catalog_ext.metastore.errors import CatalogExtError
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.index import Index
+
+logger = logging.getLogger(__name__)
+
+
+class LeaseRenewal:
+    """A context in which a lease does not end: a thread renews it at each third of its time.
+
+    A transaction that somebody has undone is not renewed; who is at work on it learns of that by its next step.
+
+    Args:
+        index: Holds the transaction.
+        transaction_id: Its id.
+        lease_ms: How long a lease lasts.
+    """
+
+    def __init__(self, index: Index, transaction_id: str, lease_ms: int) -> None:
+        self._index = index
+        self._id = transaction_id
+        self._lease_ms = lease_ms
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"catalog-ext-lease-{transaction_id[:8]}", daemon=True)
+
+    def __enter__(self) -> Self:
+        """Begin to renew it, after a third of its time."""
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Renew it no more."""
+        self._ended.set()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._lease_ms / 3000):
+            try:
+                if not self._index.extend_lease(self._id, self._index.now_ms() + self._lease_ms):
+                    return
+            except CatalogExtError as error:
+                logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)

@@ -1,0 +1,70 @@
+"""A service recovers dead writers' transactions by itself."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.service.server import Service
+from catalog_ext.writes.background_recovery import BackgroundRecovery
+from tests.repair_cases import indexed, local_catalog, walked
+from tests.unit.test_partition_commands import managed
+from tests.writes import crash_at, insert
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+def wait_until(done: Callable[[], bool]) -> None:
+    deadline = time.monotonic() + 20
+    while not done():
+        assert time.monotonic() < deadline, "too long"
+        time.sleep(0.02)
+
+
+def test_dead_writers_are_finished_or_undone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_RECOVERY_INTERVAL", "100ms")
+    with local_catalog(tmp_path) as catalog:
+        root = managed(catalog)
+        catalog.alterations.alter("s.t", set_={"transaction.lease": "300ms"})
+        insert(catalog, "k=1")
+        crash_at("promote.after", lambda: insert(catalog, "k=1", "k=2", kind=WriteKind.OVERWRITE_PARTITIONS))
+        crash_at("check.after", lambda: insert(catalog, "k=3"))
+        with Service(catalog):
+            wait_until(lambda: {t.state for t in catalog.index.list_transactions()} == {State.FINISHED, State.ABORTED})
+        assert indexed(catalog) == walked(root, 1)
+        assert set(indexed(catalog)) == {"k=1", "k=2"}
+
+
+@pytest.mark.parametrize("error", [IndexUnavailableError("away"), RuntimeError("nobody expects this")])
+def test_it_goes_on_whatever_happens(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
+    calls: list[int] = []
+
+    def recover() -> None:
+        calls.append(1)
+        raise error
+
+    recovery = BackgroundRecovery(recover, 0.01)  # type: ignore[arg-type]
+    recovery.start()
+    wait_until(lambda: len(calls) > 3)
+    recovery.stop()
+    unexpected = isinstance(error, RuntimeError)
+    assert len([r for r in caplog.records if r.levelname == "ERROR"]) == int(unexpected), "once a kind"
+    ended = len(calls)
+    time.sleep(0.05)
+    assert len(calls) == ended
+
+
+def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+    monkeypatch.setattr(BackgroundRecovery, "_run", lambda _: looked.append(1))
+    monkeypatch.setenv("CATALOG_EXT_RECOVERY_INTERVAL", "0")
+    with local_catalog(tmp_path) as catalog, Service(catalog):
+        time.sleep(0.1)
+    assert looked == []
