@@ -72,8 +72,8 @@ class Transactions:
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
         deliver: Says whether changes of a table are enqueued for the metastore.
-        publish: Publishes what is due to the metastore, and returns what is pending of the table of this number, or (None)
-            of all; None where there is no metastore.
+        publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
+            all: None); None where there is no metastore.
         pause: Waits so many seconds.
     """
 
