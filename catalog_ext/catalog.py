@@ -226,4 +226,4 @@ class Catalog:
 
     def metastore_state(self, table: Table | None = None) -> str:
         """Return whether the metastore has everything: ``none``, ``in step``, or what is pending or missing and why."""
-        return self._context.sync.state(table.definition if table is not None else None)
+        return self._context.sync.state(table)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
@@ -14,14 +15,14 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
-from catalog_ext.metastore_sync.delivery_retry import DeliveryRetry
+from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore_sync.connection import MetastoreConnection
 
 logger = logging.getLogger(__name__)
@@ -43,8 +44,10 @@ class MetastoreSync:
     def __init__(
         self, index: Index, metastore: MetastoreConnection, settings: Settings, before: Callable[[], None] | None = None
     ) -> None:
+        self._index = index
         self._metastore = metastore
         self._before = before
+        self._warned: dict[int | None, str] = {}
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
         self._waiting_deliverer = Deliverer(index, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
@@ -70,37 +73,63 @@ class MetastoreSync:
         if self._metastore.enabled:
             self._retry.keep_delivering()
 
-    def publish(self) -> DeliveryReport | None:
-        """Deliver after a change; what is pending then is delivered later. None where there is no metastore."""
+    def publish(self, table_id: int | None = None) -> DeliveryReport | None:
+        """Deliver after a change; what is pending then is delivered later.
+
+        Args:
+            table_id: The number of the table or view that changed; None where that is something else.
+
+        Returns:
+            What is pending of the table, and why; None where there is no metastore.
+        """
         if self._before is not None:
             self._before()
         if not self._metastore.enabled:
             return None
         report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT)
-        if report.pending and self._metastore.starting:
-            self._retry.schedule(STARTING_PAUSE_S)
-        elif report.pending:
-            self._retry.schedule()
+        if report.pending:
+            self._retry.schedule(STARTING_PAUSE_S if self._metastore.starting else FIRST_PAUSE_S)
+        own = self._of_table(table_id, report)
+        if not self._metastore.starting:
+            self._warn(table_id, own)
+        return own
+
+    def _of_table(self, table_id: int | None, report: DeliveryReport) -> DeliveryReport:
+        """Return what is pending of one table: the trouble of others is not its own, but the metastore's is."""
+        if table_id is None or not report.pending:
+            return report
+        pending, error = self._index.pending_of(table_id)
+        common = None if report.reached else report.error
+        return replace(report, pending=pending, error=(error or common) if pending else None)
+
+    def _warn(self, table_id: int | None, own: DeliveryReport) -> None:
+        """Warn of what is pending, once a trouble; one that is over may be warned of again."""
+        trouble = own.error or "it takes its time"
+        if not own.pending or (table_id is None and own.reached):
+            self._warned.pop(table_id, None)
+        elif self._warned.get(table_id) != trouble:
+            self._warned[table_id] = trouble
             logger.warning(
                 "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
                 "later, in order.",
-                report.pending,
-                report.error or "it takes its time",
+                own.pending,
+                trouble,
             )
-        return report
 
-    def state(self, definition: TableDefinition | None = None) -> str:
+    def state(self, table: Table | None = None) -> str:
         """Describe the metastore: ``none``, ``in step``, what is pending, or why it cannot hold the table.
 
         Args:
-            definition: The table in question; None for the metastore alone.
+            table: The table in question; None for the metastore alone.
         """
         if not self._metastore.enabled:
             return "none"
-        reason = unrepresentable_reason(definition) if definition is not None else None
+        reason = unrepresentable_reason(table.definition) if table is not None else None
         if reason is not None:
             return f"cannot hold the table: {reason}"
         last = self._last
+        if last is not None and table is not None:
+            last = self._of_table(table.table_id, last)
         return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
 
     def check_free(self, definition: TableDefinition) -> None:

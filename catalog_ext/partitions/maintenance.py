@@ -129,7 +129,7 @@ class PartitionMaintenance:
         if wanted:
             deliver = self._context.metastore.accepts(target.definition)
             target = self._context.index.retype_keys(target, wanted, deliver=deliver)
-            self._context.sync.publish()
+            self._context.sync.publish(target.table_id)
         if mode is not None:
             target = self._alterations.alter_table_properties(table, {PARTITION_MODE_PROPERTY: mode})
         return target

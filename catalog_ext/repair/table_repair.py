@@ -75,7 +75,7 @@ class TableRepair:
             scratch.close()
             raise
         report_progress(RepairProgress("delivering", 0, 0))
-        delivery = self._context.sync.publish() if not dry_run else None
+        delivery = self._context.sync.publish(target.table_id) if not dry_run else None
         return RepairReport(
             scratch,
             table=str(target.identifier),

@@ -82,7 +82,7 @@ class TableAlterations:
         result = self._context.index.alter_table(
             there.identifier, change, removed=remove, deliver=self._context.metastore.accepts(there.definition)
         )
-        self._context.sync.publish()
+        self._context.sync.publish(result.table_id)
         if place is not None and not result.definition.partition_columns:
             self._repair.repair_partitions(str(there.identifier), mode="sync")
             return self._context.load_table(str(there.identifier))
@@ -114,7 +114,7 @@ class TableAlterations:
         renamed = self._context.index.rename_table(
             there.identifier, new, deliver=self._context.metastore.accepts(there.definition)
         )
-        self._context.sync.publish()
+        self._context.sync.publish(renamed.table_id)
         return renamed
 
     def _checked_location(self, definition: TableDefinition, location: str) -> str:

@@ -152,7 +152,7 @@ class TableCreation:
         if definition.table_type is TableType.MANAGED:
             self._prepare_directory(definition)
         created = self._context.index.create_table(definition, deliver=self._context.metastore.accepts(definition))
-        self._context.sync.publish()
+        self._context.sync.publish(created.table_id)
         return created
 
     def _default_location(self, identifier: TableIdentifier) -> str:

@@ -52,5 +52,5 @@ class TableRemoval:
             if deletes:
                 self._context.transactions.delete_dropped(dropped)
         finally:
-            self._context.sync.publish()
+            self._context.sync.publish(dropped.table_id)
         return dropped

@@ -108,7 +108,7 @@ class Views:
         definition, sources = self._checked(request)
         deliver = self._context.metastore.accepts(definition)
         created = self._index.create(definition, request.query, sources, deliver=deliver)
-        self._context.sync.publish()
+        self._context.sync.publish(created.table.table_id)
         return created
 
     def replace(self, request: ViewRequest) -> View:
@@ -122,7 +122,7 @@ class Views:
         definition, sources = self._checked(request)
         deliver = self._context.metastore.accepts(definition)
         replaced = self._index.replace(definition, request.query, sources, deliver=deliver)
-        self._context.sync.publish()
+        self._context.sync.publish(replaced.table.table_id)
         return replaced
 
     def drop(self, view: str) -> View:
@@ -133,7 +133,7 @@ class Views:
         """
         there = self.load(view)
         dropped = self._index.drop(there.identifier, deliver=self._context.metastore.accepts(there.definition))
-        self._context.sync.publish()
+        self._context.sync.publish(there.table.table_id)
         return dropped
 
     def rename(self, view: str, new: str) -> View:
@@ -147,7 +147,7 @@ class Views:
         there = self.load(view)
         deliver = self._context.metastore.accepts(there.definition)
         renamed = self._index.rename(there.identifier, self._context.identify(new), deliver=deliver)
-        self._context.sync.publish()
+        self._context.sync.publish(there.table.table_id)
         return renamed
 
     # Partitions
@@ -194,7 +194,7 @@ class Views:
         commit = self._index.add_partitions(
             there.table.table_id, wanted, if_not_exists=if_not_exists, deliver=self._accepts(there)
         )
-        self._context.sync.publish()
+        self._context.sync.publish(there.table.table_id)
         return commit
 
     def drop_partitions(
@@ -215,7 +215,7 @@ class Views:
                 raise no_partition(str(there.identifier), ", ".join(f"{k}={v}" for k, v in spec.items()))
             names.update(found)
         commit = self._index.drop_partitions(there.table.table_id, names, deliver=self._accepts(there))
-        self._context.sync.publish()
+        self._context.sync.publish(there.table.table_id)
         return commit
 
     def dependencies(self, view: str, partition: Mapping[str, str | None] | None = None) -> list[PartitionDependency]:

@@ -82,7 +82,7 @@ class ColumnStatistics:
             self._put_columns(table, columns)
         elif not files and deliver:
             messages = index.enqueue_statistics(table, bound)
-        report = self._context.sync.publish() if messages else None
+        report = self._context.sync.publish(table.table_id) if messages else None
         return WriteOutcome(
             "",
             table.table_id,

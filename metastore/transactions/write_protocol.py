@@ -59,7 +59,7 @@ def _never(_: TableDefinition) -> bool:
     return False
 
 
-def _nobody() -> None:
+def _nobody(_table_id: int | None) -> None:
     return None
 
 
@@ -72,7 +72,8 @@ class Transactions:
         threads: Files that one commit promotes at the same time.
         unknown_timeout_s: How long the index is asked what became of a commit whose connection was lost, in seconds.
         deliver: Says whether changes of a table are enqueued for the metastore.
-        publish: Publishes what is due to the metastore, and returns what is pending; None where there is no metastore.
+        publish: Publishes what is due to the metastore, and returns what is pending of the table of a number (or of
+            all: None); None where there is no metastore.
         pause: Waits so many seconds.
     """
 
@@ -84,7 +85,7 @@ class Transactions:
         threads: int = DEFAULT_THREADS,
         unknown_timeout_s: float = DEFAULT_UNKNOWN_TIMEOUT_S,
         deliver: Callable[[TableDefinition], bool] = _never,
-        publish: Callable[[], Delivered | None] = _nobody,
+        publish: Callable[[int | None], Delivered | None] = _nobody,
         pause: Callable[[float], object] | None = None,
     ) -> None:
         self._index = index
@@ -213,7 +214,7 @@ class Transactions:
         """Publish what is due to the metastore; return how many messages it has not accepted."""
         try:
             fault_point("deliver.before")
-            report = self._publish()
+            report = self._publish(transaction.table_id)
             fault_point("deliver.after")
         except Exception as error:  # noqa: BLE001 -- the write is committed, whatever goes wrong after that
             logger.warning(
@@ -335,7 +336,7 @@ class Transactions:
         report = self._recovery.recover(table, older_than_s, dry_run=dry_run)
         if not dry_run and report.transactions:
             try:
-                self._publish()
+                self._publish(None)
             except CatalogExtError as error:
                 logger.warning("What was recovered could not be published to the metastore yet: %s", error.message)
         return report

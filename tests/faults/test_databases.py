@@ -237,7 +237,7 @@ def test_a_metastore_that_is_gone_is_told_later(tmp_path: Path) -> None:
 
     with Index.open(str(tmp_path / "index.db")) as index:
         deliverer = Deliverer(index, gone)
-        stand = Stand(index, options={"deliver": lambda _: True, "publish": lambda: deliverer.deliver(timeout_s=5.0)})
+        stand = Stand(index, options={"deliver": lambda _: True, "publish": lambda _: deliverer.deliver(timeout_s=5.0)})
         stand.create(definition(tmp_path / "t"))
         outcome = stand.write({"k=1": "1\n"})
         assert (outcome.version, outcome.pending_deliveries) == (1, 1)

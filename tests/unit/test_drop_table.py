@@ -127,9 +127,9 @@ def test_the_metastore_hears_of_it_when_the_files_are_gone(catalog: Catalog, mon
     there: list[bool] = []
     publish = MetastoreSync.publish
 
-    def published(sync: MetastoreSync) -> object:
+    def published(sync: MetastoreSync, table_id: int) -> object:
         there.append(root.exists())
-        return publish(sync)
+        return publish(sync, table_id)
 
     monkeypatch.setattr(MetastoreSync, "publish", published)
     catalog.drop_table("s.t")

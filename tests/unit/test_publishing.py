@@ -181,3 +181,24 @@ def test_one_that_does_not_answer(catalog: Catalog, server: Replaceable, tmp_pat
         pytest.raises(InvalidConfigurationError, match="no metastore"),
     ):
         alone.publish()
+
+
+def test_a_commit_hears_of_its_own_tables_trouble_once(
+    catalog: Catalog, server: Replaceable, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Somebody else's table that the metastore refuses is nobody else's warning, report or state."""
+    fill(catalog)
+    server.fake.drop_table("s", "t")
+    for _ in range(3):
+        catalog.alterations.alter("s.t", [], set_={"a": "1"})
+        assert "changes pending: The metastore has no table s.t." in catalog.metastore_state(catalog.load_table("s.t"))
+        catalog.alterations.alter("s.t", [], remove=("a",))
+        catalog.alterations.alter("s.plain", [], set_={"b": "1"})
+        catalog.alterations.alter("s.plain", [], remove=("b",))
+        assert catalog.metastore_state(catalog.load_table("s.plain")) == "in step"
+    warnings = [r.getMessage() for r in caplog.records if "has not taken everything" in r.getMessage()]
+    assert len(warnings) == 1
+    assert "s.t" in warnings[0]
+    server.fake.down = True
+    catalog.alterations.alter("s.plain", [], set_={"b": "1"})
+    assert "fake.invalid" in catalog.metastore_state(catalog.load_table("s.plain")), "that is everybody's"

@@ -74,11 +74,13 @@ class DeliveryReport:
         delivered: Messages that the metastore has accepted.
         pending: Messages that are still in the outbox.
         error: Why the first of them could not be delivered; None when nothing went wrong.
+        reached: Whether there was a metastore to ask; if not, ``error`` is everybody's trouble.
     """
 
     delivered: int
     pending: int
     error: str | None = None
+    reached: bool = field(default=True, compare=False)
 
 
 class Deliverer:
@@ -111,13 +113,13 @@ class Deliverer:
             if run.stopped or number == most:
                 # Every commit delivers: it counts what is left of a backlog, and does not read it.
                 run.note(delivery)
-                return DeliveryReport(run.delivered, self._index.count_deliveries(), run.error)
+                return DeliveryReport(run.delivered, self._index.count_deliveries(), run.error, not run.halted)
             wait = run.order.wait(delivery)
             if wait is not Wait.NO or not delivery.due:
                 run.hold(delivery, wait)
             else:
                 self._attempt(delivery, run)
-        return DeliveryReport(run.delivered, run.pending, run.error)
+        return DeliveryReport(run.delivered, run.pending, run.error, not run.halted)
 
     def _rows(self) -> Iterator[Delivery]:
         after = 0
