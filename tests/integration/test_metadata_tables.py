@@ -100,6 +100,38 @@ def test_files(lake: Lake) -> None:
     assert lake.rows(f"SELECT count(*) FROM {T}.files") == [(6,)]
 
 
+def test_paths_of_files_join_with_those_of_rows_whatever_the_values(lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.w.odd (id INT, k STRING, at TIMESTAMP) PARTITIONED BY (k, at)")
+    values = [
+        "a b",
+        "a%3Ab",
+        "a:b",
+        "100%",
+        "a+b",
+        "ä€",
+        "a/b=c",
+        "a#b?c",
+        "a'b",
+        "__x",
+        "%",
+        "😀",
+        "a\\tb",
+        "[x]",
+        None,
+    ]
+    literals = ", ".join("NULL" if value is None else "'" + value.replace("'", "\\'") + "'" for value in values)
+    lake.sql(
+        "INSERT INTO lake.w.odd SELECT pos, col, timestamp'2025-01-01 10:00:00.5' "
+        f"FROM (SELECT posexplode(array({literals})))"
+    )
+    joined = "SELECT t.id FROM lake.w.odd t JOIN lake.w.odd.files f ON t._metadata.file_path = f.path ORDER BY id"
+    assert lake.rows(joined) == [(number,) for number in range(len(values))]
+    # As on the store, for who reads there by other means; Trino has it so.
+    (path,) = lake.rows("SELECT `$path` FROM lake.w.odd WHERE k = 'a b'")[0]
+    assert "/k=a b/at=2025-01-01 10%3A00%3A00.5/" in str(path)
+    assert lake.rows(f"SELECT id FROM lake.w.odd WHERE `$path` = '{path}'") == [(0,)]
+
+
 def test_history_transactions_and_repairs(lake: Lake) -> None:
     table = external(lake, "repaired", {"k": "int"})
     lake.sql(f"INSERT INTO {table} (id, v, k) VALUES (1, 'a', 1)")

@@ -48,6 +48,7 @@ class MetadataTable(
   /** The column that is the struct of the partition's values. */
   val values: Option[String] = described.stringOption("values")
   val locations: Set[String] = described.items("locations").map(_.asText()).toSet
+  val filePaths: Set[String] = described.items("file_paths").map(_.asText()).toSet
 
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
