@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError
+from catalog_ext.metastore.transactions.unknown_state import state_unknown
 from tests.integration.lake import rows
 from tests.servers.recorder import (
     changing,
@@ -227,6 +228,9 @@ class TestPlanning:
             ("region = 'us' AND year(ds) = 2025", {"op": "=", "column": "region", "value": "us"}),
             ("region = 'us' OR year(ds) = 2024", None),
             ("try_cast(region AS INT) = 1", None),
+            # JSON has no text of bytes that are none.
+            ("region = CAST(X'ff' AS STRING)", None),
+            ("region <> CAST(X'ff' AS STRING) AND region = 'us'", {"op": "=", "column": "region", "value": "us"}),
         ],
     )
     def test_what_is_sent_of_a_filter(
@@ -454,6 +458,17 @@ class TestWrites:
         assert service.requests["writes/commit"] == 2
         assert service.requests["writes/abort"] == 0
         assert rows(spark, "SELECT id FROM lake.sales.written") == [(7,)]
+
+    def test_what_asking_again_does_not_change_ends_at_once(
+        self, spark: SparkSession, service: RecordedService, written: Table
+    ) -> None:
+        settled = state_unknown("f" * 32, "sales.written", "the store refuses the file", ask_again=False)
+        statement = "INSERT INTO lake.sales.written VALUES (1, DATE'2025-01-01')"
+        with service.answering(refusing(settled), "writes/commit"), pytest.raises(SparkRuntimeException) as caught:
+            spark.sql(statement)
+        assert caught.value.getCondition() == "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
+        assert "the store refuses the file" in str(caught.value)
+        assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (1, 0)
 
     def test_a_job_that_fails_aborts_and_one_that_is_refused_does_not(
         self, spark: SparkSession, service: RecordedService, written: Table

@@ -111,8 +111,8 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
   /**
    * Commits what is staged.
    *
-   * An answer that is lost, or an outcome that the service does not know, is asked for again: the files are recorded
-   * already, so that asking twice commits once.
+   * An answer that is lost, or an outcome that the service does not know yet, is asked for again: the files are recorded
+   * already, so that asking twice commits once. Any other error of the service is the end.
    */
   def commit(watermarkMillis: Option[Long] = None, last: Boolean = false): WriteOutcome = {
     val request = obj(
@@ -125,7 +125,7 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
   @tailrec private def answer(request: JsonNode, pauses: Seq[Long]): JsonNode = {
     val attempt =
       try Right(client.call("writes/commit", request, limited = false)) catch {
-        case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) => Left(e)
+        case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) && !isSettled(e) => Left(e)
         case e: CatalogExtRuntimeException
             if Unanswered.contains(e.getCondition) =>
           Left(e)
@@ -145,6 +145,9 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
     }
   }
 
+  /** Whether the service has said that to ask again changes nothing until somebody mends what is wrong. */
+  private def isSettled(e: ServiceException): Boolean = e.parameters.get(AskAgain).contains("false")
+
   /** Undoes the transaction; what cannot be undone now is left to `recover`, because its lease ends. */
   def abort(reason: String): Unit = if (!commitSent && !ended) {
     end()
@@ -162,6 +165,7 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
 
 object WriteTransaction {
   private val Unanswered = Set(ConnectorErrors.ServiceUnavailable.code, ConnectorErrors.ServiceAnswer.code)
+  private val AskAgain = "ask_again"
   private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
   private val MostFiles = 1000
   // Statistics of wide tables are long; the service takes 64 MB in one request.
