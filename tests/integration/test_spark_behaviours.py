@@ -6,15 +6,17 @@ have the same rows: ids 0 to 11, days 1 to 3, the regions `eu` and NULL.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from tests.integration.lake import external, local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -454,3 +456,140 @@ def test_use_hive_partitioning(lake: Lake, spark: SparkSession) -> None:
         assert lake.rows("SELECT count(ds) FROM lake.w.shown") == [(12,)]
     finally:
         spark.conf.unset("use_hive_partitioning")
+
+
+@pytest.fixture(scope="module")
+def aged(lake: Lake) -> str:
+    """A table whose first partition has a file of 2020, and a folder with the same files."""
+    lake.sql("CREATE TABLE lake.w.aged (id INT, k INT) USING parquet PARTITIONED BY (k)")
+    for number in (1, 2):
+        lake.sql(f"INSERT INTO lake.w.aged VALUES ({number}, {number})")
+    (old,) = (lake.location("aged") / "k=1").glob("*.parquet")
+    os.utime(old, (1_577_880_000, 1_577_880_000))
+    lake.sql("CALL lake.system.repair_partitions(table => 'w.aged', mode => 'sync')")
+    return str(lake.location("aged"))
+
+
+class TestOptionsOfReaders:
+    """Spark's options by which files are chosen: honoured or refused, never overlooked."""
+
+    @pytest.mark.parametrize(
+        ("option", "ids"),
+        [
+            (("modifiedBefore", "2021-01-01T00:00:00"), [1]),
+            (("MODIFIEDAFTER", "2021-01-01T00:00:00"), [2]),
+            (("modifiedAfter", "2999-01-01T00:00:00"), []),
+            (("recursiveFileLookup", "false"), [1, 2]),
+        ],
+    )
+    def test_times(self, lake: Lake, aged: str, option: tuple[str, str], ids: list[int]) -> None:
+        frame = lake.spark.read.option(*option).table("lake.w.aged")
+        assert sorted(row.id for row in frame.collect()) == ids
+        assert frame.count() == len(ids)
+        assert frame.where("k > 0").count() == len(ids)
+        assert frame.join(lake.spark.table("small").limit(1)).count() == len(ids)
+        if len(ids) == 1:
+            assert "Files: 1 of 2" in frame._jdf.queryExecution().executedPlan().toString()
+        name, value = option
+        by_path = (
+            f"SELECT id FROM lake.files('file://{aged}', format => 'parquet', options => map('{name}', '{value}'))"
+        )
+        assert sorted(row[0] for row in lake.rows(by_path)) == ids
+        assert lake.rows(f"SELECT count(*) FROM lake.`file://{aged}` WITH ('{name}' = '{value}')") == [(len(ids),)]
+
+    def test_names(self, lake: Lake, aged: str) -> None:
+        (name,) = (path.name for path in (lake.location("aged") / "k=2").glob("*.parquet"))
+        frame = lake.spark.read.option("pathGlobFilter", name).table("lake.w.aged")
+        assert [row.id for row in frame.collect()] == [2]
+        assert lake.spark.read.option("pathGlobFilter", "*.orc").table("lake.w.aged").count() == 0
+        assert lake.spark.table("lake.w.aged").count() == 2
+        options = "OPTIONS ('pathGlobFilter' = '*.none')"
+        lake.sql(f"CREATE TABLE lake.w.narrow (id INT, k INT) USING parquet {options} PARTITIONED BY (k)")
+        lake.sql("INSERT INTO lake.w.narrow VALUES (2, 2)")
+        assert lake.rows("SELECT id, k FROM lake.w.narrow") == []
+        assert lake.rows("SELECT id, k FROM lake.w.narrow WITH ('pathGlobFilter' = '*.parquet')") == [(2, 2)]
+
+    @pytest.mark.parametrize(
+        ("option", "of_table", "of_path"),
+        [
+            ("'recursiveFileLookup' = 'true'", True, False),
+            ("'ignoredPathSegmentRegex' = 'x.*'", True, True),
+            ("'pathGlobFilter' = '*.parquet'", False, True),
+        ],
+    )
+    def test_what_is_refused(self, lake: Lake, aged: str, option: str, of_table: bool, of_path: bool) -> None:
+        for name, refused in (("lake.w.aged", of_table), (f"lake.`file://{aged}`", of_path)):
+            query = f"SELECT count(*) FROM {name} WITH ({option})"
+            if refused:
+                error = lake.error(query)
+                assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+                assert option.split("'")[1].lower() in str(error).lower()
+            else:
+                assert lake.rows(query) == [(2,)]
+
+    def test_streams_take_no_times(self, lake: Lake, aged: str, tmp_path: Path) -> None:
+        stream = lake.spark.readStream.option("modifiedAfter", "2021-01-01T00:00:00").table("lake.w.aged")
+        writer = stream.writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        with pytest.raises(StreamingQueryException, match="option modifiedafter"):
+            writer.toTable("lake.w.streamed").awaitTermination()
+
+
+@pytest.mark.parametrize("table", [*OURS, "lake.w.hidden.files"])
+def test_time_travel_is_said_to_be_missing(lake: Lake, spark: SparkSession, table: str) -> None:
+    for query in (f"SELECT * FROM {table} VERSION AS OF 1", f"SELECT * FROM {table} TIMESTAMP AS OF '2025-01-01'"):
+        error = lake.error(query)
+        assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert f"{table} cannot be read as of an earlier version" in str(error)
+    for option in (("versionAsOf", "1"), ("timestampAsOf", "2025-01-01")):
+        with pytest.raises(AnalysisException, match="cannot be read as of an earlier version"):
+            spark.read.option(*option).table(table).collect()
+    assert lake.condition("SELECT * FROM lake.w.nothing VERSION AS OF 1") == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, ds FROM (SELECT DISTINCT id FROM {t})",
+        "SELECT id FROM (SELECT DISTINCT id FROM {t}) WHERE ds = '2025-01-01'",
+        "SELECT DISTINCT id FROM {t} ORDER BY ds",
+        "WITH x AS (SELECT DISTINCT id FROM {t}) SELECT x.ds FROM x",
+        "SELECT a.ds FROM (SELECT DISTINCT id FROM {t}) a JOIN small ON true",
+        "SELECT `$path` FROM (SELECT DISTINCT id FROM {t})",
+        "SELECT _metadata.file_path FROM (SELECT DISTINCT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} UNION ALL SELECT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} UNION SELECT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} UNION ALL SELECT 1)",
+        "SELECT ds FROM (SELECT id FROM {t} INTERSECT SELECT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} EXCEPT SELECT 1)",
+    ],
+)
+def test_hidden_columns_end_where_rows_are_compared(lake: Lake, query: str) -> None:
+    assert str(lake.condition(query.format(t="lake.w.hidden"))).startswith("UNRESOLVED_COLUMN")
+
+
+def test_distinct_rows_are_those_that_are_shown(lake: Lake, spark: SparkSession) -> None:
+    hidden = spark.table("lake.w.hidden")
+    for frame in (hidden.distinct(), hidden.dropDuplicates(["id"]), hidden.select("id").distinct()):
+        assert frame.count() == 12
+        with pytest.raises(AnalysisException) as caught:
+            frame.select("id", "ds").collect()
+        assert str(caught.value.getCondition()).startswith("UNRESOLVED_COLUMN")
+    assert hidden.select("id", "ds").distinct().select("ds").distinct().count() == 3
+    assert lake.rows("SELECT DISTINCT region FROM lake.w.hidden ORDER BY region") == [(None,), ("eu",)]
+    assert alike(lake, "SELECT DISTINCT ds, region FROM {t}")
+    assert alike(lake, "SELECT ds FROM (SELECT DISTINCT ds, id FROM {t}) WHERE id < 3")
+    assert alike(lake, "SELECT DISTINCT ds FROM {t} WHERE region = 'eu' ORDER BY ds")
+
+
+def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
+    lake.sql("CREATE OR REPLACE TEMPORARY VIEW numbers AS SELECT 1 AS id, date'2025-01-02' AS day")
+    for query in (
+        "SELECT id.ds, id.v FROM {t} id WHERE id.region = 'eu'",
+        "SELECT id.ds FROM {t} id JOIN small s ON id.ds = s.ds",
+        "SELECT n.id, v.id, v.region FROM {t} v JOIN numbers n ON v.ds = n.day",
+        "SELECT id.ds, count(*) FROM {t} id GROUP BY id.ds HAVING max(id.region) = 'eu' ORDER BY id.ds",
+        "SELECT id.v FROM {t} id ORDER BY id.ds, id.id",
+        "SELECT id.ds FROM {t} id, {t} v WHERE id.ds = v.ds AND v.region = id.region",
+    ):
+        assert alike(lake, query), query
+    assert len(lake.rows("SELECT id._metadata.file_name, id.`$path` FROM lake.w.hidden id")) == 12
