@@ -17,6 +17,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
+    StorageAccessDeniedError,
     StorageError,
     TransactionStateError,
 )
@@ -80,11 +81,12 @@ class Steps:
         self._threads = threads
         self._cleanup = cleanup
 
-    def forward(self, transaction: Transaction) -> Transaction:
+    def forward(self, transaction: Transaction, *, owner: bool = True) -> Transaction:
         """Return the transaction, committed now or before: promote, commit.
 
         Args:
             transaction: In any state but ``open``.
+            owner: Whether this is its owner: what anybody else may not do on the store, the owner's like may.
 
         Raises:
             WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
@@ -98,7 +100,7 @@ class Steps:
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
-                if error.retryable:
+                if error.retryable or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
                 return self._take_back(transaction, error)

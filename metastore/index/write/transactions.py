@@ -173,9 +173,9 @@ def list_all(
         return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
 
 
-def extend_lease(database: Database, transaction_id: str, until_ms: int) -> bool:
-    """Return whether the transaction is in flight, and not being undone; its lease then lasts until ``until_ms``."""
-    living = [str(state) for state in IN_FLIGHT if state is not State.ABORTING]
+def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+    """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
+    living = [str(state) for state in IN_FLIGHT if undoing or state is not State.ABORTING]
     statement = (
         sa.update(transactions)
         .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
