@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
@@ -111,7 +110,7 @@ class Recovery:
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
     def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
-        before = now_ms() - older_than_s * 1000
+        before = self._index.now_ms() - older_than_s * 1000
         return [
             one for one in self._index.undeleted_tables() if name in (None, one.name) and one.dropped_at_ms <= before
         ]

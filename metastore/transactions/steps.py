@@ -23,7 +23,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import promote, restore, undo
+from catalog_ext.metastore.storage.promotion import discard, promote, restore, undo
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
 
@@ -181,7 +181,8 @@ class Steps:
             CatalogExtError: Something could not be removed.
         """
         if locations:
-            undo(self._storage, locations, threads=self._threads)
+            # What somebody has committed meanwhile has its final name.
+            discard(self._storage, locations, threads=self._threads)
             staged = [place.source.parent for place in locations if place.source is not None]
             self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
             logger.warning(

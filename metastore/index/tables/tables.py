@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -256,7 +256,8 @@ def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = Fa
     if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
         raise _not_found(str(table.identifier))
     left = {"name": str(table.identifier), "location": table.definition.location} if deletes else {}
-    row = {"table_id": table.table_id, "dropped_at_ms": now_ms(), "name": None, "location": None, **left}
+    now = connection.execute(database_now_ms(connection.dialect.name)).scalar_one()
+    row = {"table_id": table.table_id, "dropped_at_ms": now, "name": None, "location": None, **left}
     connection.execute(sa.insert(dropped_tables), row)
     forget_table(connection, table.table_id)
 
