@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+_STOP_S = 5.0
+
 
 class BackgroundRecovery:
     """A thread that recovers what owners have left whose leases are over; nobody waits for it.
@@ -37,10 +39,10 @@ class BackgroundRecovery:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more, and wait for what is being recovered."""
+        """Begin no more, and wait a little for what is being recovered: whoever is next can go on with it."""
         self._ended.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s):

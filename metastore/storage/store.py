@@ -213,6 +213,9 @@ class Storage(StoreConnections):
 
         Returns:
             Whether nothing has the old name now; False where the store cannot do it, as on S3 and of a mount point.
+
+        Raises:
+            StorageError: The store refuses.
         """
         if not self.store_has_directories(source):
             return False
@@ -220,8 +223,10 @@ class Storage(StoreConnections):
             self.files_of(source).rename(source.path, target.path)
         except FileNotFoundError:
             return True
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno in (errno.EBUSY, errno.EXDEV):
+                return False
+            raise self.translate(error, source, "delete") from error
         return True
 
     def delete_files(self, locations: Iterable[Location]) -> None:

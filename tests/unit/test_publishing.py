@@ -18,6 +18,7 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import Column, DataFile
+from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.test_table_ddl import managed
@@ -140,6 +141,26 @@ def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> Non
     }  # fmt: skip
     assert (metastore.calls - asked)["add_partitions"] == 1
     assert everything(metastore) == before
+
+
+def test_what_is_committed_while_the_sides_are_compared_is_sent(
+    catalog: Catalog, server: Replaceable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(catalog)
+    server.fake.drop_partitions("s", "t", DAYS[:2])
+    compared = publishing.Publishing._unknown
+
+    def overtaken(*arguments: object) -> object:
+        found = compared(*arguments)  # type: ignore[arg-type]
+        changes = [AddPartition("ds=2026-01-01", (DataFile("f", 7, 1),)), DropPartition(DAYS[5])]
+        catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True)
+        return found
+
+    monkeypatch.setattr(publishing.Publishing, "_unknown", overtaken)
+    published(catalog, "s.t")
+    catalog.deliver()
+    names = set(server.fake.partition_names("s", "t"))
+    assert names == {*DAYS, "ds=2026-01-01"} - {DAYS[5]}
 
 
 def test_a_strangers_table_is_refused_and_stops_nobody(catalog: Catalog, server: Replaceable) -> None:

@@ -13,6 +13,8 @@ from catalog_ext.metastore.index.database.schema import dropped_tables, namespac
 from catalog_ext.metastore.index.write.transactions import from_row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
@@ -56,6 +58,12 @@ def undeleted(database: Database, location: str | None = None) -> list[DroppedTa
     """
     with database.reading() as connection:
         return _undeleted(connection, location)
+
+
+def any_undeleted(connection: sa.Connection) -> bool:
+    """Return whether any directory of a dropped table is still to be deleted: hardly ever."""
+    some = sa.select(dropped_tables.c.table_id).where(dropped_tables.c.location.is_not(None)).limit(1)
+    return connection.execute(some).scalar() is not None
 
 
 def check_location_free(
@@ -139,6 +147,23 @@ def _check_alone(connection: sa.Connection, table: Table) -> None:
             "keeps all files.",
             {"table": str(table.identifier), "location": location, "other": f"{namespace}.{name}"},
         )
+
+
+def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:
+    """Return what ``work`` returns, under the lock of the dropped table's row; None, and nothing done, without one.
+
+    Args:
+        database: The index.
+        table_id: The table's number.
+        work: Is short, and may be called again.
+    """
+    d = dropped_tables.c
+    held = sa.select(d.table_id).where(d.table_id == table_id, d.location.is_not(None)).with_for_update()
+
+    def locked(connection: sa.Connection) -> bool | None:
+        return work() if connection.execute(held).scalar() is not None else None
+
+    return database.write(locked)
 
 
 def note_deleted(database: Database, table_id: int) -> None:
