@@ -24,21 +24,14 @@ from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import indexed, local_catalog, walked, write
+from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import managed
 from tests.writes import crash_at, insert, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def interrupted(catalog: Catalog) -> Path:
