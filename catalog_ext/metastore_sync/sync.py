@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -53,6 +55,7 @@ class MetastoreSync:
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._immediate_deliverer = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
+        self._delivering = threading.Lock()
         self._retry = DeliveryRetry(self.deliver)
 
     def close(self) -> None:
@@ -65,7 +68,15 @@ class MetastoreSync:
         """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``)."""
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
-        report = self._last = self._waiting_deliverer.deliver(timeout_s=timeout_s or self._timeout_s)
+        end = time.monotonic() + (timeout_s or self._timeout_s)
+        # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
+        mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
+        try:
+            left = max(end - time.monotonic(), 0)
+            report = self._last = self._waiting_deliverer.deliver(timeout_s=left)
+        finally:
+            if mine:
+                self._delivering.release()
         return report
 
     def keep_delivering(self) -> None:

@@ -9,24 +9,18 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from tests.repair_cases import indexed, local_catalog, walked, write
+from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import equals, managed
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 HIVES = "000000_0"
 """Hive gives its files the same names in every partition, at every INSERT OVERWRITE."""
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 @pytest.fixture

@@ -15,23 +15,17 @@ from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavai
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.repair_cases import indexed, local_catalog, walked
+from tests.repair_cases import indexed, walked
 from tests.unit.test_partition_commands import equals, managed
 from tests.writes import begin, crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 LEASE = "300 ms"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 @pytest.fixture

@@ -11,22 +11,15 @@ from catalog_ext.metastore import errors
 from catalog_ext.metastore.predicates.tree import Comparison, In, IsNull, Not, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, local_catalog, register, skipped, write
+from tests.repair_cases import indexed, register, skipped, write
 from tests.service_client import Client
 from tests.unit.test_partition_commands import external, managed, names, state
 from tests.writes import insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def call(catalog: Catalog, procedure: str, **arguments: object) -> list[dict[str, Any]]:

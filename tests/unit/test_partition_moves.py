@@ -14,24 +14,18 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.scan.observe import StoreObserver
-from tests.repair_cases import indexed, local_catalog, walked, write
+from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def visible(root: Path) -> list[str]:

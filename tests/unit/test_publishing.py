@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -123,6 +125,31 @@ def test_what_failed_meanwhile_is_replaced_by_the_state(catalog: Catalog, server
     assert published(catalog, "s.t") == {"s.t": ("create", 28, 0, 0)}
     assert server.fake.get_table("s", "t").parameters["a"] == "1"
     assert len(list(server.fake.partition_names("s", "t"))) == 28
+
+
+def test_a_delivery_waits_for_the_one_of_the_background(catalog: Catalog, server: Replaceable) -> None:
+    """What another thread of the process has claimed is neither left out of the answer nor overtaken."""
+    managed(catalog)
+    table = catalog.load_table("s.t")
+    catalog.index.commit(table.table_id, [AddPartition(DAYS[0], ())], operation="repair", deliver=True)
+    fake, claimed, go_on = server.fake, threading.Event(), threading.Event()
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            claimed.set()
+            assert go_on.wait(30)
+            return getattr(fake, name)
+
+    server.fake = Slow()  # type: ignore[assignment]
+    with ThreadPoolExecutor(2) as threads:
+        background = threads.submit(catalog.deliver)
+        assert claimed.wait(30)
+        late = catalog.deliver(0.05)
+        assert (late.delivered, late.pending) == (0, 1)
+        waiting = threads.submit(catalog.deliver, 30)
+        go_on.set()
+        assert background.result(30).pending == waiting.result(30).pending == 0
+    assert list(fake.partition_names("s", "t")) == [DAYS[0]]
 
 
 def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> None:

@@ -39,14 +39,16 @@ class DroppedTable:
 
 def overlaps(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
     """Return the condition that a location is the given one, lies in it or around it."""
+    parts = location.rstrip("/").split("/")
+    around = ["/".join(parts[:i]) for i in range(1, len(parts))]
+    return sa.or_(column.in_([*around, *(f"{a}/" for a in around)]), lies_in(column, location))
+
+
+def lies_in(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a location is the given one or lies in it."""
     location = location.rstrip("/")
-    parts = location.split("/")
-    around = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
-    return sa.or_(
-        column.in_([*around, *(f"{a}/" for a in around)]),
-        # "0" is the character after "/".
-        sa.and_(column > f"{location}/", column < f"{location}0"),
-    )
+    # "0" is the character after "/".
+    return sa.or_(column == location, sa.and_(column >= f"{location}/", column < f"{location}0"))
 
 
 def undeleted(database: Database, location: str | None = None) -> list[DroppedTable]:
@@ -129,14 +131,10 @@ def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:
 
 def _check_alone(connection: sa.Connection, table: Table) -> None:
     location = table.definition.location
-    inside = sa.or_(
-        tables.c.location == location,
-        sa.and_(tables.c.location > f"{location}/", tables.c.location < f"{location}0"),
-    )
     other = connection.execute(
         sa.select(namespaces.c.name, tables.c.name, tables.c.location)
         .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(inside, tables.c.table_id != table.table_id)
+        .where(lies_in(tables.c.location, location), tables.c.table_id != table.table_id)
         .limit(1)
     ).one_or_none()
     if other is not None:

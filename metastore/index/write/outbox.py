@@ -255,8 +255,7 @@ def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:
 
 def _now(connection: sa.Connection) -> sa.ScalarSelect[Any]:
     """Return the time of the database: hosts whose clocks disagree must not take each other's claims."""
-    name = connection.dialect.name
-    return database_now_ms("mysql" if name == "mariadb" else name).scalar_subquery()
+    return database_now_ms(connection.dialect.name).scalar_subquery()
 
 
 def ascii_safe(text: str) -> str:
