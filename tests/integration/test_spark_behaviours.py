@@ -590,6 +590,7 @@ def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
         "SELECT id.ds, count(*) FROM {t} id GROUP BY id.ds HAVING max(id.region) = 'eu' ORDER BY id.ds",
         "SELECT id.v FROM {t} id ORDER BY id.ds, id.id",
         "SELECT id.ds FROM {t} id, {t} v WHERE id.ds = v.ds AND v.region = id.region",
+        "SELECT day.v, day.DS FROM {t} day JOIN numbers n ON day.ds = n.day",
     ):
         assert alike(lake, query), query
     assert len(lake.rows("SELECT id._metadata.file_name, id.`$path` FROM lake.w.hidden id")) == 12

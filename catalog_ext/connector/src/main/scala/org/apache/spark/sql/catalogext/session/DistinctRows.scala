@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalogext.paths.AdHocTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Deduplicate, Distinct, LogicalPlan, Project, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.trees.TreePattern.DISTINCT_LIKE
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /**
@@ -25,13 +26,13 @@ case class ComparedRows(child: LogicalPlan) extends UnaryNode {
  */
 object MarkComparedRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val marked = plan.resolveOperators {
+    val marked = plan.resolveOperatorsWithPruning(_.containsPattern(DISTINCT_LIKE)) {
       case distinct: Distinct if !distinct.child.isInstanceOf[ComparedRows] && !EndHiddenColumns.isEnd(distinct.child) =>
         distinct.copy(child = ComparedRows(distinct.child))
     }
-    if (!marked.exists(_.isInstanceOf[Deduplicate])) marked
+    if (!marked.containsPattern(DISTINCT_LIKE)) marked
     else AnalysisHelper.allowInvokingTransformsInAnalyzer {
-      marked.transform {
+      marked.transformWithPruning(_.containsPattern(DISTINCT_LIKE)) {
         case distinct: Deduplicate if distinct.child.resolved && !EndHiddenColumns.isEnd(distinct.child) =>
           distinct.copy(child = EndHiddenColumns.ended(distinct.child))
       }
@@ -48,7 +49,7 @@ object EndHiddenColumns extends Rule[LogicalPlan] {
   def isEnd(plan: LogicalPlan): Boolean = plan.getTagValue(Project.hiddenOutputTag).isDefined
 
   def ended(plan: LogicalPlan): LogicalPlan = {
-    val ours = AttributeSet(plan.collect { case Ours(hidden) => hidden }.flatten)
+    val ours = OurColumns.in(plan)
     val (hidden, others) = plan.metadataOutput.partition(ours.contains)
     if (hidden.isEmpty) plan else {
       val project = Project(plan.output, plan)
@@ -56,14 +57,17 @@ object EndHiddenColumns extends Rule[LogicalPlan] {
       project
     }
   }
+}
 
-  private object Ours {
-    def unapply(plan: LogicalPlan): Option[Seq[Attribute]] = plan match {
-      case relation: DataSourceV2Relation => relation.table match {
-        case _: CatalogExtTable | _: AdHocTable | _: MetadataTable => Some(relation.metadataOutput)
-        case _ => None
-      }
+/** The hidden columns of a relation of ours. */
+private[session] object OurColumns {
+  def in(plan: LogicalPlan): AttributeSet = AttributeSet(plan.collect { case OurColumns(hidden) => hidden }.flatten)
+
+  def unapply(plan: LogicalPlan): Option[Seq[Attribute]] = plan match {
+    case relation: DataSourceV2Relation => relation.table match {
+      case _: CatalogExtTable | _: AdHocTable | _: MetadataTable => Some(relation.metadataOutput)
       case _ => None
     }
+    case _ => None
   }
 }

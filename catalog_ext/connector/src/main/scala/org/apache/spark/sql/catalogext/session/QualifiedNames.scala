@@ -42,30 +42,55 @@ class MarkAliasedRelations(session: SparkSession) extends Rule[LogicalPlan] with
 
 /** Takes `l.n` for the hidden column of the relation `l`, where Spark would look into a column `l`. */
 object ResolveQualifiedNames extends Rule[LogicalPlan] {
+  // A plan with a mark is not resolved, which Spark knows without a walk.
   override def apply(plan: LogicalPlan): LogicalPlan =
-    if (plan.exists(isReady)) rewritten(plan)._1 else plan
+    if (!plan.resolved && plan.exists(isReady)) rewritten(plan)._1 else plan
 
   private def isReady(plan: LogicalPlan): Boolean = plan match {
     case SubqueryAlias(_, AliasedRelation(child)) => child.resolved
     case _ => false
   }
 
-  /** The plan without the marks of what is resolved, and the relations that its parent's names may mean. */
-  private def rewritten(plan: LogicalPlan): (LogicalPlan, Seq[SubqueryAlias]) = plan match {
-    case alias @ SubqueryAlias(_, AliasedRelation(child)) if child.resolved =>
-      val bare = alias.copy(child = child)
-      (bare, if (bare.output.exists(column => same(column.name, bare.alias))) Seq(bare) else Nil)
-    case _ =>
-      val (children, found) = plan.children.map(rewritten).unzip
-      val relations = found.flatten
-      val whole = plan.withNewChildren(children)
-      if (relations.isEmpty) (whole, Nil)
-      // Behind another alias their names are not known.
-      else if (plan.isInstanceOf[SubqueryAlias]) (whole, Nil)
-      else (named(whole, relations), relations)
+  /** What the names of a node may mean: the relations below it that have an alias, and names of columns. */
+  private case class Scope(relations: Seq[AliasedColumns], columns: Set[String])
+
+  private object Scope {
+    val Empty: Scope = Scope(Nil, Set.empty)
   }
 
-  private def named(plan: LogicalPlan, relations: Seq[SubqueryAlias]): LogicalPlan = {
+  private case class AliasedColumns(alias: String, shown: Seq[Attribute], hidden: Seq[Attribute])
+
+  /** The plan without the marks of what is resolved, and what its parent's names may mean. */
+  private def rewritten(plan: LogicalPlan): (LogicalPlan, Scope) = plan match {
+    case alias @ SubqueryAlias(_, AliasedRelation(child)) if child.resolved =>
+      val bare = retagged(alias.copy(child = child), alias)
+      val ours = OurColumns.in(child)
+      val columns = AliasedColumns(bare.alias, bare.output, bare.metadataOutput.filter(ours.contains))
+      (bare, Scope(Seq(columns), names(bare)))
+    case _ =>
+      val (children, scopes) = plan.children.map(rewritten).unzip
+      val scope = Scope(scopes.flatMap(_.relations), scopes.flatMap(_.columns).toSet)
+      val whole = plan.withNewChildren(children)
+      val relations = scope.relations.filter(relation => scope.columns.exists(same(_, relation.alias)))
+      (plan, whole) match {
+        // Behind another alias the names within it are not known.
+        case (_: SubqueryAlias, alias: SubqueryAlias) if alias.resolved =>
+          (alias, Scope(Seq(AliasedColumns(alias.alias, alias.output, Nil)), names(alias)))
+        case (_: SubqueryAlias, _) => (whole, Scope.Empty)
+        case _ if plan.children.isEmpty => (whole, if (whole.resolved) Scope(Nil, names(whole)) else Scope.Empty)
+        case _ => (if (relations.isEmpty) whole else retagged(named(whole, relations), whole), scope)
+      }
+  }
+
+  private def names(plan: LogicalPlan): Set[String] = plan.output.map(_.name).toSet
+
+  /** `changed` with the marks of `before`: Spark Connect finds the plan of a DataFrame by them. */
+  private def retagged[T <: LogicalPlan](changed: T, before: LogicalPlan): T = {
+    if (changed ne before) changed.copyTagsFrom(before)
+    changed
+  }
+
+  private def named(plan: LogicalPlan, relations: Seq[AliasedColumns]): LogicalPlan = {
     def changed(e: Expression): Expression = e.transform {
       case u: UnresolvedAttribute => hidden(u, relations).getOrElse(u)
     }
@@ -86,12 +111,15 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
     }
   }
 
-  private def hidden(name: UnresolvedAttribute, relations: Seq[SubqueryAlias]): Option[Expression] = name.nameParts match {
+  // An alias that two relations have is ambiguous, which Spark says.
+  private def hidden(name: UnresolvedAttribute, relations: Seq[AliasedColumns]): Option[Expression] = name.nameParts match {
     case of +: column +: fields => for {
-      relation <- relations.find(relation => same(relation.alias, of))
-      attribute <- relation.metadataOutput.find(attribute => same(attribute.name, column))
-      if !relation.output.exists(shown => same(shown.name, column))
-    } yield fields.foldLeft(attribute: Expression)((whole, field) => UnresolvedExtractValue(whole, Literal(field)))
+      relation <- Option(relations.filter(relation => same(relation.alias, of))).collect { case Seq(one) => one }
+      attribute <- relation.hidden.find(attribute => same(attribute.name, column))
+      if !relation.shown.exists(shown => same(shown.name, column))
+    } yield fields.foldLeft(attribute.withName(column): Expression) { (whole, field) =>
+      UnresolvedExtractValue(whole, Literal(field))
+    }
     case _ => None
   }
 
