@@ -44,6 +44,8 @@ def servers(
         session: SESSION_CATALOG_CLASS,
         f"{session}.uri": standing_service.uri,
         f"{session}.token-file": str(standing_service.token_file),
+        f"{session}.retry-timeout": "2s",
+        "spark.sql.catalog.lake.retry-timeout": "2s",
         "spark.driver.extraClassPath": str(connector_jar()),
     }
     conf, folder = conf_folder(standing_service, both), tmp_path_factory.mktemp("servers")

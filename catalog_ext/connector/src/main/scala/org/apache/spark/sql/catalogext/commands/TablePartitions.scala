@@ -70,16 +70,16 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     val request = obj(Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
       "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)
-    val rows = ArrayBuffer.empty[ListedPartition]
     val values = new PartitionValues(schema, zone)
     val filter = new PartitionFilter(schema, filters)
-    ServiceException.translating {
-      client.stream("partitions/list", request)(input => ArrowRows.foreachBatchWhile(input) { batch =>
+    ServiceException.translating(client.stream("partitions/list", request) { input =>
+      val rows = ArrayBuffer.empty[ListedPartition]
+      ArrowRows.foreachBatchWhile(input) { batch =>
         rows ++= read(batch, values).filter(partition => filter.matches(partition.values))
         limit.forall(rows.length < _)
-      })
-    }
-    limit.fold(rows)(rows.take).toSeq
+      }
+      limit.fold(rows)(rows.take).toSeq
+    })
   }
 
   /** The partition of these values; None where there is none. */

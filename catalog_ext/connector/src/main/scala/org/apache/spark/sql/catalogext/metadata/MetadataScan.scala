@@ -79,17 +79,17 @@ class MetadataScan(table: MetadataTable, required: StructType, predicate: Option
   override def planInputPartitions(): Array[InputPartition] = fetched
 
   private lazy val fetched: Array[InputPartition] = {
-    val found = ArrayBuffer.empty[InputPartition]
     ServiceException.translating {
       table.client.stream("tables/metadata", table.request(predicate.getOrElse(Null))) { input =>
+        val found = ArrayBuffer.empty[InputPartition]
         ArrowRows.foreachBatch(input) { batch =>
           if (batch.getRowCount > 0) {
             found += MetadataBatch(ArrowRows.packed(batch, decoder.sources), batch.getRowCount)
           }
         }
+        found.toArray
       }
     }
-    found.toArray
   }
 }
 

@@ -67,12 +67,12 @@ class MetadataTable(
   private def wholeScan: Scan = new LocalScan {
     override def readSchema(): StructType = schema
     override def description(): String = name()
-    override lazy val rows: Array[InternalRow] = {
-      val found = ArrayBuffer.empty[InternalRow]
-      ServiceException.translating {
-        client.stream("tables/metadata", request(Null))(input => ArrowRows.foreachBatch(input)(found ++= read(_)))
+    override lazy val rows: Array[InternalRow] = ServiceException.translating {
+      client.stream("tables/metadata", request(Null)) { input =>
+        val found = ArrayBuffer.empty[InternalRow]
+        ArrowRows.foreachBatch(input)(found ++= read(_))
+        found.toArray
       }
-      found.toArray
     }
   }
 
