@@ -617,7 +617,7 @@ def test_metadata_tables(lake: Lake) -> None:
         "INSERT OVERWRITE", 1, 1, 1,
     )  # fmt: skip
     assert newest["version"] == lake.version("s.described")
-    assert newest["committed_ms"].year >= 2025
+    assert newest["committed_at"].year >= 2025
     transactions = lake.sql(f"SELECT * FROM {table}.transactions WHERE operation = 'INSERT'").collect()
     assert [(row["state"], row["version"]) for row in transactions] == [("finished", newest["version"] - 1)]
     joined = f"SELECT max(h.version) FROM {table}.history h JOIN {table}.transactions t USING (transaction)"
