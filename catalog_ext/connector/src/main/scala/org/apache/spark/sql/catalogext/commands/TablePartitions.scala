@@ -7,7 +7,7 @@ import scala.collection.mutable.ArrayBuffer
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -42,7 +42,7 @@ case class PartitionDescription(
 
 /** The partitions of a table or view at its version, for the commands that show them. */
 class TablePartitions(client: ServiceClient, table: TableMetadata) {
-  private val zone = SQLConf.get.sessionLocalTimeZone
+  private val zone = KeyZone.of(table, SQLConf.get)
 
   val schema: StructType = StructType(table.partitionColumns.map { key =>
     StructField(key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType))

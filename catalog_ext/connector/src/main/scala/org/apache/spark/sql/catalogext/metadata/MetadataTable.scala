@@ -9,7 +9,7 @@ import scala.collection.mutable.ArrayBuffer
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.VectorSchemaRoot
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, VirtualColumn}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, TableMetadata, VirtualColumn}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
@@ -61,7 +61,7 @@ class MetadataTable(
     keyColumns.map(key => VirtualColumn(key.name, key.dataType, null)).toArray[MetadataColumn]
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    if (takesPredicate) new MetadataScanBuilder(this, ZoneId.of(SQLConf.get.sessionLocalTimeZone)) else () => wholeScan
+    if (takesPredicate) new MetadataScanBuilder(this, ZoneId.of(KeyZone.of(of, SQLConf.get))) else () => wholeScan
 
   /** One row a version, transaction or repair: vacuum bounds how many there are. */
   private def wholeScan: Scan = new LocalScan {

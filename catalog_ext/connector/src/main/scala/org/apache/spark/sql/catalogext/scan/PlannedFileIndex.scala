@@ -8,7 +8,7 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
@@ -34,7 +34,7 @@ class PlannedFileIndex(
 
   private val fileColumns = FileColumns.visible(table, spark.sessionState.conf.resolver)
   override val partitionSchema: StructType = StructType(keys ++ fileColumns)
-  private val zone = spark.sessionState.conf.sessionLocalTimeZone
+  private val zone = KeyZone.of(table, spark.sessionState.conf, options)
   private val fileFilters = new FileFilters(options)
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   private var showsFiles = false
