@@ -163,7 +163,7 @@ def test_metadata_calls_answer_for_sparks_own_catalog(thrift: HiveServer2Cursor)
     thrift.get_tables(database_name="s")
     assert thrift.fetchall() == []
     assert rows(thrift, "SHOW TABLES IN lake.s") == [("s", "days", False)]
-    assert rows(thrift, "SHOW COLUMNS IN lake.s.days") == [("id",)]
+    assert rows(thrift, "SHOW COLUMNS IN lake.s.days") == [("id",), ("ds",)]
 
 
 def test_sparks_own_catalog_has_the_tables_as_well(thrift: HiveServer2Cursor, spark: SparkSession) -> None:

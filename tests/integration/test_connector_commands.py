@@ -223,8 +223,18 @@ class TestTables:
         # A table has an owner that came from Hive.
         trips = service.table("trips").identifier
         service.catalog.index.alter_table(trips, lambda found: replace(found, owner="ada"), deliver=False)
-        assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
-        assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
+        hidden = "hidden: SELECT * leaves it out"
+        keys = [("k", "int", hidden), ("r", "string", hidden)]
+        partitioned = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None), *keys, *partitioned, *keys]
+        assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",), ("k",), ("r",)]
+        assert ("comment", hidden) in rows(spark, "DESCRIBE lake.sales.trips k")
+        spark.sql("SET use_hive_partitioning = 0")
+        try:
+            assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
+            assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
+        finally:
+            spark.conf.unset("use_hive_partitioning")
         extended = {row[0]: row[1] for row in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")}
         assert extended["Type"] == "EXTERNAL"
         assert extended["Provider"] == "csv"

@@ -274,6 +274,28 @@ def test_views_over_our_tables(lake: Lake, spark: SparkSession) -> None:
     lake.sql("DROP VIEW pv")
 
 
+def test_a_view_says_how_to_have_a_key_that_it_leaves_out(lake: Lake) -> None:
+    lake.sql(
+        "CREATE OR REPLACE VIEW whole AS SELECT * FROM lake.w.hidden",
+        "CREATE OR REPLACE VIEW chosen_key AS SELECT *, ds FROM lake.w.hidden",
+        "CREATE OR REPLACE TEMPORARY VIEW whole_too AS SELECT * FROM lake.w.hidden",
+        "CREATE VIEW lake.w.whole AS SELECT * FROM lake.w.hidden",
+    )
+    queries = ("SELECT ds FROM {v}", "SELECT id FROM {v} x WHERE x.ds = 'a'", "SELECT id FROM {v} ORDER BY DS")
+    try:
+        for view in ("whole", "whole_too", "lake.w.whole"):
+            for query in queries:
+                error = lake.error(query.format(v=view))
+                assert error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+                assert "SELECT *, `ds` FROM" in str(error)
+            assert "hidden" not in str(lake.error(f"SELECT nothing FROM {view}"))
+        assert lake.rows("SELECT count(DISTINCT ds) FROM chosen_key") == [(3,)]
+        of_the_outer = "EXISTS (SELECT 1 FROM whole WHERE id > 0 AND ds IS NOT NULL)"
+        assert lake.rows(f"SELECT count(*) > 0 FROM small WHERE {of_the_outer}") == [(True,)]
+    finally:
+        lake.sql("DROP VIEW whole", "DROP VIEW chosen_key", "DROP VIEW lake.w.whole")
+
+
 def test_insert_select_star(lake: Lake) -> None:
     lake.sql("CREATE TABLE lake.w.copied (id INT, v STRING, ds DATE, region STRING) PARTITIONED BY (ds, region)")
     lake.sql("INSERT INTO lake.w.copied SELECT * FROM lake.w.shown")
@@ -342,6 +364,52 @@ def test_timestamp_keys_hold_local_time(lake: Lake, spark: SparkSession) -> None
         spark.conf.set(zone, before)
 
 
+@pytest.mark.parametrize("how", ["table", "write"])
+def test_the_option_time_zone_says_where_timestamp_keys_are_local(lake: Lake, spark: SparkSession, how: str) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    table, of_table = f"lake.w.zoned_{how}", "OPTIONS ('timeZone' = 'Asia/Tokyo')" if how == "table" else ""
+    option = "" if how == "table" else "WITH ('timeZone' = 'Asia/Tokyo')"
+    noon = "timestamp'2025-06-01 12:00:00'"
+    try:
+        spark.conf.set(zone, "Europe/Berlin")
+        lake.sql(f"CREATE TABLE {table} (id INT, at TIMESTAMP) USING parquet {of_table} PARTITIONED BY (at)")
+        lake.sql(f"INSERT INTO {table} {option} VALUES (1, {noon}), (2, timestamp'2025-01-01 00:30:00')")
+        names = ["at=2025-01-01 08%3A30%3A00", "at=2025-06-01 19%3A00%3A00"]
+        assert lake.partitions(f"zoned_{how}") == names
+        for reader, at in (("Europe/Berlin", "12"), ("UTC", "10"), ("Asia/Tokyo", "19")):
+            spark.conf.set(zone, reader)
+            there = f"timestamp'2025-06-01 {at}:00:00'"
+            for query in (
+                f"SELECT id, at = {there} FROM {table} {option} WHERE id = 1",
+                f"SELECT id, true FROM {table} {option} WHERE at = {there}",
+                f"SELECT id, true FROM {table} {option} WHERE at > {there} - INTERVAL 1 SECOND",
+            ):
+                assert lake.rows(query) == [(1, True)], (reader, query)
+        if how == "write":
+            assert lake.rows(f"SELECT id FROM {table} WHERE at = timestamp'2025-06-01 19:00:00'") == [(1,)]
+            return
+        spark.conf.set(zone, "UTC")
+        of_files = f"SELECT values.at = timestamp'2025-06-01 10:00:00' FROM {table}.files WHERE at > '2025-03-01'"
+        assert lake.rows(of_files) == [(True,)]
+        # PARTITION clauses and conditions are of the session's time, as INSERT's rows are.
+        lake.sql(f"INSERT OVERWRITE {table} PARTITION (at = '2025-06-01 10:00:00') SELECT 3")
+        lake.sql(f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (at = '2025-06-01 10:00:00')")
+        assert lake.partitions(f"zoned_{how}") == names
+        assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(2,), (3,)]
+        assert lake.rows(f"SHOW PARTITIONS {table} PARTITION (at = '2025-06-01 10:00:00')") == [(names[1],)]
+        lake.sql(f"ALTER TABLE {table} DROP PARTITION (at = '2024-12-31 23:30:00')")
+        assert lake.partitions(f"zoned_{how}") == names[1:]
+        lake.sql(f"DELETE FROM {table} WHERE at = timestamp'2025-06-01 10:00:00'")
+        assert lake.partitions(f"zoned_{how}") == []
+        lake.sql(f"ALTER TABLE {table} ADD PARTITION (at = '2025-06-01 10:00:00')")
+        assert lake.partitions(f"zoned_{how}") == names[1:]
+    finally:
+        spark.conf.set(zone, before)
+    nowhere = "SELECT * FROM lake.w.hidden WITH ('timeZone' = 'nowhere')"
+    assert lake.condition(nowhere) == "CATALOG_EXT_INVALID_CONFIGURATION"
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_ansi_mode_on_and_off(lake: Lake, spark: SparkSession, ansi: str) -> None:
     lake.sql("CREATE TABLE IF NOT EXISTS lake.w.texts (id INT, k STRING) PARTITIONED BY (k)")
@@ -388,7 +456,11 @@ def test_the_catalogs_methods(lake: Lake, spark: SparkSession) -> None:
     assert [(c.name, c.isPartition) for c in catalog.listColumns("lake.w.shown")] == [
         ("id", False), ("v", False), ("ds", True), ("region", True),
     ]  # fmt: skip
-    assert [c.name for c in catalog.listColumns("lake.w.hidden")] == ["id", "v"]
+    hidden = "hidden: SELECT * leaves it out"
+    assert [(c.name, c.isPartition, c.description) for c in catalog.listColumns("lake.w.hidden")] == [
+        ("id", False, None), ("v", False, None), ("ds", True, hidden), ("region", True, hidden),
+    ]  # fmt: skip
+    assert [c.name for c in catalog.listColumns("small")] == spark.table("small").columns
     assert catalog.databaseExists("lake.w")
     assert "lake" in {c.name for c in catalog.listCatalogs()}
     try:
