@@ -54,7 +54,9 @@ object PartitionClauses {
 
   /** The contract's predicate of the partition with these typed values. */
   def predicate(table: TableMetadata, values: InternalRow): JsonNode =
-    PredicateJson.and(texts(table, values, KeyZone.of(table, SQLConf.get)).map { case (key, value) => PredicateJson.has(key, text(value)) })
+    PredicateJson.and(texts(table, values, KeyZone.of(table, SQLConf.get)).map { case (key, value) =>
+      PredicateJson.has(key, text(value))
+    })
 
   private def comparison(of: KeyComparison): JsonNode = obj(
     "column" -> text(of.key), "op" -> text(of.operator), "values" -> arr(of.values.map(text(_))))

@@ -30,7 +30,11 @@ private[service] class RepeatedRequests(uri: String, patience: Duration) extends
   /** Notes that the service has been there. */
   def answered(): Unit = Answered.add(uri)
 
-  /** The result of `attempt`; it is made again if the failure lets it. `repeatable` says that acting twice is acting once. */
+  /**
+   * The result of `attempt`, which is made again where its failure lets it.
+   *
+   * @param repeatable whether acting twice is acting once
+   */
   def apply[T](operation: String, repeatable: Boolean, patient: Boolean)(attempt: => T): T = {
     val limit = if (patient && Answered.contains(uri)) patience else FirstPatience
     val end = System.nanoTime() + limit.toNanos
@@ -44,7 +48,8 @@ private[service] class RepeatedRequests(uri: String, patience: Duration) extends
         case Right(result) => result
         case Left(failure) if System.nanoTime() + pauseMillis * 1000000L > end => throw failure.error
         case Left(failure) =>
-          if (isFirst) logWarning(s"'$operation' is asked again for up to ${limit.toSeconds} s: ${failure.error.getMessage}")
+          if (isFirst)
+            logWarning(s"'$operation' is asked again for up to ${limit.toSeconds} s: ${failure.error.getMessage}")
           Thread.sleep(pauseMillis)
           next(math.min(pauseMillis * 2, LongestPauseMillis), isFirst = false)
       }

@@ -123,8 +123,8 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
 
   private def unavailable(operation: String, status: Int): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"What answers at $uri gave '$operation' the status $status, as proxies do when the catalog-ext service behind them " +
-        "does not answer. Start the service, or look at its log.", Map("uri" -> uri))
+      s"What answers at $uri gave '$operation' the status $status, as proxies do when the catalog-ext service behind " +
+        "them does not answer. Start the service, or look at its log.", Map("uri" -> uri))
 
   private def send[T](operation: String, body: JsonNode, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
     val used = token
@@ -182,8 +182,8 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
 
   private def tooSlow(operation: String, cause: Throwable): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"The catalog-ext service at $uri did not answer '$operation' within ${requestTimeout.toSeconds} s; look at its log, " +
-        "or raise the catalog's option 'request-timeout'.", Map("uri" -> uri), Some(cause))
+      s"The catalog-ext service at $uri did not answer '$operation' within ${requestTimeout.toSeconds} s; look at its " +
+        "log, or raise the catalog's option 'request-timeout'.", Map("uri" -> uri), Some(cause))
 
   private def describe(e: Throwable): String =
     s"(${e.getClass.getSimpleName}${Option(e.getMessage).fold("")(": " + _)})"

@@ -4,16 +4,17 @@ import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, VirtualColumn}
 import org.apache.spark.sql.catalogext.paths.AdHocTable
 import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
-import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, ResolvedTable, UnresolvedAttribute, UnresolvedTableOrView}
+import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, ResolvedTable, UnresolvedAttribute,
+  UnresolvedTableOrView}
 import org.apache.spark.sql.catalyst.expressions.Attribute
-import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, DescribeRelation, LogicalPlan, ShowColumns, UnaryNode,
-  View}
+import org.apache.spark.sql.catalyst.plans.logical.{DescribeColumn, DescribeRelation, LogicalPlan, ShowColumns,
+  UnaryNode, View}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.internal.SQLConf
 
-/** The table whose columns `spark.catalog.listColumns` lists. It is never resolved, so that `ListHiddenKeys` sees it. */
+/** The table whose columns `spark.catalog.listColumns` lists, never resolved so that `ListHiddenKeys` sees it. */
 case class ListedRelation(child: LogicalPlan) extends UnaryNode {
   override def output: Seq[Attribute] = child.output
   override lazy val resolved: Boolean = false
@@ -83,9 +84,11 @@ object ExplainHiddenKeys extends Rule[LogicalPlan] {
     val of = view.desc.identifier.nameParts
     val shown = quoted(of)
     ConnectorErrors.analysis(Unresolved,
-      s"A column, variable, or function parameter with name ${quoted(name.nameParts)} cannot be resolved. `${key.name}` is a " +
-        s"hidden partition column of a table that the view $shown reads, and the view's `SELECT *` leaves it out. Name it in " +
-        s"the view: CREATE OR REPLACE VIEW $shown AS SELECT *, ${quoted(Seq(key.name))} FROM ...",
-      Map("objectName" -> quoted(name.nameParts), "proposal" -> view.output.map(c => quoted(Seq(c.name))).mkString(", ")))
+      s"A column, variable, or function parameter with name ${quoted(name.nameParts)} cannot be resolved. " +
+        s"`${key.name}` is a hidden partition column of a table that the view $shown reads, and the view's `SELECT *` " +
+        s"leaves it out. Name it in the view: CREATE OR REPLACE VIEW $shown AS SELECT *, ${quoted(Seq(key.name))} FROM ...",
+      Map(
+        "objectName" -> quoted(name.nameParts),
+        "proposal" -> view.output.map(column => quoted(Seq(column.name))).mkString(", ")))
   }
 }

@@ -112,7 +112,9 @@ object ResolveQualifiedNames extends Rule[LogicalPlan] {
   }
 
   // An alias that two relations have is ambiguous, which Spark says.
-  private def hidden(name: UnresolvedAttribute, relations: Seq[AliasedColumns]): Option[Expression] = name.nameParts match {
+  private def hidden(
+      name: UnresolvedAttribute,
+      relations: Seq[AliasedColumns]): Option[Expression] = name.nameParts match {
     case of +: column +: fields => for {
       relation <- Option(relations.filter(relation => same(relation.alias, of))).collect { case Seq(one) => one }
       attribute <- relation.hidden.find(attribute => same(attribute.name, column))
