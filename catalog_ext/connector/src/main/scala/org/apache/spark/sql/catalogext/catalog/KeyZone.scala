@@ -12,14 +12,14 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * table says, the nearest first, else the session's, as for Spark's own file tables.
  */
 object KeyZone {
-  private val Name = DateTimeUtils.TIMEZONE_OPTION
+  private val TimeZone = DateTimeUtils.TIMEZONE_OPTION
 
   def of(
       table: TableMetadata,
       conf: SQLConf,
       options: CaseInsensitiveStringMap = CaseInsensitiveStringMap.empty()): String = {
-    val given = Option(options.get(Name))
-      .orElse(table.options.collectFirst { case (key, zone) if key.equalsIgnoreCase(Name) => zone })
+    val given = Option(options.get(TimeZone))
+      .orElse(table.options.collectFirst { case (key, zone) if key.equalsIgnoreCase(TimeZone) => zone })
     given.foreach(check(table, _))
     given.getOrElse(conf.sessionLocalTimeZone)
   }
@@ -27,7 +27,7 @@ object KeyZone {
   private def check(table: TableMetadata, zone: String): Unit =
     try DateTimeUtils.getZoneId(zone) catch {
       case e: DateTimeException => throw ConnectorErrors.analysis(ConnectorErrors.InvalidConfiguration,
-        s"The option $Name of table ${table.qualifiedName} is '$zone', which is no zone such as Asia/Tokyo or +09:00.",
+        s"The option $TimeZone of table ${table.qualifiedName} is '$zone', which is no zone such as Asia/Tokyo or +09:00.",
         Map("table" -> table.qualifiedName, "value" -> zone), Some(e))
     }
 }
