@@ -125,9 +125,12 @@ class CatalogExtScan(
   override def toBatch: Batch = {
     val filters = Option(pending.get()).getOrElse(Nil)
     pending.remove()
-    strict.foreach(StrictMode.check(tableName, strictKeys, inner.partitionFilters, _))
+    checkStrict()
     new CatalogExtBatch(this, filters)
   }
+
+  /** Raises an error in strict mode, if no filter of this scan limits one of the table's partition columns. */
+  def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, strictKeys, inner.partitionFilters, _))
 
   /** The partition columns that a query of this session can name. */
   private def strictKeys: Seq[String] = {
