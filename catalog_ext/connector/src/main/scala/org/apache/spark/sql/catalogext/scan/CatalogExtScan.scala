@@ -151,7 +151,8 @@ class CatalogExtScan(
     val files = inner.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
-    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, version)
+    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, index.table.format,
+      version)
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
