@@ -653,6 +653,12 @@ def test_distinct_rows_are_those_that_are_shown(lake: Lake, spark: SparkSession)
     assert alike(lake, "SELECT DISTINCT ds FROM {t} WHERE region = 'eu' ORDER BY ds")
 
 
+def test_a_recursive_query_keeps_its_shape(lake: Lake) -> None:
+    query = "WITH RECURSIVE r(n) AS (SELECT 1 UNION {} SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r ORDER BY n"
+    assert lake.condition(query.format("")) == "UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE"
+    assert lake.rows(query.format("ALL")) == [(1,), (2,), (3,)]
+
+
 def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
     lake.sql("CREATE OR REPLACE TEMPORARY VIEW numbers AS SELECT 1 AS id, date'2025-01-02' AS day")
     for query in (

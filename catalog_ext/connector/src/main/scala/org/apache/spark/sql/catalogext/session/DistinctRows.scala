@@ -4,7 +4,8 @@ import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocTable
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
-import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Deduplicate, Distinct, LogicalPlan, Project, UnaryNode}
+import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Deduplicate, Distinct, LogicalPlan, Project, UnaryNode,
+  Union}
 import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.catalyst.trees.TreePattern.DISTINCT_LIKE
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
@@ -27,8 +28,7 @@ case class ComparedRows(child: LogicalPlan) extends UnaryNode {
 object MarkComparedRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
     val marked = plan.resolveOperatorsWithPruning(_.containsPattern(DISTINCT_LIKE)) {
-      case distinct: Distinct if !distinct.child.isInstanceOf[ComparedRows] && !EndHiddenColumns.isEnd(distinct.child) =>
-        distinct.copy(child = ComparedRows(distinct.child))
+      case distinct: Distinct if canShow(distinct.child) => distinct.copy(child = ComparedRows(distinct.child))
     }
     if (!marked.containsPattern(DISTINCT_LIKE)) marked
     else AnalysisHelper.allowInvokingTransformsInAnalyzer {
@@ -37,6 +37,12 @@ object MarkComparedRows extends Rule[LogicalPlan] {
           distinct.copy(child = EndHiddenColumns.ended(distinct.child))
       }
     }
+  }
+
+  // At UNION Spark ends them itself, and looks for this very shape in recursive queries.
+  private def canShow(child: LogicalPlan): Boolean = child match {
+    case _: ComparedRows | _: Union => false
+    case _ => !EndHiddenColumns.isEnd(child)
   }
 }
 
