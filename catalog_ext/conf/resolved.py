@@ -45,6 +45,7 @@ class Settings:
         storage: Settings for the stores, by Hadoop's or our short names.
         state: The local folder of everything embedded.
         conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf.keys``).
+        given: Which of ``warehouse``, ``metastore`` and ``index`` somebody named; the others are defaults.
     """
 
     name: str
@@ -54,6 +55,7 @@ class Settings:
     state: Path
     storage: Mapping[str, object] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     @classmethod
     def resolve(
@@ -83,7 +85,13 @@ class Settings:
         chosen = index or os.environ.get("CATALOG_EXT_INDEX") or str(state / "index.db")
         chosen_metastore = _metastore(metastore, configured_metastore)
         conf = process_settings(os.environ, spark or {}, name)
-        return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf)
+        named = {
+            "warehouse": warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE"),
+            "index": index or os.environ.get("CATALOG_EXT_INDEX"),
+            "metastore": metastore is not UNSET or os.environ.get("CATALOG_EXT_METASTORE") or configured_metastore,
+        }
+        given = frozenset(what for what, value in named.items() if value)
+        return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf, given)
 
     def open_storage(self, options: Mapping[str, object] | None = None) -> Storage:
         """Return the stores, with the settings for them.
