@@ -185,6 +185,29 @@ class Storage(StoreConnections):
         else:
             self.attempt(place, "delete", lambda filesystem: filesystem.delete_dir(place.path))
 
+    def sync(self, files: Sequence[Location], root: Location) -> None:
+        """Have a local disk keep files that were moved, their directories and those above, up to the root's own parent.
+
+        What S3 has answered for is kept; HDFS keeps what enough of its data nodes have in memory, and writes it out
+        later (``docs/operations.md``).
+
+        Raises:
+            StorageError: The disk refuses.
+        """
+        if not files or root.scheme != "file":
+            return
+        directories = {root, root.parent}
+        for file in files:
+            place = file.parent
+            while place not in directories and root.contains(place):
+                directories.add(place)
+                place = place.parent
+            directories.add(file.parent)
+        try:
+            self._local_files.sync([file.path for file in files], sorted(place.path for place in directories))
+        except OSError as error:
+            raise self.translate(error, root, "write out") from error
+
     def rename_directory(self, source: Location, target: Location) -> bool:
         """Give a directory, or a link to one, another name on its store, in one step.
 

@@ -128,6 +128,7 @@ class Steps:
         for batch in batched(self._own_files(transaction, locations), _AT_ONCE):
             promote(self._storage, [place for _, place in batch], threads=self._threads)
             modified.update(self._modification_times(batch))
+            self._storage.sync([place.target for _, place in batch], locations.location)
         if plan.write is not None and plan.write.due:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due)))
         fault_point("promote.after")
@@ -151,6 +152,7 @@ class Steps:
             if partition in due:
                 promote(self._storage, [place for _, place in batch], threads=self._threads)
                 modified.update(self._modification_times(batch))
+                self._storage.sync([place.target for _, place in batch], Location.parse(transaction.plan.location))
                 emptied.update(place.source.parent for _, place in batch if place.source is not None)
         self._storage.remove_empty_directories(emptied, Location.parse(transaction.plan.location))
         return modified

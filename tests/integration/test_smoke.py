@@ -177,6 +177,8 @@ PROCEDURES: Story = (
     ("CALL lake.system.recover()", DONE),
     ("CALL lake.system.vacuum(table => 'procedures.t', retention => '0s', dry_run => true)", Has(())),
     ("CALL lake.system.status()", DONE),
+    ("CALL lake.system.outbox()", []),
+    ("CALL lake.system.outbox(action => 'skip')", Fails("CATALOG_EXT_INVALID_INPUT")),
     ("CALL lake.system.nothing()", Fails("CATALOG_EXT_PROCEDURE_NOT_FOUND")),
 )
 METADATA: Story = (

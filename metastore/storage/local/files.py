@@ -6,13 +6,20 @@ import ctypes
 import errno
 import os
 import sys
+from contextlib import contextmanager
 from functools import cache
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.storage.parallel import in_parallel
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
 _AT_FDCWD, _RENAME_NOREPLACE = -100, 1
+_SYNC_THREADS = 16
+_SYNCED_SINGLY = 64
+"""Files up to which each is synced by itself: the whole file system may have much else to write."""
+
 _UNSUPPORTED = (errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP)
 """What kernels and file systems answer that have no such rename."""
 
@@ -26,6 +33,28 @@ def _renameat2() -> Callable[..., int] | None:
     if function is not None:
         function.argtypes = (ctypes.c_int, ctypes.c_char_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_uint)
     return function
+
+
+@cache
+def _syncfs() -> Callable[..., int] | None:
+    """Return Linux's call that writes out a whole file system; None elsewhere."""
+    if sys.platform != "linux":
+        return None
+    return getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+@contextmanager
+def _opened(path: str) -> Iterator[int]:
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _sync(path: str) -> None:
+    with _opened(path) as descriptor:
+        os.fsync(descriptor)
 
 
 def _renamed_exclusively(source: str, target: str) -> bool:
@@ -92,6 +121,21 @@ class LocalFiles:
         if os.path.lexists(target):
             raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), target)
         os.rename(source, target)
+
+    def sync(self, files: Sequence[str], directories: Iterable[str]) -> None:
+        """Have the disk keep files and directories that were just made, whatever becomes of the machine's power.
+
+        Raises:
+            OSError: The operating system refuses.
+        """
+        syncfs = _syncfs()
+        if len(files) <= _SYNCED_SINGLY or syncfs is None:
+            in_parallel(_sync, [*files, *directories], _SYNC_THREADS)
+            return
+        with _opened(os.path.dirname(files[0])) as descriptor:
+            if syncfs(descriptor) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), files[0])
 
     def delete_file(self, path: str) -> None:
         """Remove a file, and the checksum that Hadoop's local file system keeps beside it; gone is fine.
