@@ -67,9 +67,8 @@ class Stand:
 
     def begin(self, kind: WriteKind = WriteKind.APPEND, table: Table | None = None, **more: Any) -> BegunWrite:
         table = None if more.get("definition") is not None and table is None else table or self.table()
-        asked = asked_write(
-            kind, **{name: more.pop(name) for name in ("predicate", "keep_emptied", "definition") if name in more}
-        )
+        names = ("predicate", "keep_emptied", "adds_others", "definition")
+        asked = asked_write(kind, **{name: more.pop(name) for name in names if name in more})
         return self.engine.begin(BeginWrite(asked, more.pop("operation", "INSERT"), "test", table, **more))
 
     def put(self, begun: BegunWrite, files: Mapping[str, str], *, task: int = 0) -> list[StagedFile]:

@@ -35,6 +35,7 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 )
 @where_options
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
+@click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")
 @click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
 @click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in step.")
 @click.option(
@@ -54,6 +55,7 @@ def repair(
     where: str | None,
     spec: tuple[str, ...],
     dry_run: bool,
+    force: bool,
     strict: bool,
     check: bool,
     limit: int,
@@ -75,6 +77,7 @@ def repair(
                 where=where_of(where, spec),
                 dry_run=preview,
                 strict=strict and not check,
+                allow_mass_drop=force,
                 progress=progress,
             )
             if report.pending_deliveries and (delivery := settle(catalog)) is not None:
@@ -146,7 +149,10 @@ def _print_end(report: RepairReport, console: Console) -> None:
     if len(report):
         console.print()
     if report.dry_run:
-        note(console, "Nothing was changed." + (" Run it without --dry-run to apply this." if _differs(report) else ""))
+        again = " Run it without --dry-run to apply this." if _differs(report) and not report.refused else ""
+        note(console, f"Nothing was changed.{again}")
+        for entry in report.refused:
+            note(console, f"{entry.reason[:1].upper()}{entry.reason[1:]}", "red")
         return
     note(console, f"The table is at version {report.version}.")
     if report.pending_deliveries:

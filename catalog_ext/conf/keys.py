@@ -20,6 +20,7 @@ from catalog_ext.conf.setting import (
     count,
     count_or_all,
     flag,
+    percentage,
     seconds,
     text_value,
     word,
@@ -91,6 +92,23 @@ BATCH_PARTITIONS: Setting[int] = Setting(
     "repair.batch-partitions",
     "1000",
     "Partitions that a repair commits to the index in one atomic batch.",
+    NUMBER,
+    count,
+    (Scope.TABLE, Scope.ENVIRONMENT),
+)
+MASS_DROP_PERCENT: Setting[int] = Setting(
+    "repair.mass-drop-percent",
+    "50",
+    "The most of a table's partitions that a repair drops at once unless it is allowed to (`allow_mass_drop`, "
+    "`--force`); 100 for all of them, as long as something is left at the location.",
+    "a whole number from 0 to 100",
+    percentage,
+    (Scope.TABLE, Scope.ENVIRONMENT),
+)
+MASS_DROP_PARTITIONS: Setting[int] = Setting(
+    "repair.mass-drop-partitions",
+    "20",
+    "Partitions from which on `repair.mass-drop-percent` is looked at; of fewer, any number is dropped.",
     NUMBER,
     count,
     (Scope.TABLE, Scope.ENVIRONMENT),
@@ -213,6 +231,8 @@ SETTINGS: tuple[Setting[Any], ...] = (
     LISTING_TARGET_PREFIXES,
     DISTRIBUTED_LISTING,
     BATCH_PARTITIONS,
+    MASS_DROP_PERCENT,
+    MASS_DROP_PARTITIONS,
     METASTORE_TIMEOUT,
     METASTORE_CONNECT_TIMEOUT,
     METASTORE_CALL_TIMEOUT,

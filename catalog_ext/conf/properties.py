@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.keys import check_properties
 from catalog_ext.metastore.commit.partition_commit import OPTIONS, PartitionCommit
-from catalog_ext.metastore.errors import AcidTableError, InvalidConfigurationError
+from catalog_ext.metastore.errors import AcidTableError, InvalidConfigurationError, OperationNotSupportedError
+from catalog_ext.metastore.model.secrets import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -15,13 +16,21 @@ if TYPE_CHECKING:
 
 
 def checked_map(values: Mapping[Any, Any], what: str) -> dict[str, str]:
-    """Return a copy of the map, if it is one of text to text.
+    """Return a copy of the map, if it is one of text to text that holds no secrets.
 
     Raises:
-        InvalidConfigurationError: A key or value is not text.
+        InvalidConfigurationError: A key or value is not text, or a key is that of a secret.
     """
     result: dict[str, str] = {}
     for key, value in values.items():
+        if isinstance(key, str) and is_secret(key):
+            raise InvalidConfigurationError(
+                f"The {what} cannot hold {key[:60]!r}: they are kept in the index, shown by SHOW CREATE TABLE and sent "
+                "to the metastore. Give secrets to the catalog: storage={…} of catalog_ext.connect and configure, the "
+                "variable CATALOG_EXT_STORAGE, Spark's conf spark.hadoop.fs.s3a.…, or one of AWS's and Hadoop's "
+                "credential providers.",
+                {"key": key[:60]},
+            )
         if not isinstance(value, str):
             raise InvalidConfigurationError(
                 f"The {what} must be text: {str(key)[:60]!r} is {str(value)[:60]}. Write it in quotes."
@@ -34,7 +43,7 @@ def checked_properties(properties: Mapping[str, str]) -> dict[str, str]:
     """Return the properties, with those that catalog-ext reads checked.
 
     Raises:
-        InvalidConfigurationError: A value is not text, or none that its key may have.
+        InvalidConfigurationError: A value is not text, or none that its key may have; or a key is that of a secret.
     """
     result = checked_map(properties, "properties")
     check_properties(result)
@@ -54,6 +63,22 @@ def check_not_transactional(table: str, properties: Mapping[str, str]) -> None:
                 "Hive's ACID files, and its own writes are transactions without them. Leave it out or say 'false'.",
                 {"table": table, "key": key, "value": value[:40]},
             )
+
+
+def check_not_bucketed(definition: TableDefinition) -> None:
+    """Return unless the table is bucketed: engines that look for a row in its bucket would not find what we write.
+
+    Raises:
+        OperationNotSupportedError: It is.
+    """
+    if definition.bucketed_by is not None:
+        raise OperationNotSupportedError(
+            f"Table {definition.identifier} is bucketed ({definition.bucketed_by}), and is read but not written here: "
+            "new files would be in no bucket, and engines that look for rows by their bucket would miss them. Write it "
+            "by the engine that has made it and repair it here, or make a table without buckets of it by CREATE TABLE "
+            "... AS SELECT.",
+            {"table": str(definition.identifier), "bucketed_by": definition.bucketed_by},
+        )
 
 
 def check_partition_commit(

@@ -8,8 +8,9 @@ from enum import Enum
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, Literal, TypeAlias
 
-from catalog_ext.conf.keys import LISTING_TARGET_PREFIXES, LISTING_THREADS, process_settings
+from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREADS, STORAGE, process_settings
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.metastore.storage.store import Storage
 
@@ -29,11 +30,13 @@ class _Unset(Enum):
 UNSET: Final = _Unset.UNSET
 MetastoreArgument: TypeAlias = str | Literal[_Unset.UNSET] | None
 
+_OF_SECRETS = frozenset({INDEX.key, STORAGE.key})
+
 EMBEDDED: Final = "embedded"
 """The ``metastore`` argument that asks for the embedded server by name."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Settings:
     """The resolved arguments of a catalog.
 
@@ -56,6 +59,21 @@ class Settings:
     storage: Mapping[str, object] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
     given: frozenset[str] = frozenset()
+
+    def __repr__(self) -> str:
+        # Not at the top: every start of the command line would import the databases.
+        from catalog_ext.metastore.index.database.urls import shown_index
+
+        shown = {
+            "name": self.name,
+            "index": shown_index(self.index),
+            "metastore": self.metastore,
+            "warehouse": self.warehouse,
+            "state": str(self.state),
+            "storage": without_secrets(self.storage),
+            "conf": without_secrets(self.conf),
+        }
+        return f"Settings({', '.join(f'{name}={value!r}' for name, value in shown.items())})"
 
     @classmethod
     def resolve(
@@ -107,6 +125,11 @@ class Settings:
             listing_threads=LISTING_THREADS.read(self.conf),
             target_prefixes=LISTING_TARGET_PREFIXES.read(self.conf),
         )
+
+
+def without_secrets(settings: Mapping[str, object]) -> dict[str, object]:
+    """Return the settings for people: secrets are ``***``, and so are those in the texts that hold several."""
+    return {key: HIDDEN if is_secret(key) or key in _OF_SECRETS else value for key, value in settings.items()}
 
 
 def _location(text: str) -> str:

@@ -117,6 +117,13 @@ def count(text: str) -> int:
     return int(text)
 
 
+def percentage(text: str) -> int:
+    """Return a whole number from 0 to 100."""
+    if not text.isdecimal() or not text.isascii() or int(text) > 100:
+        raise ValueError("give a whole number from 0 to 100")
+    return int(text)
+
+
 def count_or_all(text: str) -> int | None:
     """Return a whole number from 1 to a million, or None for ``all``."""
     if text.lower() == "all":

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from catalog_ext.conf.setting import FLAG, Scope, Setting, flag, truth, unchecked
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY
 from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY
 
 _TABLE = (Scope.TABLE,)
@@ -103,6 +104,15 @@ COMPRESSION: Setting[str] = Setting(
     unchecked,
     (Scope.WRITE, Scope.TABLE),
 )
+BUCKETED_BY: Setting[str] = Setting(
+    BUCKETED_BY_PROPERTY,
+    None,
+    "How an imported table is bucketed in the metastore; `import_table` says it, and what it holds is read and not "
+    "written, because its files would be in no bucket.",
+    "text such as `id into 4 buckets`",
+    unchecked,
+    _TABLE,
+)
 TRANSACTIONAL: Setting[str] = Setting(
     "transactional", "false", "Hive's ACID tables, which are refused.", "`false`", unchecked, _TABLE
 )
@@ -128,6 +138,7 @@ TABLE_SETTINGS: tuple[Setting[Any], ...] = (
     PARQUET_COMPRESSION,
     ORC_COMPRESS,
     COMPRESSION,
+    BUCKETED_BY,
     TRANSACTIONAL,
     HEADER_LINES,
 )

@@ -34,6 +34,8 @@ from catalog_ext.metastore.commit.partition_commit import (
     parse_zone,
 )
 from catalog_ext.metastore.commit.partition_expiry import RETENTION
+from catalog_ext.metastore.commit.plan import MISMATCH
+from catalog_ext.metastore.model.secrets import is_secret
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -281,10 +283,20 @@ TIME_ZONE: Setting[str] = Setting(
     _OF_WRITE_ALONE,
     spark="spark.sql.session.timeZone",
 )
+REPLACE_WHERE_MISMATCH: Setting[str] = Setting(
+    MISMATCH,
+    "error",
+    "What becomes of rows that the condition of `REPLACE WHERE` or `overwrite(condition)` is not true for: the write "
+    "is refused, or they are added to their partitions.",
+    "`error` or `add`",
+    word("error", "add"),
+    _WRITE,
+)
 EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
     "external.table.purge",
     "false",
-    "Whether TRUNCATE may empty the partitions of an external table, whose files are somebody else's.",
+    "Whether TRUNCATE, and DELETE without a condition, may delete the files of an external table, which are somebody "
+    "else's.",
     "`true`; any other text is false",
     truth,
     (Scope.TABLE,),
@@ -319,12 +331,13 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     PARTITION_OVERWRITE_MODE,
     MAX_RECORDS_PER_FILE,
     TIME_ZONE,
+    REPLACE_WHERE_MISMATCH,
     EXTERNAL_TABLE_PURGE,
 )
 """All of them, in the order of the reference page."""
 
 
-_OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE)
+_OF_TRANSACTION = (TRANSACTION_LEASE, STAGING_DIR, OVERWRITE_MODE, REPLACE_WHERE_MISMATCH)
 
 
 def transaction_options(
@@ -335,8 +348,8 @@ def transaction_options(
     Raises:
         InvalidConfigurationError: A value is none that its key may have.
     """
-    # Spark's options have names without regard to case.
-    found = {key.lower(): text for key, text in options.items()}
+    # Spark's options have names without regard to case. What is secret is the writer's alone: these are kept.
+    found = {key.lower(): text for key, text in options.items() if not is_secret(key)}
     for setting in _OF_TRANSACTION:
         text = setting.text(found, session, properties, conf)
         if text is not None:

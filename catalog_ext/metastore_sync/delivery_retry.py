@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -36,7 +37,7 @@ class DeliveryRetry:
         self._timer: threading.Timer | None = None
         self._closed = False
         self._always = False
-        self._logged: set[type[Exception]] = set()
+        self._kinds = ErrorKinds()
 
     def keep_delivering(self) -> None:
         """Look from now on for what other processes left pending, every ``IDLE_PAUSE_S`` seconds."""
@@ -79,6 +80,5 @@ class DeliveryRetry:
     def _log(self, error: Exception) -> None:
         if isinstance(error, CatalogExtError):
             logger.warning("Delivery to the metastore failed and is tried again later: %s", error.message)
-        elif type(error) not in self._logged:
-            self._logged.add(type(error))
+        elif self._kinds.is_new(error):
             logger.error("Delivery to the metastore failed unexpectedly, and goes on: %s", error, exc_info=error)

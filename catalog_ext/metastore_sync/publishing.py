@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    IndexDatabaseError,
     InvalidConfigurationError,
     InvalidInputError,
     MetastoreUnavailableError,
@@ -135,7 +136,12 @@ class Publishing:
         if dry_run or publication.is_empty:
             pending, why = self._index.pending_of(table.table_id)
             return entry._replace(pending=pending, error=why)
-        return self._send(client, table, publication, entry)
+        try:
+            return self._send(client, table, publication, entry)
+        except (MetastoreUnavailableError, IndexDatabaseError):
+            raise
+        except CatalogExtError as error:
+            return PublishEntry(name, REFUSED, error=error.message)
 
     def _send(self, client: HiveMetastore, table: Table, publication: Publication, entry: PublishEntry) -> PublishEntry:
         make_database(client, to_hive_database(self._index.load_namespace(table.identifier.namespace)))
@@ -157,12 +163,17 @@ class Publishing:
                 raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
             return Publication(alter=True)  # its text and its partitions are few: they are set as they are
         check_ours(found, definition)
+        upto = self._index.last_delivery()
+        # As it is now: what the messages up to that one tell of is in it.
+        table = self._index.load_table_by_id(table.table_id)
+        definition = table.definition
         partitions, held = self._differing(client, table, found)
         return Publication(
             alter=definition_differs(found, definition),
             retype=key_types_differ(found, definition),
             partitions=partitions,
             dropped=self._unknown(client, table, found, held),
+            upto=upto,
         )
 
     def _differing(self, client: HiveMetastore, table: Table, found: HiveTable) -> tuple[list[str] | None, int]:

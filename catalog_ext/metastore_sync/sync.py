@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+import threading
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -12,7 +14,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
-from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
+from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unrepresentable_reason
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
@@ -53,6 +55,7 @@ class MetastoreSync:
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._immediate_deliverer = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
+        self._delivering = threading.Lock()
         self._retry = DeliveryRetry(self.deliver)
 
     def close(self) -> None:
@@ -65,7 +68,15 @@ class MetastoreSync:
         """Deliver what is due, for at most so many seconds (``repair.metastore-timeout``)."""
         if not self._metastore.enabled:
             return DeliveryReport(0, 0, None)
-        report = self._last = self._waiting_deliverer.deliver(timeout_s=timeout_s or self._timeout_s)
+        end = time.monotonic() + (timeout_s or self._timeout_s)
+        # Beside this process's delivery in the background, the messages that it holds would be left out of the answer.
+        mine = self._delivering.acquire(timeout=timeout_s or self._timeout_s)
+        try:
+            left = max(end - time.monotonic(), 0)
+            report = self._last = self._waiting_deliverer.deliver(timeout_s=left)
+        finally:
+            if mine:
+                self._delivering.release()
         return report
 
     def keep_delivering(self) -> None:
@@ -152,6 +163,13 @@ class MetastoreSync:
         except MetastoreUnavailableError as error:
             logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
             return
+        buckets = bucketed_by(there)
+        if buckets is not None:
+            raise TableAlreadyExistsError(
+                f"The metastore has a table {identifier} already, which is bucketed ({buckets}). Import it with "
+                "import_table, which knows what that means, or choose another name.",
+                {"table": str(identifier), "location": there.location},
+            )
         # A view has no location, and a foreign scheme is not one of ours: in either case it is another table.
         if not locations_equal(there.location, definition.location):
             raise TableAlreadyExistsError(

@@ -267,6 +267,8 @@ def _require_same_schema(target: Table, source: Table) -> None:
     for what, left, right in (
         ("columns", _described(ours.columns), _described(theirs.columns)),
         ("partition columns", _described(ours.partition_columns), _described(theirs.partition_columns)),
+        # Bucketed files are as good as others in a table without buckets.
+        ("buckets", ours.bucketed_by or "none", (ours.bucketed_by and theirs.bucketed_by) or "none"),
         ("format", ours.format, theirs.format),
         ("options", dict(ours.options), dict(theirs.options)),
     ):

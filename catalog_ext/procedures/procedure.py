@@ -38,6 +38,11 @@ class Parameter:
     required: bool = False
     default: str | bool | None = None
 
+    @property
+    def may_be_null(self) -> bool:
+        """Whether NULL means that the argument was left out, which nothing else stands for."""
+        return not self.required and self.default is None
+
 
 @dataclass(frozen=True, slots=True)
 class Result:
@@ -111,20 +116,31 @@ class Procedure:
             )
         bound: dict[str, Any] = {}
         for parameter in self.parameters:
-            value = arguments.get(parameter.name)
-            if value is None:
-                if parameter.required:
-                    raise InvalidInputError(
-                        f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment})."
-                    )
-                value = parameter.default
-            elif not _is_of(value, parameter.type):
-                raise InvalidInputError(
-                    f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, "
-                    f"not {str(value)[:60]!r}."
-                )
-            bound[parameter.name] = value
+            given = parameter.name in arguments
+            bound[parameter.name] = (
+                self._checked(parameter, arguments[parameter.name]) if given else self._default(parameter)
+            )
         return bound
+
+    def _default(self, parameter: Parameter) -> str | bool | None:
+        if parameter.required:
+            raise InvalidInputError(
+                f"The procedure {self.name} needs the argument {parameter.name} ({parameter.comment})."
+            )
+        return parameter.default
+
+    def _checked(self, parameter: Parameter, value: object) -> object:
+        if value is None and not parameter.may_be_null:
+            remedy = "" if parameter.required else f" Leave it out for {parameter.default!r}."
+            raise InvalidInputError(
+                f"The argument {parameter.name} of procedure {self.name} ({parameter.comment}) cannot be NULL.{remedy}"
+            )
+        if value is not None and not _is_of(value, parameter.type):
+            raise InvalidInputError(
+                f"The argument {parameter.name} of procedure {self.name} must be a {parameter.type}, "
+                f"not {str(value)[:60]!r}."
+            )
+        return value
 
 
 def _is_of(value: object, type_name: str) -> bool:

@@ -104,10 +104,11 @@ PROCEDURES = (
         "Brings the index and the metastore in step with the store",
         (
             TABLE,
-            Parameter("mode", "string", "add, drop or sync", default="add"),
+            Parameter("mode", "string", "add, drop or sync", default="sync"),
             Parameter("where", "string", "a condition on partition columns that limits the repair"),
             DRY_RUN,
             Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
+            Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
         ),
         report.SCHEMA,
         _repair,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.model.changes import AddPartition, Change, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.repair.mass_drop import Loss
 from catalog_ext.repair.report import NEW, ReportEntry
 from catalog_ext.scan.equivalent_names import EquivalentNames
 
@@ -135,6 +136,16 @@ class Difference:
             is_new = "NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name)"
             total += self._scratch.count(f"SELECT count(*) FROM listed_partitions l WHERE {is_new}")
         return total
+
+    def loss(self) -> Loss:
+        """Count what is gone, and the files of a table without partitions that has none left, if they are compared."""
+        emptied = "NOT EXISTS (SELECT 1 FROM listed_files) AND EXISTS (SELECT 1 FROM differing_files)"
+        gone = f"({self._is_gone} OR (i.name = '' AND i.files > 0 AND {emptied}))"
+        sums = "count(*), coalesce(sum(files), 0), coalesce(sum(bytes), 0), coalesce(sum(location IS NULL), 0)"
+        lost = self._scratch.rows(f"SELECT {sums} FROM indexed_partitions i WHERE {gone}")
+        partitions, files, size, here = next(lost)
+        registered = self._scratch.count("SELECT count(*) FROM indexed_partitions")
+        return Loss(partitions, files, size, here, registered)
 
     def changed(self) -> Iterator[Proposed]:
         """Known partitions whose files differ."""

@@ -41,6 +41,9 @@ class RepairOptions:
         where: The same in the user's words, for the report.
         dry_run: Preview only.
         strict: Refuse to change anything when something would be skipped.
+        allow_mass_drop: Drop however much has gone.
+        mass_drop_percent: The most of the compared partitions that is dropped without that.
+        mass_drop_partitions: Partitions from which on the share is looked at.
         deliver: Whether the metastore follows through the outbox.
         batch_partitions: Partitions of one atomic batch.
     """
@@ -50,5 +53,8 @@ class RepairOptions:
     where: str | None = None
     dry_run: bool = False
     strict: bool = False
+    allow_mass_drop: bool = False
+    mass_drop_percent: int = 50
+    mass_drop_partitions: int = 20
     deliver: bool = True
     batch_partitions: int = 1000

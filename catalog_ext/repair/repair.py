@@ -10,12 +10,13 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import ConflictError, RepairRefusedError
+from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import InFlightWrites
+from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.scan.key_layout import Layout
@@ -55,6 +56,7 @@ class Repair:
         self._layout = Layout(table.definition, options.predicate)
         self._version = table.version
         self._base = table
+        self._found_nothing = False
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
@@ -68,6 +70,7 @@ class Repair:
         Raises:
             StorageError: The table's location cannot be listed at all.
             RepairRefusedError: ``strict`` and something would be skipped; nothing was changed.
+            MassDropError: It would drop more than it may; nothing was changed.
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
@@ -96,6 +99,8 @@ class Repair:
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
         )
         self._refuse_if_strict(scratch)
+        if mode is not RepairMode.ADD:
+            self._refuse_mass_drop(difference, scratch)
         self._total = difference.count(adds=mode is not RepairMode.DROP)
         self._apply(self._proposals(difference), scratch)
 
@@ -115,6 +120,7 @@ class Repair:
                 registered = pool.submit(observe_registered)
                 observer.observe(selective=predicate is not None)
                 registered.result()
+        self._found_nothing = found_nothing(scratch)
         report_elsewhere(scratch)
         report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, now_ms())
@@ -135,6 +141,31 @@ class Repair:
             f"Nothing was changed: a strict repair of table {self._table.identifier} would skip {paths}: {first}"
             f"{'; …' if count > 5 else ''}. Mend them, or repair without strict.",
             {"table": str(self._table.identifier), "skipped": str(count)},
+        )
+
+    def _refuse_mass_drop(self, difference: Difference, scratch: Scratch) -> None:
+        """Raise if more would go than may go at once; a preview gets a line that says so.
+
+        Raises:
+            MassDropError: It would, and nothing was changed.
+        """
+        if self._options.allow_mass_drop:
+            return
+        loss = difference.loss()
+        refusal = refusal_of(loss, self._options, self._storage, self._table, nothing=self._found_nothing)
+        if refusal is None:
+            return
+        if self._options.dry_run:
+            scratch.add_entries([("refuse", "", "", loss.files, loss.bytes, f"the repair would be refused: {refusal}")])
+            return
+        raise MassDropError(
+            f"Nothing was changed: the repair of table {self._table.identifier} is refused: {refusal}",
+            {
+                "table": str(self._table.identifier),
+                "partitions": str(loss.partitions),
+                "registered": str(loss.registered),
+                "files": str(loss.files),
+            },
         )
 
     def _proposals(self, difference: Difference) -> Iterator[Proposed]:

@@ -35,13 +35,14 @@ _SHOWN_IN_NOTEBOOK = 25
 _LEFT = 'style="text-align:left"'
 _COLUMNS = "action, partition, path, files, bytes, reason"
 _WORDS = {"add": "added", "drop": "dropped", "change": "changed", "skip": "skipped"}
+_REFUSE = "refuse"
 
 
 class ReportEntry(NamedTuple):
     """One line of a report.
 
     Attributes:
-        action: ``add``, ``drop``, ``change`` or ``skip``.
+        action: ``add``, ``drop``, ``change`` or ``skip``; ``refuse`` in a preview of a repair that would be refused.
         partition: The partition's name; ``''`` where a skipped path belongs to none.
         path: The partition's directory, or the file or directory that changed or was skipped, relative to the table.
         files: How many files it concerns.
@@ -117,6 +118,7 @@ class RepairReport:
         where: The predicate that limited the repair, or None.
         dry_run: Whether this is a preview.
         version: The table's version afterwards.
+        refused: Why a repair that is no preview would be refused: one entry, or none.
         pending_deliveries: Messages that the metastore has not taken yet; they are delivered later, in order.
         delivery_error: Why not, in the metastore's words, or None.
     """
@@ -145,6 +147,7 @@ class RepairReport:
         self.dropped = ReportEntries(scratch, "drop")
         self.changed = ReportEntries(scratch, "change")
         self.skipped = ReportEntries(scratch, "skip")
+        self.refused = ReportEntries(scratch, _REFUSE)
 
     def counts(self, action: str) -> Counts:
         """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""
@@ -155,11 +158,11 @@ class RepairReport:
         return Counts(*next(self._scratch.rows(query, (action,))))
 
     def __iter__(self) -> Iterator[ReportEntry]:
-        for entries in (self.added, self.dropped, self.changed, self.skipped):
+        for entries in (self.refused, self.added, self.dropped, self.changed, self.skipped):
             yield from entries
 
     def __len__(self) -> int:
-        return len(self.added) + len(self.dropped) + len(self.changed) + len(self.skipped)
+        return sum(map(len, (self.refused, self.added, self.dropped, self.changed, self.skipped)))
 
     def batches(self, size: int = 10_000) -> Iterator[pa.RecordBatch]:
         """Yield the entries as Arrow batches of ``SCHEMA``."""
@@ -181,6 +184,7 @@ class RepairReport:
             "mode": self.mode,
             "where": self.where,
             "dry_run": self.dry_run,
+            "refused": next((entry.reason for entry in self.refused), None),
             "version": self.version,
             "pending_deliveries": self.pending_deliveries,
             "delivery_error": self.delivery_error,
@@ -213,6 +217,7 @@ class RepairReport:
                 yield word, f"{text}, {format_bytes(counts.bytes)}"
 
     def _notes(self) -> Iterator[str]:
+        yield from (entry.reason for entry in self.refused)
         if len(self) == len(self.skipped):
             what = "the index agrees with the store" if self.mode == "sync" else f"there is nothing to {self.mode}"
             yield f"otherwise {what}" if self.skipped else what

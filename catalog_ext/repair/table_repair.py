@@ -32,6 +32,7 @@ class TableRepair:
         where: Where = None,
         dry_run: bool = False,
         strict: bool = False,
+        allow_mass_drop: bool = False,
         progress: Progress | None = None,
     ) -> RepairReport:
         """Bring the index, and after it the metastore, in step with what lies on the store.
@@ -42,6 +43,8 @@ class TableRepair:
             where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
+            allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
+                ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
             progress: Is called while it runs, from this thread.
 
         Raises:
@@ -50,20 +53,25 @@ class TableRepair:
             LocationNotFoundError: The table's location is not there.
             StorageError: The table's location cannot be listed; what lies below a part that cannot is skipped.
             RepairRefusedError: ``strict``, and something would be skipped.
+            MassDropError: It would drop more than it may; a preview reports that instead.
         """
         if not dry_run:
             # What dead writers have promoted is theirs to finish: then it is there, and nothing is left to find.
             self._recover(table)
         target = self._context.load_table(table)
         report_progress = progress or no_progress
+        given = (target.definition.properties, self._context.settings.conf)
         options = RepairOptions(
             RepairMode.parse(mode),
             bound_where(target, where),
             _words(where),
             dry_run,
             strict,
+            allow_mass_drop,
+            keys.MASS_DROP_PERCENT.read(*given),
+            keys.MASS_DROP_PARTITIONS.read(*given),
             self._context.metastore.accepts(target.definition),
-            keys.BATCH_PARTITIONS.read(target.definition.properties, self._context.settings.conf),
+            keys.BATCH_PARTITIONS.read(*given),
         )
         scratch = Scratch()
         try:

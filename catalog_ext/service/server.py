@@ -118,8 +118,8 @@ class Service:
 
     def stop(self) -> None:
         """Answer the requests in flight, and end."""
-        self._recovery.stop()
         self._server.should_exit = True
+        self._recovery.stop()
         if self._thread is not None:
             self._thread.join(_START_TIMEOUT_S)
         self._socket.close()

@@ -118,7 +118,7 @@ def serve_catalog(
 
 def repair_partitions(
     table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
-    progress: Progress | None = None,
+    allow_mass_drop: bool = False, progress: Progress | None = None,
 ) -> RepairReport:  # fmt: skip
     """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
 
@@ -128,6 +128,7 @@ def repair_partitions(
         where: A condition, or a partition spec, that limits the repair.
         dry_run: Preview only.
         strict: Change nothing if a path would be skipped.
+        allow_mass_drop: Drop however much has gone.
         progress: Is called while it runs.
 
     Raises:
@@ -135,7 +136,13 @@ def repair_partitions(
         CatalogExtError: As ``Catalog.repair_partitions``.
     """
     report = active_catalog(table).repair_partitions(
-        table, mode=mode, where=where, dry_run=dry_run, strict=strict, progress=progress
+        table,
+        mode=mode,
+        where=where,
+        dry_run=dry_run,
+        strict=strict,
+        allow_mass_drop=allow_mass_drop,
+        progress=progress,
     )
     if not dry_run:
         _refresh(table)

@@ -84,7 +84,7 @@ class TableAlterations:
         )
         self._context.sync.publish(result.table_id)
         if place is not None and not result.definition.partition_columns:
-            self._repair.repair_partitions(str(there.identifier), mode="sync")
+            self._repair.repair_partitions(str(there.identifier), mode="sync", allow_mass_drop=True)
             return self._context.load_table(str(there.identifier))
         return result
 

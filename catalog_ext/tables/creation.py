@@ -7,11 +7,21 @@ from itertools import count
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys, write_keys
-from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
-from catalog_ext.metastore.errors import InvalidInputError, TableAlreadyExistsError, ViewNotFoundError
+from catalog_ext.conf.properties import (
+    check_not_transactional,
+    check_partition_commit,
+    checked_map,
+    checked_properties,
+)
+from catalog_ext.metastore.errors import (
+    InvalidInputError,
+    OperationNotSupportedError,
+    TableAlreadyExistsError,
+    ViewNotFoundError,
+)
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format, check_keys, check_storable
 from catalog_ext.metastore.model.properties import property_value
-from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode, TableType
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
@@ -103,6 +113,7 @@ class TableCreation:
         Raises:
             NamespaceNotFoundError: Its namespace is not there.
             InvalidInputError: The definition is not valid.
+            OperationNotSupportedError: It is to have buckets.
         """
         identifier = definition.identifier
         file_format = check_format(definition.format, str(identifier))
@@ -110,11 +121,18 @@ class TableCreation:
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))
         check_reachable(self._context.storage, definition, place)
+        checked_map(definition.options, "options")
         properties = checked_properties(definition.properties)
         if property_value(properties, PARTITION_MODE_PROPERTY) is None:
             properties = {PARTITION_MODE_PROPERTY: str(PartitionMode.DECLARED), **properties}
         whole = replace(definition, format=file_format, location=str(place), properties=properties)
         check_not_transactional(str(identifier), whole.properties)
+        if whole.bucketed_by is not None:
+            raise OperationNotSupportedError(
+                f"Table {identifier} cannot be created with the property {BUCKETED_BY_PROPERTY!r}: tables that are "
+                "made here have no buckets. Leave it out.",
+                {"table": str(identifier)},
+            )
         check_storable(whole)
         check_partition_commit(whole)
         return whole

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import replace
 from itertools import groupby
 from typing import TYPE_CHECKING
@@ -17,6 +18,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import from_hive, from_hive_database, from_hive_partition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import DataFile, Table
 from catalog_ext.metastore.storage.locations import canonical_location
 from catalog_ext.scan.key_layout import Layout
@@ -32,6 +34,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import TableDefinition
     from catalog_ext.tables.creation import TableCreation
+
+logger = logging.getLogger(__name__)
 
 _BATCH = 1000
 
@@ -83,7 +87,8 @@ class HiveImport:
         definition = replace(
             found,
             location=canonical_location(found.location),
-            properties={**self._mode(), **found.properties, **properties},
+            options=_without_secrets(found, found.options),
+            properties={**self._mode(), **_without_secrets(found, found.properties), **properties},
         )
         try:
             check_location(self._context.storage, definition.location, may_be_empty=True)
@@ -123,6 +128,19 @@ class HiveImport:
             self._context.index.commit(table.table_id, changes, operation="import", deliver=False)
             done += len(changes)
             progress(RepairProgress("applying", done, 0))
+
+
+def _without_secrets(found: TableDefinition, settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings that may be kept here: what is secret stays in the metastore alone."""
+    kept = {key: value for key, value in settings.items() if not is_secret(key)}
+    if len(kept) < len(settings):
+        names = ", ".join(sorted(settings.keys() - kept.keys()))
+        logger.warning(
+            "Table %s has secrets in the metastore, which are not taken over (%s): give them to the catalog's storage",
+            found.identifier,
+            names,
+        )
+    return kept
 
 
 def _check_complete(table: Table, scratch: Scratch) -> None:

@@ -7,6 +7,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +15,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.reports import RecoveryReport
 
 logger = logging.getLogger(__name__)
+
+_STOP_S = 5.0
 
 
 class BackgroundRecovery:
@@ -29,7 +32,7 @@ class BackgroundRecovery:
         self._interval_s = interval_s
         self._ended = threading.Event()
         self._thread = threading.Thread(target=self._run, name="catalog-ext-recovery", daemon=True)
-        self._logged: set[type[Exception]] = set()
+        self._kinds = ErrorKinds()
 
     def start(self) -> None:
         """Begin, after the first interval."""
@@ -37,10 +40,10 @@ class BackgroundRecovery:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more, and wait for what is being recovered."""
+        """Begin no more, and wait a little for what is being recovered: whoever is next can go on with it."""
         self._ended.set()
         if self._thread.ident is not None:
-            self._thread.join()
+            self._thread.join(_STOP_S)
 
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s):
@@ -52,6 +55,5 @@ class BackgroundRecovery:
     def _log(self, error: Exception) -> None:
         if isinstance(error, CatalogExtError):
             logger.warning("Dead writers could not be looked for: %s", error.message)
-        elif type(error) not in self._logged:
-            self._logged.add(type(error))
+        elif self._kinds.is_new(error):
             logger.error("Dead writers could not be looked for, which goes on: %s", error, exc_info=error)

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
+from catalog_ext.conf.properties import check_not_bucketed
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
@@ -13,6 +14,7 @@ from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
+from catalog_ext.metastore.predicates.tree import constant_of
 from catalog_ext.tables.locations import warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
@@ -105,15 +107,21 @@ class Writes:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
+            OperationNotSupportedError: The table is bucketed.
             InvalidConfigurationError: An option is none that its key may have.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
+        check_not_bucketed(table.definition)
         clauses.conditions(table)
         bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
         request = BeginWrite(
-            asked_write(kind, predicate=predicate),
+            asked_write(
+                kind,
+                predicate=predicate,
+                adds_others=write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add",
+            ),
             batch.operation,
             batch.owner,
             table=table,
@@ -137,12 +145,15 @@ class Writes:
         Raises:
             TableAlreadyExistsError: It is to be created, and the name is taken here or in the metastore.
             TableNotFoundError: It is to be replaced, and is not there.
+            OperationNotSupportedError: It is to be replaced, and is bucketed.
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
         context, identifier = self._context, definition.identifier
         there = context.find_table(identifier)
         if kind is WriteKind.REPLACE and there is None:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
+        if there is not None:
+            check_not_bucketed(there.definition)
         if kind is WriteKind.CREATE or there is None:
             self._creation.check_free(identifier)
         whole = self._creation.complete_definition(definition, location)
@@ -203,7 +214,8 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated.
+            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated, or all of
+                it to be deleted.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: A clause is none over them.
             PartitionNotFoundError: A clause names no partition.
@@ -212,9 +224,11 @@ class Writes:
         table = self.table_at(table_id, version)
         chosen = clauses.narrow(table, predicate)
         require_matches(self._context.index, table, clauses)
+        bound = bound_to(table, chosen)
         if truncate:
-            _check_truncation(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
-        bound_to(table, chosen)
+            _check_owns_files(table.definition, f"TRUNCATE TABLE{'' if chosen is None else ' ... PARTITION'}")
+        elif constant_of(bound):
+            _check_owns_files(table.definition, "DELETE FROM without a condition")
         options = self._settings({}, {}, table.definition.properties)
         return self.transactions.delete(table, chosen, truncate, options)
 
@@ -234,12 +248,13 @@ class Writes:
         return write_keys.transaction_options(options, session, properties, self._context.settings.conf)
 
 
-def _check_truncation(definition: TableDefinition, command: str) -> None:
+def _check_owns_files(definition: TableDefinition, command: str) -> None:
     """Return unless the files are somebody else's, as Hive and Spark see those of an external table."""
     purge = write_keys.EXTERNAL_TABLE_PURGE
     if definition.table_type is TableType.EXTERNAL and not purge.read(definition.properties):
         raise OperationNotSupportedError(
-            f"{command} is not for external tables, and {definition.identifier} is one. DELETE FROM deletes its "
-            f"partitions; the table property '{purge.key}'='true' lets TRUNCATE empty them.",
+            f"{command} is not for external tables, and {definition.identifier} is one: its files are somebody else's. "
+            "DELETE FROM ... WHERE deletes those of the partitions that it names; the table property "
+            f"'{purge.key}'='true' lets DELETE and TRUNCATE have all of them.",
             {"table": str(definition.identifier)},
         )

@@ -20,6 +20,10 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
+MISMATCH = "replace-where-mismatch"
+"""The setting that says what becomes of rows that an overwrite's condition is not true for."""
+
+
 class WriteKind(StrEnum):
     """The tags of the kinds of change, in the service's messages and in the kept plan."""
 
@@ -72,11 +76,13 @@ class Overwrite:
     Attributes:
         predicate: Unbound, None for the whole table.
         keep_emptied: Whether partitions that are left without files stay registered (TRUNCATE).
+        adds_others: Whether new files may go to partitions that the predicate is not true for.
     """
 
     kind: ClassVar = WriteKind.OVERWRITE
     predicate: Predicate | None = None
     keep_emptied: bool = False
+    adds_others: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -334,6 +340,7 @@ def asked_write(
     *,
     predicate: Predicate | None = None,
     keep_emptied: bool = False,
+    adds_others: bool = False,
     definition: TableDefinition | None = None,
 ) -> AskedWrite:
     """Return the write of a tag.
@@ -342,6 +349,7 @@ def asked_write(
         kind: Of no partition command.
         predicate: Of an ``Overwrite``; unbound.
         keep_emptied: Of an ``Overwrite``.
+        adds_others: Of an ``Overwrite``.
         definition: Of a creation.
 
     Raises:
@@ -355,6 +363,6 @@ def asked_write(
         case WriteKind.OVERWRITE_PARTITIONS:
             return OverwritePartitions()
         case WriteKind.OVERWRITE:
-            return Overwrite(predicate, keep_emptied)
+            return Overwrite(predicate, keep_emptied, adds_others)
         case _:
             raise InvalidInputError(f"A write of the kind '{kind}' cannot be begun without more than its predicate.")

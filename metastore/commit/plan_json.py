@@ -49,8 +49,8 @@ if TYPE_CHECKING:
 
 
 _OF_OTHER_KINDS: JsonObject = {
-    "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {}, "removes": {},
-    "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
+    "predicate": None, "keep_emptied": False, "keep": None, "definition": None, "takes_in": {},
+    "removes": {}, "announces": (), "waiting": (), "due": (), "command": {}, "moves": False,
 }  # fmt: skip
 
 
@@ -78,7 +78,8 @@ def _change_to_dict(change: Asked | Checked) -> JsonObject:
             return {**_change_to_dict(change.asked), **_checked_write_to_dict(change)}
         case Overwrite():
             predicate = None if change.predicate is None else predicate_to_json(change.predicate)
-            return {"predicate": predicate, "keep_emptied": change.keep_emptied}
+            others = {"adds_others": True} if change.adds_others else {}
+            return {"predicate": predicate, "keep_emptied": change.keep_emptied, **others}
         case Create() | Replace() | CreateOrReplace():
             return {"definition": definition_to_dict(change.definition)}
         case Append() | OverwritePartitions():
@@ -187,6 +188,7 @@ def _asked(value: JsonObject) -> Asked:
         kind,
         predicate=None if value["predicate"] is None else predicate_from_json(value["predicate"]),
         keep_emptied=value["keep_emptied"],
+        adds_others=value.get("adds_others", False),
         definition=None if value["definition"] is None else definition_from_dict(value["definition"]),
     )
 

@@ -72,6 +72,7 @@ reference in ``docs/errors.md`` is made of them.
     │   └── MetastoreRefusedError         it answered, and said no
     ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
     ├── RepairRefusedError                ``strict`` and something would be skipped
+    │   └── MassDropError                 it would drop so much that the store is more likely to be away
     ├── ServiceError
     │   └── UnauthorizedError
     └── EnvironmentSetupError             Java, PySpark or a jar is missing or does not fit
@@ -119,6 +120,7 @@ from catalog_ext.metastore.errors.input import (
     UnsupportedTypeChangeError,
 )
 from catalog_ext.metastore.errors.layout import (
+    MassDropError,
     PathLayoutError,
     RepairRefusedError,
     SchemaConflictError,
@@ -195,6 +197,7 @@ __all__ = [
     "InvalidTypeError",
     "InvalidValueError",
     "LocationNotFoundError",
+    "MassDropError",
     "MetastoreError",
     "MetastoreRefusedError",
     "MetastoreUnavailableError",

@@ -56,3 +56,13 @@ class RepairRefusedError(CatalogExtError):
     code = "CATALOG_EXT_REPAIR_REFUSED"
     sqlstate = "42000"
     kind = ErrorKind.ANALYSIS
+
+
+class MassDropError(RepairRefusedError):
+    """A repair would drop all that a table has, or more partitions than it may at once; nothing was changed.
+
+    Remedy: Look whether the store is mounted and whole; if the partitions are gone for good, repair with
+    `allow_mass_drop => true` (`--force` on the command line).
+    """
+
+    code = "CATALOG_EXT_MASS_DROP"

@@ -243,6 +243,10 @@ class Index:
         """
         return dropped.undeleted(self._database, location)
 
+    def while_undeleted(self, table_id: int, work: Callable[[], bool]) -> bool | None:
+        """Return what ``work`` does while nobody gives the dropped table's directory free; None where it is free."""
+        return dropped.while_undeleted(self._database, table_id, work)
+
     def note_deleted(self, table_id: int) -> None:
         """Give a dropped table's directory free, once nothing is in it."""
         dropped.note_deleted(self._database, table_id)
@@ -404,9 +408,12 @@ class Index:
         """
         return transactions.claim_recovery(self._database, transaction, until_ms)
 
-    def extend_lease(self, transaction_id: str, until_ms: int) -> bool:
-        """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
-        return transactions.extend_lease(self._database, transaction_id, until_ms)
+    def extend_lease(self, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+        """Return whether the transaction is in flight; its lease then lasts until ``until_ms``.
+
+        One that is being undone counts as that only with ``undoing``.
+        """
+        return transactions.extend_lease(self._database, transaction_id, until_ms, undoing=undoing)
 
     def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
         """Add staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
@@ -542,6 +549,10 @@ class Index:
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
         return outbox.pending_deliveries(self._database, limit, after)
+
+    def last_delivery(self) -> int:
+        """Return the number of the newest message for the metastore; 0 where there is none."""
+        return outbox.last_delivery(self._database)
 
     def count_deliveries(self) -> int:
         """Return how many messages for the metastore there are, due or not."""

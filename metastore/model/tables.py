@@ -39,6 +39,10 @@ PARTITION_MODE_PROPERTY = "partition-columns"
 """The table property that holds the ``PartitionMode``."""
 
 
+BUCKETED_BY_PROPERTY = "bucketed-by"
+"""The table property that says how an imported table is bucketed in the metastore; it is read, and not written."""
+
+
 def stated_mode(properties: Mapping[str, str]) -> PartitionMode | None:
     """Return the mode that a table's properties state; None where they state none."""
     text = property_value(properties, PARTITION_MODE_PROPERTY)
@@ -107,6 +111,11 @@ class TableDefinition:
     def partition_mode(self) -> PartitionMode:
         """Whether the partition columns are virtual (the default) or declared."""
         return stated_mode(self.properties) or PartitionMode.VIRTUAL
+
+    @property
+    def bucketed_by(self) -> str | None:
+        """How the table is bucketed, in words (``id into 4 buckets``); None where it is not."""
+        return property_value(self.properties, BUCKETED_BY_PROPERTY)
 
     @property
     def keys(self) -> tuple[Key, ...]:

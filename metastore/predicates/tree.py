@@ -141,6 +141,36 @@ def columns_of(predicate: Predicate) -> Iterator[str]:
             return
 
 
+def constant_of(predicate: Predicate | None) -> bool | None:
+    """Return what the predicate is for every partition, if its form says so; None where it depends on the partition.
+
+    >>> constant_of(Or((IsNull("k"), Not(IsNull("k")))))
+    True
+    """
+    match predicate:
+        case None:
+            return True
+        case Constant(value):
+            return value
+        case Not(arg):
+            inner = constant_of(arg)
+            return None if inner is None else not inner
+        case And(args):
+            return _together(args, decisive=False)
+        case Or(args):
+            return (
+                True if any(isinstance(a, IsNull) and Not(a) in args for a in args) else _together(args, decisive=True)
+            )
+    return None
+
+
+def _together(args: tuple[Predicate, ...], *, decisive: bool) -> bool | None:
+    found = [constant_of(arg) for arg in args]
+    if decisive in found:
+        return decisive
+    return None if None in found else not decisive
+
+
 def bind(predicate: Predicate, keys: Sequence[Key], table: str) -> Predicate:
     """Return the same predicate with columns in the table's spelling and values of the columns' types.
 

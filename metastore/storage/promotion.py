@@ -144,6 +144,19 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
     )
 
 
+def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+    """Remove staged files and uploads that nobody is to promote; what was promoted stays.
+
+    Raises:
+        StorageError: Something is still there; the message names how many, and the first with its reason.
+        LocationNotFoundError: The bucket does not exist.
+    """
+    _collect(
+        partial(_abort_uploads, storage, staged, threads),
+        partial(storage.delete_files, [file.source for file in staged if file.source is not None]),
+    )
+
+
 def _promote_one(storage: Storage, file: StagedLocation) -> None:
     fault_point("promote.file")
     if file.upload is not None:
@@ -198,6 +211,8 @@ def _rename(storage: Storage, file: StagedLocation) -> None:
     """
     source, target = file.source, file.target
     assert source is not None, "uploads are completed"
+    if file.modified_ms is not None:
+        _check_source(storage, file, source)
     for _ in range(_RENAME_ATTEMPTS):
         try:
             storage.files_of(target).rename(source.path, target.path)
@@ -219,6 +234,17 @@ def _rename(storage: Storage, file: StagedLocation) -> None:
         f"The directory of {shown(str(target))} is removed again and again while a file is moved to it. Try again.",
         {"location": str(target)},
     )
+
+
+def _check_source(storage: Storage, file: StagedLocation, source: Location) -> None:
+    """Return if what a command is to move is there as it was, or not at all."""
+    there = storage.stat(source)
+    if there is not None and not _is_moved(file, there):
+        raise StorageError(
+            f"The file {shown(str(source))}, which was to be moved to {shown(str(file.target))}, was written again by "
+            "somebody else. Repair the table.",
+            {"location": str(source)},
+        )
 
 
 def _is_moved(file: StagedLocation, there: Entry | None) -> bool:

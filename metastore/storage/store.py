@@ -34,6 +34,7 @@ DEFAULT_LISTING_THREADS = 16
 DEFAULT_TARGET_PREFIXES = 64
 
 _FILES_PER_TASK = 50
+_NO_OTHER_NAME = frozenset({errno.EBUSY, errno.EXDEV, errno.EACCES, errno.EPERM})
 _NOT_EMPTY = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
@@ -212,7 +213,11 @@ class Storage(StoreConnections):
         """Give a directory, or a link to one, another name on its store, in one step.
 
         Returns:
-            Whether nothing has the old name now; False where the store cannot do it, as on S3 and of a mount point.
+            Whether nothing has the old name now; False where it cannot be done, as on S3, of a mount point, and where
+            only the directory itself may be written.
+
+        Raises:
+            StorageError: The store refuses.
         """
         if not self.store_has_directories(source):
             return False
@@ -220,8 +225,10 @@ class Storage(StoreConnections):
             self.files_of(source).rename(source.path, target.path)
         except FileNotFoundError:
             return True
-        except OSError:
-            return False
+        except OSError as error:
+            if error.errno in _NO_OTHER_NAME:
+                return False
+            raise self.translate(error, source, "delete") from error
         return True
 
     def delete_files(self, locations: Iterable[Location]) -> None:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate, covers
 from catalog_ext.metastore.commit.partition_commit import Decision, PartitionCommit
-from catalog_ext.metastore.commit.plan import Append, CheckedWrite, Create, Overwrite
+from catalog_ext.metastore.commit.plan import MISMATCH, Append, CheckedWrite, Create, Overwrite
 from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableLayoutError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -110,8 +110,8 @@ class Checker:
                 name: own for name, own in locations.items() if name in {*names, *decision.due, static_partition}
             },
         )
-        if isinstance(asked, Overwrite) and plan.relocate:
-            self._refuse_to_split(transaction, plan, names)
+        if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
+            self._refuse_others(transaction, plan, asked, names)
         found: Mapping[str, tuple[DataFile, ...]] = {}
         unknown: Mapping[str, tuple[Removal, ...]] = {}
         if isinstance(asked, Append):
@@ -160,10 +160,23 @@ class Checker:
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
         return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
 
-    def _refuse_to_split(self, transaction: Transaction, plan: WritePlan, names: set[str]) -> None:
-        """Refuse to split a partition: one that is added to stays where it is, and what is relocated lies elsewhere."""
+    def _refuse_others(self, transaction: Transaction, plan: WritePlan, asked: Overwrite, names: set[str]) -> None:
+        """Refuse rows that the condition is not true for, or what would split a partition that they are added to.
+
+        One that is added to stays where it is, and what is relocated lies elsewhere.
+        """
         table = self._index.load_table_by_id(transaction.table_id or 0)
-        added_to = self._index.partition_exists(table, sorted(names - _covered(plan, table, names)))
+        others = names - _covered(plan, table, names)
+        if others and not asked.adds_others:
+            raise InvalidInputError(
+                f"The overwrite of table {transaction.table} has rows of {_counted(others)}, which its condition "
+                "is not true for: they would be added to what is there. Nothing was written. Mend the rows or the "
+                f"condition, or let them through by {MISMATCH} = add.",
+                {"table": transaction.table, "partition": min(others)[:200]},
+            )
+        if not plan.relocate:
+            return
+        added_to = self._index.partition_exists(table, sorted(others))
         if added_to:
             raise InvalidInputError(
                 f"The overwrite of table {transaction.table} adds rows to {shown(min(added_to))}, which its condition "
@@ -245,6 +258,11 @@ class Checker:
             name: Location.parse(own) if own is not None else (base.join(name) if name else base)
             for name, own in zip(rows.column("partition").to_pylist(), rows.column("location").to_pylist(), strict=True)
         }
+
+
+def _counted(names: Collection[str]) -> str:
+    more = f" and {len(names) - 1:,} more" if len(names) > 1 else ""
+    return f"the partition {shown(min(names))}{more}"
 
 
 def _covered(plan: WritePlan, table: Table, names: set[str]) -> set[str]:

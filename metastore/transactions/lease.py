@@ -17,15 +17,17 @@ logger = logging.getLogger(__name__)
 class LeaseRenewal:
     """A context in which a lease does not end: a thread renews it at each third of its time.
 
-    A transaction that somebody has undone is not renewed; who is at work on it learns of that by its next step.
+    A transaction that somebody else undoes is not renewed; who is at work on it learns of that by its next step.
 
     Args:
         index: Holds the transaction.
         transaction_id: Its id.
         lease_ms: How long a lease lasts.
+        undoing: Whether it is renewed while it is being undone, too: by whoever undoes it.
     """
 
-    def __init__(self, index: Index, transaction_id: str, lease_ms: int) -> None:
+    def __init__(self, index: Index, transaction_id: str, lease_ms: int, *, undoing: bool = False) -> None:
+        self._undoing = undoing
         self._index = index
         self._id = transaction_id
         self._lease_ms = lease_ms
@@ -45,7 +47,8 @@ class LeaseRenewal:
     def _run(self) -> None:
         while not self._ended.wait(self._lease_ms / 3000):
             try:
-                if not self._index.extend_lease(self._id, self._index.now_ms() + self._lease_ms):
+                until_ms = self._index.now_ms() + self._lease_ms
+                if not self._index.extend_lease(self._id, until_ms, undoing=self._undoing):
                     return
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
@@ -63,9 +62,11 @@ class Recovery:
         failures: PolicyFailures = {}
         for transaction in left:
             if table_id is not None or (transaction.table == name and transaction.table_id is None):
-                if not self._claim(transaction) and transaction.app_id != app_id:
+                pause_ms = self._claim(transaction)
+                own = app_id is not None and transaction.app_id == app_id and transaction.state is State.RESERVED
+                if pause_ms is None and not own:
                     continue
-                found = self._recover(transaction, failures)
+                found = self._recover(transaction, failures, pause_ms)
                 if found.action is RecoveryAction.FAILED:
                     logger.warning(
                         "The dead write %s to table %s could not be recovered yet: %s",
@@ -89,8 +90,9 @@ class Recovery:
             recovered = [self._preview(t) for t in found]
         else:
             # Who says how old is old enough does not wait for those that are at it.
-            mine = (t for t in found if self._claim(t) or older_than_s is not None)
-            recovered = [self._recover(t, failures) for t in mine]
+            claimed = ((t, self._claim(t)) for t in found)
+            mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
+            recovered = [self._recover(t, failures, pause_ms) for t, pause_ms in mine]
         of = table if table is None or isinstance(table, str) else str(table.identifier)
         dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
         recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped]
@@ -108,7 +110,7 @@ class Recovery:
         return RecoveryReport((self._entry(transaction, RecoveryAction.UNDONE, _BY_ORDER, files),), dry_run)
 
     def _interrupted_drops(self, name: str | None, older_than_s: float) -> list[DroppedTable]:
-        before = now_ms() - older_than_s * 1000
+        before = self._index.now_ms() - older_than_s * 1000
         return [
             one for one in self._index.undeleted_tables() if name in (None, one.name) and one.dropped_at_ms <= before
         ]
@@ -125,13 +127,15 @@ class Recovery:
         number = f"table {dropped.table_id}"
         return RecoveredTransaction(number, dropped.name, "DROP TABLE", "", action, 0, error)
 
-    def _claim(self, transaction: Transaction) -> bool:
-        """Return whether this process is to recover the transaction; others then leave it alone for some time.
+    def _claim(self, transaction: Transaction) -> int | None:
+        """Return for how long others leave the transaction alone from now on, in milliseconds; None: another has it.
 
         Where it fails again and again, as for a partition-commit policy, that time is as long as it has been failing.
         """
         now = self._index.now_ms()
-        return self._index.claim_recovery(transaction, now + _pause_ms(transaction, now))
+        failing_ms = now - (transaction.ended_at_ms or now)
+        pause_ms = min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
+        return pause_ms if self._index.claim_recovery(transaction, now + pause_ms) else None
 
     def _found(self, table_id: int | None, older_than_s: float | None) -> list[Transaction]:
         now = self._index.now_ms()
@@ -147,12 +151,14 @@ class Recovery:
         action = RecoveryAction.WOULD_UNDO if undone else RecoveryAction.WOULD_FINISH
         return self._entry(transaction, action, transaction.error)
 
-    def _recover(self, transaction: Transaction, failures: PolicyFailures) -> RecoveredTransaction:
+    def _recover(
+        self, transaction: Transaction, failures: PolicyFailures, pause_ms: int | None
+    ) -> RecoveredTransaction:
         files = 0
         try:
             files = self._index.staged_count(transaction.transaction_id)
-            pause_ms = _pause_ms(transaction, self._index.now_ms())
-            with LeaseRenewal(self._index, transaction.transaction_id, pause_ms):
+            renewed_ms = pause_ms or _FIRST_PAUSE_MS
+            with LeaseRenewal(self._index, transaction.transaction_id, renewed_ms, undoing=True):
                 action, error = self._see_through(transaction, failures)
         except CatalogExtError as trouble:
             action, error = RecoveryAction.FAILED, trouble.message
@@ -186,7 +192,7 @@ class Recovery:
             self._steps.undo(transaction)
             return RecoveryAction.UNDONE, transaction.error
         try:
-            committed = self._steps.forward(transaction)
+            committed = self._steps.forward(transaction, owner=False)
         except WriteUndoneError as undone:
             return RecoveryAction.UNDONE, undone.reason.message
         if committed.state is State.COMMITTED:
@@ -202,11 +208,6 @@ class Recovery:
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,
         )  # fmt: skip
-
-
-def _pause_ms(transaction: Transaction, now: int) -> int:
-    failing_ms = now - (transaction.ended_at_ms or now)
-    return min(max(failing_ms, _FIRST_PAUSE_MS), _LONGEST_PAUSE_MS)
 
 
 def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:

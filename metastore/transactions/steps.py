@@ -17,12 +17,13 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexDatabaseError,
+    StorageAccessDeniedError,
     StorageError,
     TransactionStateError,
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import promote, restore, undo
+from catalog_ext.metastore.storage.promotion import discard, promote, restore, undo
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
 
@@ -80,11 +81,12 @@ class Steps:
         self._threads = threads
         self._cleanup = cleanup
 
-    def forward(self, transaction: Transaction) -> Transaction:
+    def forward(self, transaction: Transaction, *, owner: bool = True) -> Transaction:
         """Return the transaction, committed now or before: promote, commit.
 
         Args:
             transaction: In any state but ``open``.
+            owner: Whether this is its owner: what anybody else may not do on the store, the owner's like may.
 
         Raises:
             WriteUndoneError: It can never be committed, or was undone; nothing of it is visible.
@@ -98,7 +100,7 @@ class Steps:
             except IndexDatabaseError:
                 raise
             except CatalogExtError as error:
-                if error.retryable:
+                if error.retryable or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
                 return self._take_back(transaction, error)
@@ -179,7 +181,8 @@ class Steps:
             CatalogExtError: Something could not be removed.
         """
         if locations:
-            undo(self._storage, locations, threads=self._threads)
+            # What somebody has committed meanwhile has its final name.
+            discard(self._storage, locations, threads=self._threads)
             staged = [place.source.parent for place in locations if place.source is not None]
             self._storage.remove_empty_directories(staged, Location.parse(table.definition.location))
             logger.warning(

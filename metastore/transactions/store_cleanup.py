@@ -107,11 +107,17 @@ class StoreCleanup:
             old = (place for place, file in self._files(location) if not _is_newer(file, dropped))
             self._delete_while_dropped(old, dropped)
         elif self._storage.store_has_directories(location):
-            if self._is_undeleted(dropped):
-                # In one step: a table that somebody makes there, when others have given it free, is not touched.
-                renamed = self._storage.rename_directory(location, aside)
-                fault_point("drop.aside")
-                self._delete_tree(aside if renamed else location)
+            renamed = self._index.while_undeleted(
+                dropped.table_id, lambda: self._storage.rename_directory(location, aside)
+            )
+            if renamed is None:
+                # Others have given it free, and a table that somebody has made there since is not touched.
+                return
+            fault_point("drop.aside")
+            if renamed:
+                self._delete_tree(aside)
+            else:
+                self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         else:
             self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         self._index.note_deleted(dropped.table_id)

@@ -34,7 +34,9 @@ def overwrite(catalog: Catalog, table: str) -> None:
 
 
 def replace_where(catalog: Catalog, table: str) -> None:
-    insert(catalog, NEW, table=table, kind=WriteKind.OVERWRITE, predicate=IS_EU)
+    # The model's new rows lie beside what the condition is true for.
+    adds = {"replace_where_mismatch": "add"}
+    insert(catalog, NEW, table=table, kind=WriteKind.OVERWRITE, predicate=IS_EU, **adds)
 
 
 def relocate(catalog: Catalog, table: str) -> None:

@@ -80,7 +80,7 @@ def test_a_metastore_that_is_down_does_not_hinder_registering(
     assert main([*options, "doctor", "--quick", "--json"]) == 1
     found = {(c["area"], c["check"]): c for c in json.loads(capsys.readouterr().out)["checks"]}
     assert found["metastore", "reachable"]["state"] == "wrong"
-    assert found["index", "changes for the metastore"]["state"] == "warning"
+    assert found["index", "changes for the metastore"]["state"] == "wrong"
 
 
 def _fill(storage: Storage, bucket: str) -> None:

@@ -295,6 +295,19 @@ class TestRepair:
             "arguments": {"table": "sales.trips", "mode": mode},
         }
 
+    @pytest.mark.usefixtures("service")
+    def test_the_commands_of_hive_show_what_they_did_and_skipped(self, spark: SparkSession, tmp_path: Path) -> None:
+        (tmp_path / "t" / "k=3" / "r=y").mkdir(parents=True)
+        (tmp_path / "t" / "stray").write_text("x")
+        shown = spark.sql("MSCK REPAIR TABLE lake.sales.trips")
+        assert shown.columns == ["action", "partition", "path", "files", "bytes", "reason"]
+        assert [tuple(row) for row in shown.collect()] == [
+            ("add", "k=3/r=y", "k=3/r=y", 0, 0, NEW),
+            ("skip", "", "stray", 1, 1, "the file lies above the partition directories"),
+        ]
+        recovered = spark.sql("ALTER TABLE lake.sales.trips RECOVER PARTITIONS")
+        assert [row.action for row in recovered.collect()] == ["skip"]
+
     def test_call_by_name_and_by_position(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
         (tmp_path / "t" / "k=3" / "r=y").mkdir(parents=True)
         (tmp_path / "t" / "k=3" / "r=y" / "f.csv").write_text("1\n")
@@ -303,6 +316,7 @@ class TestRepair:
         assert [tuple(row) for row in report.collect()] == [("add", "k=3/r=y", "k=3/r=y", 1, 2, NEW)]
         assert service.last("procedures/call")["arguments"] == {
             "table": "lake.sales.trips", "mode": "sync", "where": "k > 1", "dry_run": False, "strict": False,
+            "allow_mass_drop": False,
         }  # fmt: skip
 
     def test_map_arguments(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
@@ -327,6 +341,9 @@ class TestRepair:
         assert condition(spark, gone) == "CATALOG_EXT_TABLE_NOT_FOUND"
         assert condition(spark, "CALL lake.system.nothing()") == "CATALOG_EXT_PROCEDURE_NOT_FOUND"
         assert condition(spark, "CALL lake.system.repair_partitions()") == "REQUIRED_PARAMETER_NOT_FOUND"
+        null = "CALL lake.system.repair_partitions(table => 'sales.trips', mode => NULL)"
+        assert condition(spark, null) == "CATALOG_EXT_INVALID_INPUT"
+        assert rows(spark, "CALL lake.system.repair_partitions(table => 'sales.trips', where => NULL, dry_run => true)")
         wrong = "CALL lake.system.repair_partitions(table => 'sales.trips', nothing => 1)"
         assert condition(spark, wrong) == "UNRECOGNIZED_PARAMETER_NAME"
 
@@ -335,6 +352,6 @@ class TestRepair:
         assert shown == spark.sql("SHOW PROCEDURES IN lake.system").collect()
         signatures = {(row.catalog, row.procedure_name): row.parameters for row in shown}
         assert set(signatures) == {("lake", procedure.name) for procedure in PROCEDURES}
-        assert signatures["lake", "repair_partitions"].startswith("table STRING, mode STRING DEFAULT 'add', ")
+        assert signatures["lake", "repair_partitions"].startswith("table STRING, mode STRING DEFAULT 'sync', ")
         described = " ".join(row[0] for row in rows(spark, "DESCRIBE PROCEDURE lake.system.repair_partitions"))
         assert "Brings the index and the metastore in step with the store" in described

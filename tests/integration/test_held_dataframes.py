@@ -77,6 +77,12 @@ def test_what_is_written_from_it_has_the_appends_since(lake: Lake, df: DataFrame
     assert lake.rows("SELECT id, k FROM lake.w.t ORDER BY id") == [(11, 1), (12, 2), (13, 1)]
 
 
+def cached_again(frame: DataFrame) -> DataFrame:
+    again = frame.where("k = 1").cache()
+    assert ids(again) == [1]
+    return again
+
+
 @pytest.mark.parametrize(
     "write",
     [
@@ -86,8 +92,9 @@ def test_what_is_written_from_it_has_the_appends_since(lake: Lake, df: DataFrame
             "INSERT OVERWRITE lake.w.t PARTITION (k = 1) SELECT id FROM held WHERE k = 1"),
         lambda df: df.createOrReplaceTempView("held") or df.sparkSession.sql(
             "INSERT OVERWRITE lake.w.t PARTITION (k = 1) SELECT 1 WHERE EXISTS (SELECT 1 FROM held WHERE id = 1)"),
+        lambda df: cached_again(df).writeTo("lake.w.t").overwritePartitions(),
     ],
-    ids=["dynamic", "by a condition", "SQL", "in a subquery"],
+    ids=["dynamic", "by a condition", "SQL", "in a subquery", "a cache of a cache"],
 )  # fmt: skip
 def test_an_append_that_a_cached_one_does_not_have_is_a_conflict(lake: Lake, write: object) -> None:
     cached = lake.spark.table("lake.w.t").cache()

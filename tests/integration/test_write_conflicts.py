@@ -178,7 +178,7 @@ def test_a_replacement_is_first(writers: Writers, kind: WriteKind) -> None:
         index.reserve(opened.transaction_id, opened.plan)
     with pytest.raises(TableNotFoundError, match="was dropped or replaced while it was being written"):
         index.commit_transaction(reserved.transaction_id, deliver=False)
-    with pytest.raises(ConflictError, match="was created or replaced by somebody else meanwhile"):
+    with pytest.raises(ConflictError, match="was created, replaced or dropped by somebody else meanwhile"):
         index.reserve(second.transaction_id, second.plan)
 
 

@@ -258,7 +258,8 @@ def test_replacing_by_a_condition(lake: Lake) -> None:
     assert lake.rows(ids) == [(1,), (2,), (3,), (4,), (50,)]
     assert lake.operations("s.conditions")[-1] == "REPLACE WHERE"
     frame = lake.frame([(7, "us")], "id INT, r STRING").selectExpr("id", f"{day.format(7)} ds", "r")
-    frame.writeTo(table).overwrite((F.col("r") == "us") & (F.col("ds") < F.lit("2025-01-03").cast("date")))
+    early = (F.col("r") == "us") & (F.col("ds") < F.lit("2025-01-03").cast("date"))
+    frame.writeTo(table).option("replace-where-mismatch", "add").overwrite(early)
     assert lake.rows(ids) == [(1,), (3,), (4,), (7,), (50,)]
     frame.writeTo(table).overwrite(F.lit(True))
     assert lake.rows(ids) == [(7,)]
@@ -266,7 +267,22 @@ def test_replacing_by_a_condition(lake: Lake) -> None:
     for condition in ("id = 1", "upper(r) = 'US'", "ds = DATE'2025-01-07' OR id = 1"):
         with pytest.raises(AnalysisException):
             lake.sql(f"INSERT INTO {table} REPLACE WHERE {condition} VALUES (1, {day.format(1)}, 'eu')")
+    rows = f"(8, {day.format(7)}, 'eu'), (9, {day.format(8)}, 'eu')"
+    outside = f"INSERT INTO {table} REPLACE WHERE ds = {day.format(7)} VALUES {rows}"
+    refused = lake.refusal(outside)
+    assert refused.getCondition() == "CATALOG_EXT_INVALID_INPUT"
+    assert "ds=2025-01-08/r=eu" in str(refused)
     assert lake.rows(ids) == [(7,)]
+    with pytest.raises(AnalysisException, match="ds=2025-01-07/r=us"):
+        frame.writeTo(table).overwrite(F.col("r") == "eu")
+    frame.writeTo(table).option("replace-where-mismatch", "add").overwrite(F.col("r") == "eu")
+    assert lake.rows(ids) == [(7,), (7,)]
+    lake.spark.conf.set("spark.sql.catalog.lake.replace-where-mismatch", "add")
+    try:
+        lake.sql(outside)
+    finally:
+        lake.spark.conf.unset("spark.sql.catalog.lake.replace-where-mismatch")
+    assert lake.rows(ids) == [(8,), (9,)]
     lake.check_files("s.conditions")
 
 
@@ -500,6 +516,7 @@ def test_delete_goes_by_partitions(lake: Lake) -> None:
         assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
         assert "Compare partition columns (ds, r) with constants" in str(error)
     assert lake.rows(ids) == [(3,), (4,), (5,)]
+    lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('external.table.purge' = 'true')")
     lake.sql(f"DELETE FROM {table}")
     assert lake.partitions("s.deletes") == []
     lake.check_files("s.deletes")
@@ -538,7 +555,13 @@ def test_truncate_keeps_partitions(lake: Lake) -> None:
 def test_truncate_is_for_tables_that_own_their_files(lake: Lake) -> None:
     table = register(lake, "foreign", {"k": "INT"})
     lake.sql(f"INSERT INTO {table} VALUES (1, 'a', 1), (2, 'b', 2)")
-    for statement in (f"TRUNCATE TABLE {table}", f"TRUNCATE TABLE {table} PARTITION (k = 1)"):
+    for statement in (
+        f"TRUNCATE TABLE {table}",
+        f"TRUNCATE TABLE {table} PARTITION (k = 1)",
+        f"DELETE FROM {table}",
+        f"DELETE FROM {table} WHERE 1 = 1",
+        f"DELETE FROM {table} WHERE k IS NULL OR k IS NOT NULL",
+    ):
         error = lake.refusal(statement)
         assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
         assert "DELETE FROM" in str(error)
@@ -546,6 +569,9 @@ def test_truncate_is_for_tables_that_own_their_files(lake: Lake) -> None:
     lake.sql(f"TRUNCATE TABLE {table} PARTITION (k = 1)")
     assert lake.rows(f"SELECT id FROM {table}") == [(2,)]
     assert lake.partitions("s.foreign") == ["k=1", "k=2"]
+    lake.check_files("s.foreign")
+    lake.sql(f"DELETE FROM {table}")
+    assert lake.partitions("s.foreign") == []
     lake.check_files("s.foreign")
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import http.client
 import json
 import re
+import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -21,7 +22,7 @@ from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
 from catalog_ext.service import application
 from catalog_ext.service.messages.settings import settings_json
 from catalog_ext.service.server import Service
-from tests.repair_cases import local_catalog, register, write
+from tests.repair_cases import EU, local_catalog, register, write
 from tests.service_client import END_MARKER, Answer, Client
 
 if TYPE_CHECKING:
@@ -728,7 +729,7 @@ def test_a_table_is_registered_repaired_and_unregistered_by_calls(client: Client
     ]  # fmt: skip
     preview = call(client, "repair_partitions", table="s.called", mode="sync", where="ds >= '2025-01-01'", dry_run=True)
     assert preview.table.schema == REPAIR_SCHEMA
-    done = call(client, "REPAIR_PARTITIONS", table="`s`.`called`", strict=None)
+    done = call(client, "REPAIR_PARTITIONS", table="`s`.`called`", where=None)
     assert done.rows == preview.rows
     assert [(r["action"], r["path"]) for r in done.rows] == [("add", "ds=2025-01-01"), ("skip", "stray.csv")]
     assert (
@@ -736,6 +737,30 @@ def test_a_table_is_registered_repaired_and_unregistered_by_calls(client: Client
     )
     assert call(client, "unregister_table", table="s.called").rows == [{"table": "s.called"}]
     assert call(client, "repair_partitions", table="s.called").error["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
+
+
+def test_a_repair_by_call_syncs_and_takes_leave_to_drop_everything(
+    client: Client, catalog: Catalog, tmp_path: Path
+) -> None:
+    root = tmp_path / "emptied"
+    register(catalog, root, table="s.emptied")
+    write(root, f"{EU}/1.csv")
+    call(client, "repair_partitions", table="s.emptied")
+    shutil.rmtree(root / "ds=2025-01-01")
+    refused = call(client, "repair_partitions", table="s.emptied")
+    assert (refused.status, refused.error["code"]) == (400, "CATALOG_EXT_MASS_DROP")
+    preview = call(client, "repair_partitions", table="s.emptied", dry_run=True).rows
+    assert [row["action"] for row in preview] == ["refuse", "drop"]
+    assert "allow_mass_drop => true" in preview[0]["reason"]
+    dropped = call(client, "repair_partitions", table="s.emptied", allow_mass_drop=True).rows
+    assert [(row["action"], row["partition"]) for row in dropped] == [("drop", EU)]
+
+
+def test_null_says_that_it_means_nothing(client: Client) -> None:
+    refused = call(client, "repair_partitions", table="s.t", mode=None)
+    assert refused.error["message"] == (
+        "The argument mode of procedure repair_partitions (add, drop or sync) cannot be NULL. Leave it out for 'sync'."
+    )
 
 
 @pytest.mark.parametrize(
@@ -746,6 +771,11 @@ def test_a_table_is_registered_repaired_and_unregistered_by_calls(client: Client
         ("repair_partitions", {"table": "s.t", "nosuch": 1}, 400),
         ("repair_partitions", {"table": "s.t", "dry_run": "yes"}, 400),
         ("repair_partitions", {"table": "s.t", "mode": "msck"}, 400),
+        ("repair_partitions", {"table": "s.t", "mode": None}, 400),
+        ("repair_partitions", {"table": "s.t", "dry_run": None}, 400),
+        ("repair_partitions", {"table": None}, 400),
+        ("register_table", {"table": "s.x", "location": "/nowhere", "format": None}, 400),
+        ("drop_partitions", {"table": "s.t", "where": None}, 400),
         ("repair_partitions", {"table": "s.t", "where": "nosuch = 1"}, 400),
         ("repair_partitions", {"table": 7}, 400),
         ("register_table", {"table": "s.t", "location": "/nowhere"}, 409),

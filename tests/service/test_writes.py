@@ -166,9 +166,15 @@ def test_overwrites_deletes_and_truncates(writer: Writer, catalog: Catalog, root
         refused = delete("truncate", predicate)
         assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
         assert refused.json["error"]["message"] == (
-            f"{command} not for external tables, and s.t is one. DELETE FROM deletes its partitions; the table "
-            "property 'external.table.purge'='true' lets TRUNCATE empty them."
+            f"{command} not for external tables, and s.t is one: its files are somebody else's. DELETE FROM ... WHERE "
+            "deletes those of the partitions that it names; the table property 'external.table.purge'='true' lets "
+            "DELETE and TRUNCATE have all of them."
         )
+    nulls = {"op": "is_null", "column": "ds"}
+    for always in (None, {"op": "true"}, {"op": "or", "args": [nulls, {"op": "not", "arg": nulls}]}):
+        refused = delete("delete", always)
+        assert (refused.status, refused.json["error"]["code"]) == (400, "CATALOG_EXT_NOT_SUPPORTED")
+        assert refused.json["error"]["message"].startswith("DELETE FROM without a condition is not for external tables")
     assert indexed(catalog) == visible(root)
     catalog.alterations.alter("s.t", set_={"External.Table.Purge": "TRUE"})
     emptied = delete("truncate", None).json
@@ -187,11 +193,16 @@ def test_an_overwrite_by_a_condition_adds_to_what_it_does_not_cover(
     write(root, f"{EU}/unknown.csv")
     writer.write("append", US)
     is_us = {"op": "=", "column": "region", "value": "us"}
-    outcome = writer.write("overwrite", EU, predicate=is_us)
+    refused = writer.begun("overwrite", predicate=is_us)
+    answer = writer.commit(refused, writer.stage(refused, EU))
+    assert (answer.status, answer.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+    assert answer.error["parameters"]["partition"] == EU
+    adds = {"replace-where-mismatch": "add"}
+    outcome = writer.write("overwrite", EU, predicate=is_us, options=adds)
     assert (outcome["partitions_removed"], outcome["partitions_changed"], outcome["files_removed"]) == (1, 1, 1)
     assert len(indexed(catalog)[EU]) == 2, "rows of another partition than the condition's lose nobody's rows"
     assert visible(root) == {EU: {**indexed(catalog)[EU], "unknown.csv": 1}}
-    begun = writer.begun("overwrite", predicate=is_us, options={"overwrite-mode": "relocate"})
+    begun = writer.begun("overwrite", predicate=is_us, options={**adds, "overwrite-mode": "relocate"})
     split = writer.commit(begun, writer.stage(begun, EU))
     assert (split.status, split.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
     assert not (root / "_catalog_ext_data").exists()

@@ -1,1 +1,21 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
 from tests.index_cases import index_without_waiting_for_the_disk as index_without_waiting_for_the_disk
+from tests.repair_cases import local_catalog
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+
+@pytest.fixture
+def catalog(tmp_path: Path) -> Iterator[Catalog]:
+    """A catalog on the index alone, with the namespace ``s``; a module that wants another defines its own."""
+    with local_catalog(tmp_path) as catalog:
+        yield catalog

@@ -9,10 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import catalog_ext
+from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IncompleteListingError,
     LocationNotFoundError,
+    OperationNotSupportedError,
+    SchemaMismatchError,
     StorageAccessDeniedError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -20,6 +23,8 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import to_hive, to_hive_database, to_hive_partition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, PartitionMode, TableDefinition, TableType
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.writes.writes import Batch
 from tests.fakes_metastore import FakeMetastore
 from tests.repair_cases import indexed, write
 
@@ -134,3 +139,61 @@ def test_the_catalogs_option_says_how_partition_columns_of_imported_tables_appea
     settings = replace(catalog.settings, conf={"partition-columns": "declared"})
     with catalog_ext.Catalog(settings, settings.open_storage) as other:
         assert other.import_table("s.t").definition.partition_mode is PartitionMode.DECLARED
+
+
+def test_a_bucketed_table_is_read_and_not_written(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    write(root, "k=1/000000_0", "k=2/000000_0")
+    fill(metastore, root, "k=1")
+    found = metastore.get_table("s", "t")
+    metastore.alter_table(replace(found, storage=replace(found.storage, bucket_columns=("x",), bucket_count=2)))
+    table = catalog.import_table("s.t")
+    assert table.definition.properties["bucketed-by"] == "x into 2 buckets"
+    assert indexed(catalog) == {"k=1": {"000000_0": 1}}
+    assert len(catalog.repair_partitions("s.t").added) == 1, "what its engine has written is read"
+
+    batch = Batch("INSERT", "me")
+    for kind in (WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS, WriteKind.OVERWRITE):
+        with pytest.raises(
+            OperationNotSupportedError, match=r"s\.t is bucketed \(x into 2 buckets\), and is read but not"
+        ):
+            catalog.writes.begin(kind, table.table_id, table.version, batch)
+    for kind in (WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE):
+        with pytest.raises(OperationNotSupportedError, match="is bucketed"):
+            catalog.writes.begin_creation(kind, replace(table.definition, properties={}), None, batch)
+    assert catalog.list_transactions("s.t") == []
+    catalog.partition_commands.rename("s.t", {"k": "2"}, {"k": "3"})
+    now = catalog.load_table("s.t")
+    catalog.writes.delete(now.table_id, now.version, Comparison(Operator.EQ, "k", "3"), truncate=False)
+    assert indexed(catalog) == {"k=1": {"000000_0": 1}}
+
+    catalog.unregister_table("s.t")
+    with pytest.raises(TableAlreadyExistsError, match=r"bucketed \(x into 2 buckets\)\. Import it with"):
+        catalog.register_table("s.t", location=str(root), format="csv", schema="x INT", partition_columns={"k": "INT"})
+
+
+def test_partitions_are_not_moved_into_buckets(catalog: Catalog, metastore: FakeMetastore, tmp_path: Path) -> None:
+    root, other = tmp_path / "t", tmp_path / "plain"
+    write(root, "k=1/000000_0")
+    write(other, "k=2/1.csv")
+    fill(metastore, root, "k=1")
+    found = metastore.get_table("s", "t")
+    metastore.alter_table(replace(found, storage=replace(found.storage, bucket_columns=("x",), bucket_count=2)))
+    options = catalog.import_table("s.t").definition.options
+    catalog.register_table(
+        "s.plain", location=str(other), format="csv", schema="x INT", partition_columns={"k": "INT"}, options=options
+    )
+    catalog.repair_partitions("s.plain")
+    with pytest.raises(SchemaMismatchError, match=r"their buckets differ \(none and x into 2 buckets\)"):
+        catalog.partition_commands.exchange("s.t", "s.plain", [{"k": "2"}])
+    catalog.partition_commands.exchange("s.plain", "s.t", [{"k": "1"}])
+    assert set(indexed(catalog, "s.plain")) == {"k=1", "k=2"}
+    with pytest.raises(OperationNotSupportedError, match="have no buckets"):
+        catalog.create_table(
+            replace(
+                catalog.load_table("s.plain").definition,
+                identifier=TableIdentifier.of("s", "new"),
+                properties={"bucketed-by": "x into 2 buckets"},
+            ),
+            str(tmp_path / "new"),
+        )

@@ -21,7 +21,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Not, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import EU, US, catalog_of_files, indexed, local_catalog, register, skipped, write
@@ -217,7 +217,7 @@ def test_what_a_relocation_left_behind_is_not_registered_again(catalog: Catalog,
     insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
     assert "registered at" in skipped(catalog.repair_partitions("s.t"))[EU]
     table = catalog.load_table("s.t")
-    catalog.writes.delete(table.table_id, table.version, None, truncate=False)
+    catalog.writes.delete(table.table_id, table.version, Not(IsNull("region")), truncate=False)
     assert (root / EU / "old.csv").exists()
     for mode in ("add", "sync"):
         report = catalog.repair_partitions("s.t", mode=mode)
@@ -326,6 +326,8 @@ def test_truncate_is_for_tables_that_own_their_files(catalog: Catalog) -> None:
     for predicate in (None, is_eu):
         with pytest.raises(OperationNotSupportedError, match=r"not for external tables(.*)DELETE FROM"):
             catalog.writes.delete(table.table_id, table.version, predicate, truncate=True)
+    with pytest.raises(OperationNotSupportedError, match=r"DELETE FROM without a condition is not for external tables"):
+        catalog.writes.delete(table.table_id, table.version, None, truncate=False)
     assert indexed(catalog) == before
     purged = catalog.alterations.alter("s.t", set_={"external.table.purge": "true"})
     assert catalog.writes.delete(purged.table_id, purged.version, is_eu, truncate=True).files_removed == 1

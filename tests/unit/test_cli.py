@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -146,6 +147,23 @@ def test_strict_refuses_and_changes_nothing(run: Run, trips: Path) -> None:
     assert err.startswith("error [CATALOG_EXT_REPAIR_REFUSED]: ")
     assert err.count("\n") == 1
     assert _json(run, "partitions", "sales.trips")["partitions"] == []
+
+
+def test_force_drops_what_a_repair_would_not(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    run("repair", "sales.trips")
+    shutil.rmtree(trips)
+    trips.mkdir()
+    code, out, err = run("repair", "sales.trips")
+    assert (code, out) == (3, "")
+    assert err.startswith("error [CATALOG_EXT_MASS_DROP]: Nothing was changed: ")
+    assert "--force" in err
+    code, out, _ = run("repair", "sales.trips", "--dry-run")
+    assert code == 0
+    assert "Nothing was changed.\nThe repair would be refused: it would drop 6 of 6 registered partitions" in out
+    assert run("repair", "sales.trips", "--check")[0] == 3
+    assert _json(run, "repair", "sales.trips", "--dry-run")["refused"].startswith("the repair would be refused: ")
+    assert len(_json(run, "repair", "sales.trips", "--force")["dropped"]) == 6
 
 
 def test_a_repair_can_be_limited(run: Run, trips: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from typing import TYPE_CHECKING
 
@@ -18,25 +19,19 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
+from catalog_ext.metastore.storage.local.files import LocalFiles
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
-from tests.repair_cases import indexed, local_catalog, walked, write
+from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import managed
 from tests.writes import crash_at, insert, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def interrupted(catalog: Catalog) -> Path:
@@ -288,3 +283,23 @@ def test_no_partition_and_no_table_is_moved_to_where_files_are_being_deleted(cat
         catalog.partition_commands.relocate("s.other", {"k": "2"}, str(root / "k=1"))
     assert list(indexed(catalog, "s.other")) == ["k=2"]
     catalog.recover(older_than=0)
+
+
+@pytest.mark.parametrize("code", [errno.EBUSY, errno.EACCES])
+def test_a_directory_that_gets_no_other_name_is_emptied(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, code: int
+) -> None:
+    """A mount point, or a folder in one that only somebody else may write to."""
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=2")
+
+    def refused(*_: object) -> None:
+        raise OSError(code, os.strerror(code))
+
+    with monkeypatch.context() as patched:
+        patched.setattr(LocalFiles, "rename", refused)
+        catalog.drop_table("s.t")
+    assert list(root.iterdir()) == []
+    assert managed(catalog) == root, "it is free again"
+    insert(catalog, "k=1")
+    assert indexed(catalog) == walked(root, 1)

@@ -71,6 +71,27 @@ def test_a_table_comes_back_as_it_was(data_format: str, table_type: TableType) -
     assert from_hive(to_hive(wanted)) == wanted
 
 
+def test_buckets_of_hive_and_of_spark_become_a_property() -> None:
+    storage = replace(hive_table().storage, bucket_columns=("id", "name"), bucket_count=4)
+    bucketed = from_hive(hive_table(storage=storage))
+    assert bucketed.properties == {"bucketed-by": "id, name into 4 buckets"}
+    assert bucketed.bucketed_by == "id, name into 4 buckets"
+    of_spark = {
+        "spark.sql.sources.provider": "parquet",
+        "spark.sql.sources.schema": '{"type":"struct","fields":['
+        '{"name":"id","type":"integer","nullable":true,"metadata":{}},'
+        '{"name":"ds","type":"string","nullable":true,"metadata":{}}]}',
+        "spark.sql.sources.schema.numPartCols": "1",
+        "spark.sql.sources.schema.partCol.0": "ds",
+        "spark.sql.sources.schema.numBuckets": "1",
+        "spark.sql.sources.schema.numBucketCols": "1",
+        "spark.sql.sources.schema.bucketCol.0": "id",
+    }
+    assert from_hive(hive_table(parameters=of_spark)).properties == {"bucketed-by": "id into 1 bucket"}
+    for count in (-1, 0):
+        assert from_hive(hive_table(storage=replace(storage, bucket_count=count))).bucketed_by is None
+
+
 def test_hive_sees_lower_case_names_its_types_and_its_classes() -> None:
     table = to_hive(definition())
     assert [(c.name, c.type, c.comment) for c in table.columns] == [

@@ -11,26 +11,21 @@ import pytest
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import StorageUnavailableError, TransactionStateError
+from catalog_ext.metastore.errors import StorageAccessDeniedError, StorageUnavailableError, TransactionStateError
+from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.repair_cases import indexed, local_catalog, walked
+from tests.repair_cases import indexed, walked
 from tests.unit.test_partition_commands import equals, managed
 from tests.writes import begin, crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 LEASE = "300 ms"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 @pytest.fixture
@@ -111,6 +106,30 @@ def test_what_could_not_be_recovered_is_left_alone_for_a_while(catalog: Catalog,
         assert found == [("INSERT", RecoveryAction.FAILED), ("INSERT", RecoveryAction.UNDONE)]
     assert RecoveryAction.FAILED not in {t.action for t in catalog.recover(older_than=0).transactions}
     assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_write_leaves_alone_what_another_one_recovers(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first = begin(catalog)
+    assert catalog.index.extend_lease(first.transaction_id, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(Index, "claim_recovery", lambda *_: False)
+        begin(catalog)
+        assert catalog.index.load_transaction(first.transaction_id).state is State.OPEN
+    begin(catalog)
+    assert catalog.index.load_transaction(first.transaction_id).state is State.ABORTED
+
+
+def test_who_may_not_write_there_undoes_nobody_elses_write(catalog: Catalog, root: Path) -> None:
+    crash_at("promote.before", lambda: insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS))
+
+    def denied(_: str) -> None:
+        raise StorageAccessDeniedError("this role reads only")
+
+    with armed("promote.file", denied):
+        assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FAILED]
+    assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FINISHED]
 
 
 def test_a_host_whose_clock_is_ahead_takes_nobody_for_dead(

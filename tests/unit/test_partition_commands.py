@@ -12,21 +12,13 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.predicates.tree import TRUE, Comparison, Operator
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import indexed, local_catalog, register, write
+from tests.repair_cases import indexed, register, write
 from tests.writes import begin, insert, stage
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_ext.catalog import Catalog
 
 EXISTS = "exists already"
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def managed(catalog: Catalog, name: str = "t", *, keys: dict[str, str] | None = None, kind: str = "csv") -> Path:

@@ -8,25 +8,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.predicates.tree import Comparison, In, Operator
+from catalog_ext.metastore.predicates.tree import Comparison, In, IsNull, Not, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, local_catalog, register, skipped, write
+from tests.repair_cases import indexed, register, skipped, write
 from tests.service_client import Client
 from tests.unit.test_partition_commands import external, managed, names, state
 from tests.writes import insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def call(catalog: Catalog, procedure: str, **arguments: object) -> list[dict[str, Any]]:
@@ -135,7 +128,7 @@ def test_other_types_of_partition_columns(catalog: Catalog, tmp_path: Path) -> N
     catalog.partition_commands.drop("s.t", [Comparison(Operator.EQ, "k", "7")])
     assert sorted(indexed(catalog)) == ["k=10/r=a", "k=9/r=a"]
     with pytest.raises(errors.ConflictError):
-        catalog.writes.delete(old.table_id, old.version, None, truncate=False)
+        catalog.writes.delete(old.table_id, old.version, Not(IsNull("r")), truncate=False)
 
 
 def test_types_that_do_not_fit_change_nothing(catalog: Catalog, tmp_path: Path) -> None:

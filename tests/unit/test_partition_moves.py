@@ -12,24 +12,20 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.transactions.new_files import NewFiles
+from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.scan.observe import StoreObserver
-from tests.repair_cases import indexed, local_catalog, walked, write
+from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterable, Mapping
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def visible(root: Path) -> list[str]:
@@ -390,3 +386,55 @@ def test_the_directory_of_another_partition_is_not_registered_again(catalog: Cat
         report = catalog.repair_partitions("s.t", mode=mode)
         assert {e.path: e.reason for e in report.skipped} == {"k=2": "the directory is that of the partition k=1"}
     assert indexed(catalog) == {"k=1": {"f.csv": 1}, "k=3": {"g.csv": 1}}
+
+
+def test_a_slow_owner_puts_back_what_it_moves_after_it_was_undone(catalog: Catalog) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    before = state(catalog)
+
+    def undone(_: str) -> None:
+        (rename,) = catalog.index.moving_commands()
+        catalog.recover(undo=rename.transaction_id)
+
+    with armed("promote.file", undone), pytest.raises(errors.TransactionStateError):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+    assert (state(catalog), indexed(catalog)) == (before, walked(root, 1))
+    catalog.recover(older_than=0)
+    catalog.vacuum("s.t", retention=0)
+    assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_slow_owner_deletes_nothing_that_came_back_by_another_rename(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    remove = StoreCleanup.remove_replaced
+
+    def overtaken(cleanup: StoreCleanup, removals: Iterable[Removal]) -> list[Location]:
+        taken = list(removals)
+        monkeypatch.undo()
+        catalog.recover(older_than=0)
+        catalog.partition_commands.rename("s.t", {"k": "7"}, {"k": "1"})
+        return remove(cleanup, taken)
+
+    monkeypatch.setattr(StoreCleanup, "remove_replaced", overtaken)
+    catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+    assert set(indexed(catalog)) == {"k=1"}
+    assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_slow_owner_moves_no_file_that_hive_has_written_since(catalog: Catalog) -> None:
+    root = managed(catalog)
+    write(root, "k=1/000000_0", content=b"1\n")
+    catalog.repair_partitions("s.t")
+
+    def overtaken(_: str) -> None:
+        catalog.recover(older_than=0)
+        write(root, "k=1/000000_0", content=b"by hive\n")
+        catalog.repair_partitions("s.t")
+
+    with armed("promote.file", overtaken):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+    assert indexed(catalog) == walked(root, 1) == {"k=1": {"000000_0": 8}, "k=7": {"000000_0": 2}}

@@ -11,21 +11,12 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageError
 from catalog_ext.metastore.storage.local import files
-from tests.repair_cases import indexed, local_catalog, walked
+from tests.repair_cases import indexed, walked
 from tests.unit.test_partition_commands import managed
 from tests.writes import insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
     from catalog_ext.catalog import Catalog
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 @pytest.fixture

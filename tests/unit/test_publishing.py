@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -18,6 +20,7 @@ from catalog_ext.metastore.hive.mapping.conversion import to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import Column, DataFile
+from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.test_table_ddl import managed
@@ -124,6 +127,31 @@ def test_what_failed_meanwhile_is_replaced_by_the_state(catalog: Catalog, server
     assert len(list(server.fake.partition_names("s", "t"))) == 28
 
 
+def test_a_delivery_waits_for_the_one_of_the_background(catalog: Catalog, server: Replaceable) -> None:
+    """What another thread of the process has claimed is neither left out of the answer nor overtaken."""
+    managed(catalog)
+    table = catalog.load_table("s.t")
+    catalog.index.commit(table.table_id, [AddPartition(DAYS[0], ())], operation="repair", deliver=True)
+    fake, claimed, go_on = server.fake, threading.Event(), threading.Event()
+
+    class Slow:
+        def __getattr__(self, name: str) -> object:
+            claimed.set()
+            assert go_on.wait(30)
+            return getattr(fake, name)
+
+    server.fake = Slow()  # type: ignore[assignment]
+    with ThreadPoolExecutor(2) as threads:
+        background = threads.submit(catalog.deliver)
+        assert claimed.wait(30)
+        late = catalog.deliver(0.05)
+        assert (late.delivered, late.pending) == (0, 1)
+        waiting = threads.submit(catalog.deliver, 30)
+        go_on.set()
+        assert background.result(30).pending == waiting.result(30).pending == 0
+    assert list(fake.partition_names("s", "t")) == [DAYS[0]]
+
+
 def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> None:
     fill(catalog)
     before = everything(server.fake)
@@ -140,6 +168,26 @@ def test_only_differences_are_sent(catalog: Catalog, server: Replaceable) -> Non
     }  # fmt: skip
     assert (metastore.calls - asked)["add_partitions"] == 1
     assert everything(metastore) == before
+
+
+def test_what_is_committed_while_the_sides_are_compared_is_sent(
+    catalog: Catalog, server: Replaceable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fill(catalog)
+    server.fake.drop_partitions("s", "t", DAYS[:2])
+    compared = publishing.Publishing._unknown
+
+    def overtaken(*arguments: object) -> object:
+        found = compared(*arguments)  # type: ignore[arg-type]
+        changes = [AddPartition("ds=2026-01-01", (DataFile("f", 7, 1),)), DropPartition(DAYS[5])]
+        catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True)
+        return found
+
+    monkeypatch.setattr(publishing.Publishing, "_unknown", overtaken)
+    published(catalog, "s.t")
+    catalog.deliver()
+    names = set(server.fake.partition_names("s", "t"))
+    assert names == {*DAYS, "ds=2026-01-01"} - {DAYS[5]}
 
 
 def test_a_strangers_table_is_refused_and_stops_nobody(catalog: Catalog, server: Replaceable) -> None:

@@ -23,7 +23,7 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
 )
 from catalog_ext.metastore.transactions.reports import RecoveryAction
-from tests.repair_cases import indexed, local_catalog, register, walked
+from tests.repair_cases import indexed, register, walked
 from tests.unit.test_partition_commands import managed
 from tests.writes import crash_at, insert
 
@@ -33,12 +33,6 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
 
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 @pytest.fixture

@@ -27,11 +27,9 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.tables.locations import TableOverlapWarning
-from tests.repair_cases import local_catalog, write
+from tests.repair_cases import write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.model.tables import Table
 
@@ -43,12 +41,6 @@ def root(tmp_path: Path) -> Path:
     folder = tmp_path / "t"
     write(folder, f"{EU}/1.csv", "ds=2025-01-02/region=us/1.csv", content=b"1,a\n")
     return folder
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def register(catalog: Catalog, location: Path | str, **arguments: Any) -> Table:

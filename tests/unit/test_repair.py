@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
 
 from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
     InvalidInputError,
     InvalidPredicateError,
     InvalidValueError,
     LocationNotFoundError,
+    MassDropError,
     RepairRefusedError,
     StorageAccessDeniedError,
     TableNotFoundError,
@@ -482,3 +486,128 @@ def test_a_progress_that_raises_stops_the_repair_and_leaves_whole_batches(catalo
 def test_every_mode_on_an_empty_table_does_nothing(catalog: Catalog, mode: RepairMode) -> None:
     assert len(catalog.repair_partitions("s.t", mode=mode)) == 0
     assert version(catalog) == 0
+
+
+def gone(root: Path, *directories: str) -> None:
+    """Directories with their files are not there any more."""
+    for directory in directories:
+        shutil.rmtree(root / directory)
+
+
+def days(count: int) -> list[str]:
+    return [f"ds=2025-01-{day:02d}/region=eu" for day in range(1, count + 1)]
+
+
+@pytest.mark.parametrize("mode", ["sync", "drop"])
+def test_an_empty_mount_drops_nothing_until_it_is_allowed(catalog: Catalog, root: Path, mode: str) -> None:
+    write(root, f"{A}/1.csv", f"{A}/2.csv", f"{C}/1.csv")
+    catalog.repair_partitions("s.t")
+    before, held = version(catalog), indexed(catalog)
+    gone(root, "ds=2025-01-01", "ds=2025-01-02")
+    (root / "lost+found").mkdir()
+
+    with pytest.raises(MassDropError) as refused:
+        catalog.repair_partitions("s.t", mode=mode)
+    assert "would drop 2 of 2 registered partitions, with 3 files, because nothing of the table is left" in str(
+        refused.value
+    )
+    assert "allow_mass_drop => true" in str(refused.value)
+    assert "--force" in str(refused.value)
+    assert refused.value.parameters == {"table": "s.t", "partitions": "2", "registered": "2", "files": "3"}
+    assert (version(catalog), indexed(catalog)) == (before, held)
+    kept = catalog.metadata_tables.read(catalog.load_table("s.t").table_id, "repairs").read_all().to_pylist()[0]
+    assert (kept["error"], kept["dropped"]) == (refused.value.message, 0)
+
+    assert len(catalog.repair_partitions("s.t", mode="add").added) == 0, "what only adds has nothing to refuse"
+    report = catalog.repair_partitions("s.t", mode=mode, allow_mass_drop=True)
+    assert (len(report.dropped), len(report.refused), indexed(catalog)) == (2, 0, {})
+
+
+def test_a_preview_shows_a_mass_drop_and_that_it_would_be_refused(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{C}/1.csv")
+    catalog.repair_partitions("s.t")
+    gone(root, "ds=2025-01-01", "ds=2025-01-02")
+    preview = catalog.repair_partitions("s.t", dry_run=True)
+    assert [entry.partition for entry in preview.dropped] == [A, C]
+    (refusal,) = preview.refused
+    assert (refusal.files, refusal.bytes) == (2, 2)
+    assert refusal.reason.startswith("the repair would be refused: it would drop 2 of 2 registered partitions")
+    assert refusal in list(preview)
+    assert json.loads(preview.to_json())["refused"] == refusal.reason
+    for shown in (str(preview), preview._repr_html_()):
+        assert "the repair would be refused: " in shown
+    allowed = catalog.repair_partitions("s.t", dry_run=True, allow_mass_drop=True)
+    assert (len(allowed.refused), json.loads(allowed.to_json())["refused"]) == (0, None)
+
+
+@pytest.mark.parametrize(
+    ("registered", "lost", "refused"),
+    [(20, 11, True), (20, 10, False), (19, 18, False), (21, 11, True), (21, 10, False)],
+)
+def test_more_than_half_of_at_least_20_partitions_is_a_mass_drop(
+    catalog: Catalog, root: Path, registered: int, lost: int, refused: bool
+) -> None:
+    names = days(registered)
+    write(root, *(f"{name}/1.csv" for name in names))
+    catalog.repair_partitions("s.t")
+    gone(root, *names[:lost])
+    if refused:
+        with pytest.raises(MassDropError, match=rf"drop {lost} of {registered} .* more than the 50 % that it may"):
+            catalog.repair_partitions("s.t")
+        assert len(indexed(catalog)) == registered
+    else:
+        assert len(catalog.repair_partitions("s.t").dropped) == lost
+
+
+def test_the_threshold_of_a_mass_drop_is_a_table_property(catalog: Catalog, root: Path) -> None:
+    names = days(20)
+    write(root, *(f"{name}/1.csv" for name in names))
+    catalog.repair_partitions("s.t")
+    gone(root, *names[:3])
+    catalog.alter_table_properties("s.t", {"repair.mass-drop-percent": "10"})
+    with pytest.raises(MassDropError, match="3 of 20"):
+        catalog.repair_partitions("s.t")
+    catalog.alter_table_properties("s.t", {"repair.mass-drop-partitions": "21"})
+    assert len(catalog.repair_partitions("s.t").dropped) == 3
+    gone(root, *names[3:19])
+    catalog.alter_table_properties("s.t", {"repair.mass-drop-percent": "100", "repair.mass-drop-partitions": "1"})
+    assert len(catalog.repair_partitions("s.t").dropped) == 16
+    gone(root, *names[19:])
+    with pytest.raises(MassDropError, match="nothing of the table is left"):
+        catalog.repair_partitions("s.t")
+    with pytest.raises(InvalidConfigurationError, match="from 0 to 100"):
+        catalog.alter_table_properties("s.t", {"repair.mass-drop-percent": "101"})
+
+
+def test_a_limited_repair_drops_what_it_names_while_the_location_has_anything(catalog: Catalog, root: Path) -> None:
+    write(root, f"{A}/1.csv", f"{C}/1.csv")
+    catalog.repair_partitions("s.t")
+    gone(root, "ds=2025-01-01")
+    assert len(catalog.repair_partitions("s.t", where="ds = DATE '2025-01-01'").dropped) == 1
+    gone(root, "ds=2025-01-02")
+    with pytest.raises(MassDropError, match="nothing of the table is left"):
+        catalog.repair_partitions("s.t", where="ds = DATE '2025-01-02'")
+
+
+def test_partitions_elsewhere_are_not_the_location_s(catalog: Catalog, root: Path, tmp_path: Path) -> None:
+    write(tmp_path, "elsewhere/1.csv")
+    catalog.partition_commands.add("s.t", [({"ds": "2025-01-01", "region": "eu"}, str(tmp_path / "elsewhere"))])
+    gone(tmp_path, "elsewhere")
+    assert len(catalog.repair_partitions("s.t").dropped) == 1
+
+
+def test_a_table_without_partitions_keeps_its_files_when_its_location_is_empty(
+    catalog: Catalog, tmp_path: Path
+) -> None:
+    place = tmp_path / "plain"
+    write(place, "1.csv", "2.csv")
+    register(catalog, place, {}, table="s.plain")
+    catalog.repair_partitions("s.plain")
+    for file in place.iterdir():
+        file.unlink()
+    assert len(catalog.repair_partitions("s.plain", mode="drop")) == 0, "it drops partitions, and this one stays"
+    with pytest.raises(MassDropError, match="1 of 1 registered partitions, with 2 files"):
+        catalog.repair_partitions("s.plain")
+    assert indexed(catalog, "s.plain") == {"": {"1.csv": 1, "2.csv": 1}}
+    catalog.repair_partitions("s.plain", allow_mass_drop=True)
+    assert indexed(catalog, "s.plain") == {"": {}}

@@ -73,8 +73,8 @@ def test_after_a_repair_the_index_is_what_a_walk_finds(
         for number in touched:
             if present:
                 os.utime(present[number % len(present)], (number, number))
-        preview = catalog.repair_partitions("s.t", dry_run=True)
-        applied = catalog.repair_partitions("s.t")
+        preview = catalog.repair_partitions("s.t", dry_run=True, allow_mass_drop=True)
+        applied = catalog.repair_partitions("s.t", allow_mass_drop=True)
         assert list(preview) == list(applied)
         assert indexed(catalog) == truth(root)
         idle = catalog.repair_partitions("s.t")
@@ -94,7 +94,7 @@ def test_adding_and_then_dropping_come_to_the_partitions_of_a_sync(
             shutil.rmtree(root / leaf, ignore_errors=True)
         write(root, *after)
         catalog.repair_partitions("s.t", mode="add")
-        catalog.repair_partitions("s.t", mode="drop")
+        catalog.repair_partitions("s.t", mode="drop", allow_mass_drop=True)
         assert set(indexed(catalog)) == set(truth(root))
 
 

@@ -162,8 +162,8 @@ def test_the_json_holds_everything() -> None:
         report(*ROWS, ("skip", "", HOSTILE, 1, 1, HOSTILE), where="ds > 0", delivery_error="e").to_json()
     )
     assert {k: v for k, v in whole.items() if not isinstance(v, list)} == {
-        "table": "s.t", "mode": "sync", "where": "ds > 0", "dry_run": False, "version": 7, "pending_deliveries": 0,
-        "delivery_error": "e",
+        "table": "s.t", "mode": "sync", "where": "ds > 0", "dry_run": False, "refused": None, "version": 7,
+        "pending_deliveries": 0, "delivery_error": "e",
     }  # fmt: skip
     assert {k: len(v) for k, v in whole.items() if isinstance(v, list)} == {
         "added": 2, "dropped": 1, "changed": 2, "skipped": 2,

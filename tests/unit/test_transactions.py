@@ -121,9 +121,26 @@ def test_a_dynamic_overwrite_without_rows_changes_nothing(stand: Stand) -> None:
 def test_an_overwrite_by_a_condition_drops_what_gets_no_rows(stand: Stand) -> None:
     stand.write({f"k={n}": f"{n}\n" for n in range(4)})
     predicate = Comparison(Operator.LT, "k", "2")
-    outcome = stand.write({"k=1": "9\n", "k=7": "7\n"}, OVERWRITE, predicate=predicate, operation="REPLACE WHERE")
+    outcome = stand.write(
+        {"k=1": "9\n", "k=7": "7\n"}, OVERWRITE, predicate=predicate, adds_others=True, operation="REPLACE WHERE"
+    )
     assert (outcome.partitions_added, outcome.partitions_removed, outcome.partitions_changed) == (1, 1, 1)
     check(stand, {"k=1": "9\n", "k=2": "2\n", "k=3": "3\n", "k=7": "7\n"})
+
+
+def test_rows_that_the_condition_is_not_true_for_are_refused(stand: Stand) -> None:
+    stand.write({f"k={n}": f"{n}\n" for n in range(4)})
+    predicate = Comparison(Operator.LT, "k", "2")
+    for files, words in (
+        ({"k=1": "9\n", "k=7": "7\n"}, r"rows of the partition 'k=7', which its condition is not true for"),
+        ({f"k={n}": "7\n" for n in (2, 3, 4)}, r"the partition 'k=2' and 2 more(.*)replace-where-mismatch = add"),
+        ({"k=__HIVE_DEFAULT_PARTITION__": "7\n"}, r"__HIVE_DEFAULT_PARTITION__"),
+    ):
+        with pytest.raises(InvalidInputError, match=words):
+            stand.write(files, OVERWRITE, predicate=predicate, operation="REPLACE WHERE")
+        check(stand, {f"k={n}": f"{n}\n" for n in range(4)})
+    stand.write({"k=01": "9\n"}, OVERWRITE, predicate=predicate, operation="REPLACE WHERE")
+    check(stand, {"k=01": "9\n", "k=2": "2\n", "k=3": "3\n"})
 
 
 def test_delete_drops_partitions_and_truncate_keeps_them(stand: Stand, root: Path) -> None:

@@ -16,21 +16,14 @@ from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.views.automatic import parse_requirements
 from catalog_ext.views.checks import ViewRequest
 from catalog_ext.views.views import NewPartition
-from tests.repair_cases import local_catalog, register, write
+from tests.repair_cases import register, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
 COLUMNS = (Column("x", "int"), Column("ds", "date"), Column("region", "string"))
-
-
-@pytest.fixture
-def catalog(tmp_path: Path) -> Iterator[Catalog]:
-    with local_catalog(tmp_path) as catalog:
-        yield catalog
 
 
 def request(

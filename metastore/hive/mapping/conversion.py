@@ -29,6 +29,8 @@ from catalog_ext.metastore.hive.mapping.model import (
 )
 from catalog_ext.metastore.hive.mapping.spark_schema import (
     PROVIDER,
+    SPARK_BUCKET_COLUMN,
+    SPARK_BUCKETS,
     is_schema_parameter,
     read_schema,
     schema_parameters,
@@ -40,7 +42,14 @@ from catalog_ext.metastore.model.partition_names import (
     format_partition_name,
     parse_partition_name,
 )
-from catalog_ext.metastore.model.tables import FORMATS, Column, Namespace, TableDefinition, TableType
+from catalog_ext.metastore.model.tables import (
+    BUCKETED_BY_PROPERTY,
+    FORMATS,
+    Column,
+    Namespace,
+    TableDefinition,
+    TableType,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -188,10 +197,28 @@ def from_hive(table: HiveTable) -> TableDefinition:
         columns=columns,
         partition_columns=keys,
         options=options,
-        properties=user_parameters(table.parameters),
+        properties=user_parameters(table.parameters) | _bucketing(table),
         comment=table.comment,
         owner=table.owner,
     )
+
+
+def bucketed_by(table: HiveTable) -> str | None:
+    """Return how the metastore's table is bucketed, by Hive or by Spark, in words; None where it is not."""
+    columns, buckets = list(table.storage.bucket_columns), table.storage.bucket_count
+    if not columns and table.parameters.get(SPARK_BUCKETS, "").isdecimal():
+        # Spark keeps the buckets of its own tables from Hive, whose hash is another one.
+        buckets, prefix = int(table.parameters[SPARK_BUCKETS]), SPARK_BUCKET_COLUMN
+        named = {int(k[len(prefix) :]): v for k, v in table.parameters.items() if k.startswith(prefix)}
+        columns = [named[number] for number in sorted(named)]
+    if not columns or buckets < 1:
+        return None
+    return f"{', '.join(columns)} into {buckets} bucket{'' if buckets == 1 else 's'}"
+
+
+def _bucketing(table: HiveTable) -> dict[str, str]:
+    words = bucketed_by(table)
+    return {} if words is None else {BUCKETED_BY_PROPERTY: words}
 
 
 def user_parameters(parameters: Mapping[str, str]) -> dict[str, str]:

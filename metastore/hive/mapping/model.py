@@ -35,7 +35,7 @@ class Storage:
     Attributes:
         serde: Java class that reads rows.
         serde_parameters: Its settings, for Spark's tables also the reader's options.
-        bucket_columns: Kept as they are found; bucketing is not used.
+        bucket_columns: Kept as they are found: what is bucketed is read, and not written.
         bucket_count: -1 or 0 for none.
     """
 

@@ -22,6 +22,8 @@ PARTITION_PROVIDER = "spark.sql.partitionProvider"
 _SCHEMA = "spark.sql.sources.schema"
 _PART_COLUMNS = f"{_SCHEMA}.numPartCols"
 _PART_COLUMN = f"{_SCHEMA}.partCol."
+SPARK_BUCKETS = f"{_SCHEMA}.numBuckets"
+SPARK_BUCKET_COLUMN = f"{_SCHEMA}.bucketCol."
 _MAX_PARAMETER = 4000
 """Characters that every metastore database keeps in a parameter's value."""
 

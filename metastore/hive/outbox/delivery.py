@@ -18,6 +18,7 @@ from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.fence import ClaimLostError, FencedMetastore
 from catalog_ext.metastore.hive.outbox.order import Order, Wait
 from catalog_ext.metastore.messages import SET_ASIDE_AFTER, Delivery, read_message
+from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -94,7 +95,7 @@ class Deliverer:
     def __init__(self, index: Outbox, metastore_factory: Callable[[], HiveMetastore]) -> None:
         self._index = index
         self._metastore_factory = metastore_factory
-        self._logged: set[type[Exception]] = set()
+        self._kinds = ErrorKinds()
 
     def deliver(self, *, timeout_s: float, most: int | None = None) -> DeliveryReport:
         """Deliver what is due; no message is begun after ``timeout_s`` seconds.
@@ -185,8 +186,7 @@ class Deliverer:
 
     def _unexpected(self, error: Exception) -> str:
         """Return the error in words; the first one of a kind is logged with its traceback."""
-        if type(error) not in self._logged:
-            self._logged.add(type(error))
+        if self._kinds.is_new(error):
             _log.error("Unexpected %s while delivering to the metastore", type(error).__name__, exc_info=error)
         return f"Unexpected {type(error).__name__}: {error}"
 

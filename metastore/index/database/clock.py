@@ -7,10 +7,12 @@ from typing import Any
 
 import sqlalchemy as sa
 
+_MYSQL = "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000"
 _DATABASES = {
     "sqlite": "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)",
     "postgresql": "CAST(extract(epoch FROM clock_timestamp()) * 1000 AS bigint)",
-    "mysql": "TIMESTAMPDIFF(MICROSECOND, '1970-01-01 00:00:00', UTC_TIMESTAMP(6)) DIV 1000",
+    "mysql": _MYSQL,
+    "mariadb": _MYSQL,
 }
 
 
@@ -25,6 +27,6 @@ def database_now_ms(dialect: str) -> sa.Select[Any]:
     Leases go by it: the hosts that compare them may have clocks that disagree.
 
     Args:
-        dialect: ``Database.dialect``.
+        dialect: ``Database.dialect``, or SQLAlchemy's name of it.
     """
     return sa.select(sa.literal_column(_DATABASES[dialect], sa.BigInteger()))

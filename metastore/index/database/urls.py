@@ -9,8 +9,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import URL, make_url
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, InvalidConfigurationError
+from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 
 _FORMS = "sqlite:///path/index.db, postgresql+psycopg://user@host/database or mysql+pymysql://user@host/database"
+_MARK = "catalog-ext-hides-this"
 _DRIVERS = {
     "sqlite": ("pysqlite", "sqlite3", ""),
     "postgresql": ("psycopg", "psycopg", "catalog-ext[postgresql]"),
@@ -68,5 +70,17 @@ def _with_path(url: URL) -> URL:
 
 
 def shown_url(url: URL) -> str:
-    """Return the URL for people: the password is ``***``."""
-    return url.render_as_string(hide_password=True)
+    """Return the URL for people: the password is ``***``, and so are the secrets in its query."""
+    hidden = {name: _MARK for name in url.query if is_secret(name)}
+    # SQLAlchemy would escape the stars in a query.
+    return url.update_query_dict(hidden).render_as_string(hide_password=True).replace(_MARK, HIDDEN)
+
+
+def shown_index(text: str) -> str:
+    """Return what a user has given as the index for people; a text that is no URL but looks like one is not shown."""
+    if "://" not in text:
+        return text
+    try:
+        return shown_url(make_url(text))
+    except (sa.exc.ArgumentError, ValueError):
+        return HIDDEN

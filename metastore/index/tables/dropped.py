@@ -13,6 +13,8 @@ from catalog_ext.metastore.index.database.schema import dropped_tables, namespac
 from catalog_ext.metastore.index.write.transactions import from_row
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
@@ -37,14 +39,16 @@ class DroppedTable:
 
 def overlaps(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
     """Return the condition that a location is the given one, lies in it or around it."""
+    parts = location.rstrip("/").split("/")
+    around = ["/".join(parts[:i]) for i in range(1, len(parts))]
+    return sa.or_(column.in_([*around, *(f"{a}/" for a in around)]), lies_in(column, location))
+
+
+def lies_in(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
+    """Return the condition that a location is the given one or lies in it."""
     location = location.rstrip("/")
-    parts = location.split("/")
-    around = ["/".join(parts[:i]) for i in range(1, len(parts) + 1)]
-    return sa.or_(
-        column.in_([*around, *(f"{a}/" for a in around)]),
-        # "0" is the character after "/".
-        sa.and_(column > f"{location}/", column < f"{location}0"),
-    )
+    # "0" is the character after "/".
+    return sa.or_(column == location, sa.and_(column >= f"{location}/", column < f"{location}0"))
 
 
 def undeleted(database: Database, location: str | None = None) -> list[DroppedTable]:
@@ -56,6 +60,12 @@ def undeleted(database: Database, location: str | None = None) -> list[DroppedTa
     """
     with database.reading() as connection:
         return _undeleted(connection, location)
+
+
+def any_undeleted(connection: sa.Connection) -> bool:
+    """Return whether any directory of a dropped table is still to be deleted: hardly ever."""
+    some = sa.select(dropped_tables.c.table_id).where(dropped_tables.c.location.is_not(None)).limit(1)
+    return connection.execute(some).scalar() is not None
 
 
 def check_location_free(
@@ -121,14 +131,10 @@ def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:
 
 def _check_alone(connection: sa.Connection, table: Table) -> None:
     location = table.definition.location
-    inside = sa.or_(
-        tables.c.location == location,
-        sa.and_(tables.c.location > f"{location}/", tables.c.location < f"{location}0"),
-    )
     other = connection.execute(
         sa.select(namespaces.c.name, tables.c.name, tables.c.location)
         .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(inside, tables.c.table_id != table.table_id)
+        .where(lies_in(tables.c.location, location), tables.c.table_id != table.table_id)
         .limit(1)
     ).one_or_none()
     if other is not None:
@@ -139,6 +145,23 @@ def _check_alone(connection: sa.Connection, table: Table) -> None:
             "keeps all files.",
             {"table": str(table.identifier), "location": location, "other": f"{namespace}.{name}"},
         )
+
+
+def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:
+    """Return what ``work`` returns, under the lock of the dropped table's row; None, and nothing done, without one.
+
+    Args:
+        database: The index.
+        table_id: The table's number.
+        work: Is short, and may be called again.
+    """
+    d = dropped_tables.c
+    held = sa.select(d.table_id).where(d.table_id == table_id, d.location.is_not(None)).with_for_update()
+
+    def locked(connection: sa.Connection) -> bool | None:
+        return work() if connection.execute(held).scalar() is not None else None
+
+    return database.write(locked)
 
 
 def note_deleted(database: Database, table_id: int) -> None:

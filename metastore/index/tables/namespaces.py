@@ -22,6 +22,19 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Namespace
 
 
+def lock_namespace(connection: sa.Connection, namespace: str) -> int:
+    """Return the namespace's number; nobody else makes or drops a managed table in it before the transaction ends.
+
+    Raises:
+        NamespaceNotFoundError: There is none.
+    """
+    n = namespaces.c
+    found = connection.execute(sa.select(n.namespace_id).where(n.name == namespace).with_for_update()).scalar()
+    if found is None:
+        raise namespace_not_found(namespace)
+    return int(found)
+
+
 def list_namespaces(database: Database) -> list[str]:
     """Return the names, sorted."""
     with database.reading() as connection:

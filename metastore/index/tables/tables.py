@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -30,7 +30,7 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.tables.dropped import check_droppable, check_location_free, overlaps
-from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
 from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -162,11 +162,7 @@ def create_table(database: Database, definition: TableDefinition, *, deliver: bo
     identifier = definition.identifier
 
     def work(connection: sa.Connection) -> Table:
-        namespace_id = connection.execute(
-            sa.select(namespaces.c.namespace_id).where(namespaces.c.name == identifier.namespace)
-        ).scalar()
-        if namespace_id is None:
-            raise namespace_not_found(identifier.namespace)
+        namespace_id = lock_namespace(connection, identifier.namespace)
         return create_within(connection, definition, namespace_id, deliver=deliver)
 
     return database.write(work)
@@ -236,9 +232,14 @@ def drop_within(
         TableNotFoundError: There is none of this name.
         ConflictError, TableLayoutError: See ``dropped.check_droppable``.
     """
+    if deletes:
+        # Whoever makes a table in the directory comes before this, or finds that it is being deleted.
+        lock_namespace(connection, identifier.namespace)
     table = load(connection, identifier)
     # Whoever reserves moves of its files comes before this, or finds the table gone.
     connection.execute(sa.select(tables.c.table_id).where(tables.c.table_id == table.table_id).with_for_update())
+    # Somebody may have renamed or moved it before the lock.
+    table = load(connection, identifier)
     check_droppable(connection, table, deletes=deletes, by=by)
     forget_within(connection, table, deletes=deletes)
     if deliver:
@@ -255,7 +256,8 @@ def forget_within(connection: sa.Connection, table: Table, *, deletes: bool = Fa
     if not connection.execute(sa.delete(tables).where(tables.c.table_id == table.table_id)).rowcount:
         raise _not_found(str(table.identifier))
     left = {"name": str(table.identifier), "location": table.definition.location} if deletes else {}
-    row = {"table_id": table.table_id, "dropped_at_ms": now_ms(), "name": None, "location": None, **left}
+    now = connection.execute(database_now_ms(connection.dialect.name)).scalar_one()
+    row = {"table_id": table.table_id, "dropped_at_ms": now, "name": None, "location": None, **left}
     connection.execute(sa.insert(dropped_tables), row)
     forget_table(connection, table.table_id)
 

@@ -37,6 +37,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import tables
+from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import reservations
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.applier import COUNTS, Applier
@@ -112,7 +113,7 @@ class _Committing:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
         locked, source = ({}, None) if creation else lock_tables(self._connection, self._row, self._plan)
         namespace_id = (
-            reservations.lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
+            lock_namespace(self._connection, TableIdentifier.parse(self._row["table_name"]).namespace)
             if creation
             else 0
         )

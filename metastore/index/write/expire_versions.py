@@ -15,6 +15,7 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
     transaction_claims,
+    transaction_files,
     transactions,
     waiting_files,
 )
@@ -85,7 +86,8 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int
     )
     waits = sa.exists().where(waiting_files.c.transaction_id == t.transaction_id)
     claims = sa.exists().where(transaction_claims.c.transaction_id == t.transaction_id)
-    removed += connection.execute(
-        sa.delete(transactions).where(t.table_id == table_id, ended, ~waits, ~claims)
-    ).rowcount
+    forgotten = sa.and_(t.table_id == table_id, ended, ~waits, ~claims)
+    theirs = transaction_files.c.transaction_id.in_(sa.select(t.transaction_id).where(forgotten))
+    connection.execute(sa.delete(transaction_files).where(theirs))
+    removed += connection.execute(sa.delete(transactions).where(forgotten)).rowcount
     return removed

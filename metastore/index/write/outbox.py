@@ -98,8 +98,10 @@ def statistics_parameters(n_files: int, n_bytes: int, n_rows: int | None, now: i
     return {name: str(value) for name, value in known.items() if value is not None}
 
 
-def forget_table(connection: sa.Connection, table_id: int) -> None:
+def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None = None) -> None:
     """Remove the messages about a table that is being dropped, except one that is being delivered right now.
+
+    With ``upto`` those with a higher number stay, too.
 
     A message that the metastore refuses for good would otherwise hold up the table's end for ever. Renames stay: the
     metastore has to find the table under the name by which it is dropped.
@@ -107,7 +109,13 @@ def forget_table(connection: sa.Connection, table_id: int) -> None:
     statement = sa.delete(outbox).where(
         outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _is_free(connection)
     )
-    connection.execute(statement)
+    connection.execute(statement if upto is None else statement.where(outbox.c.outbox_id <= upto))
+
+
+def last_delivery(database: Database) -> int:
+    """Return the number of the newest message; 0 where there is none."""
+    with database.reading() as connection:
+        return int(connection.execute(sa.select(sa.func.max(outbox.c.outbox_id))).scalar() or 0)
 
 
 def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[Delivery]:
@@ -247,8 +255,7 @@ def _is_free(connection: sa.Connection) -> sa.ColumnElement[bool]:
 
 def _now(connection: sa.Connection) -> sa.ScalarSelect[Any]:
     """Return the time of the database: hosts whose clocks disagree must not take each other's claims."""
-    name = connection.dialect.name
-    return database_now_ms("mysql" if name == "mariadb" else name).scalar_subquery()
+    return database_now_ms(connection.dialect.name).scalar_subquery()
 
 
 def ascii_safe(text: str) -> str:

@@ -9,11 +9,18 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit import rules
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import CheckedAdd, CheckedDrop, CheckedExchange, CheckedRelocate, CheckedRename
+from catalog_ext.metastore.commit.plan import (
+    CheckedAdd,
+    CheckedDrop,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    Promotion,
+)
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
-from catalog_ext.metastore.index.tables.dropped import check_location_free
+from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -101,8 +108,9 @@ class PartitionCommand:
             self._applier.add(add)
 
     def _check_locations(self, own: Mapping[str, str]) -> None:
-        for name, location in own.items():
-            check_location_free(self._connection, self._table.identifier, location, name)
+        if own and any_undeleted(self._connection):
+            for name, location in own.items():
+                check_location_free(self._connection, self._table.identifier, location, name)
 
     def _living(self, names: Sequence[str]) -> list[Partition]:
         """Return the partitions of the table that have the values of one of the names now."""
@@ -183,9 +191,14 @@ class PartitionCommand:
         return [found[partition.partition_id] for partition in unchanged]
 
     def _remove_sources(self, table: Table, moving: Iterable[Row]) -> None:
-        """Have what is left at the old locations removed: on S3 the files, elsewhere side files and directories."""
+        """Have what is left at the old locations removed: files on S3, elsewhere their checksums and directories."""
         for value in staged_within(self._connection, self._id):
-            self._removals.add(Removal(value["source"], value["size"], value.get("modified_ms")))
+            if self._plan.promotion is Promotion.UPLOAD:
+                self._removals.add(Removal(value["source"], value["size"], value.get("modified_ms")))
+            else:
+                # A rename has taken the file away: what has its name by now came back by another command.
+                directory, _, name = value["source"].rpartition("/")
+                self._removals.add(Removal(f"{directory}/.{name}.crc"))
         for row in moving:
             self._removals.add(Removal(f"{table.directory(row['name'], row['location'])}/"))
 

@@ -44,6 +44,7 @@ class Publication:
         alter: Whether the definition differs, and ``retype`` whether the types of partition columns do.
         partitions: Names of those that are missing or differ; None for all.
         dropped: Names of those that are not in the index.
+        upto: The last message before the two sides were compared: those after it tell of what came since.
     """
 
     create: bool = False
@@ -51,6 +52,7 @@ class Publication:
     retype: bool = False
     partitions: Sequence[str] | None = None
     dropped: Sequence[str] = ()
+    upto: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -69,7 +71,8 @@ def publish(database: Database, table: Table, publication: Publication) -> int:
     def work(connection: sa.Connection) -> int:
         now = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
         # The state replaces the steps that would have led there, one of which the metastore may refuse.
-        forget_table(connection, table.table_id)
+        whole = publication.create or now.definition.table_type is TableType.VIEW
+        forget_table(connection, table.table_id, upto=None if whole else publication.upto)
         if now.definition.table_type is TableType.VIEW:
             return _publish_view(connection, now)
         count = _publish_definition(connection, now, publication)

@@ -15,7 +15,6 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError, Table
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
-    namespaces,
     partitions,
     table_versions,
     transaction_claims,
@@ -23,7 +22,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.tables.dropped import check_location_free
-from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
+from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -49,19 +48,6 @@ _NO_TABLE = 0
 """The ``table_id`` of a claim on a table's name."""
 
 _AT_ONCE = 200
-
-
-def lock_namespace(connection: sa.Connection, namespace: str) -> int:
-    """Return the namespace's number; nobody else makes a table in it by a write before the transaction ends.
-
-    Raises:
-        NamespaceNotFoundError: There is none.
-    """
-    n = namespaces.c
-    found = connection.execute(sa.select(n.namespace_id).where(n.name == namespace).with_for_update()).scalar()
-    if found is None:
-        raise namespace_not_found(namespace)
-    return int(found)
 
 
 def reserve(database: Database, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
@@ -309,8 +295,8 @@ class _Reservation:
             parameters["transaction"] = transaction
         where = f"partition {partition[:200]!r} of " if partition else ""
         return ConflictError(
-            f"Another writer was first at {where}table {table.identifier}: {why}. Nothing was written; read again and "
-            "retry.",
+            f"Another writer was first at {where}table {table.identifier}: {why}. Nothing was written; read again "
+            "(REFRESH TABLE where Spark has it cached) and retry.",
             parameters,
         )
 

@@ -35,6 +35,8 @@ if TYPE_CHECKING:
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _ERROR_LENGTH = 4000
+_MOVES = '%"moves":true%'
+"""What the plans of commands have that move files."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,9 +175,9 @@ def list_all(
         return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
 
 
-def extend_lease(database: Database, transaction_id: str, until_ms: int) -> bool:
-    """Return whether the transaction is in flight, and not being undone; its lease then lasts until ``until_ms``."""
-    living = [str(state) for state in IN_FLIGHT if state is not State.ABORTING]
+def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+    """Return whether the transaction is in flight; its lease then lasts until ``until_ms``."""
+    living = [str(state) for state in IN_FLIGHT if undoing or state is not State.ABORTING]
     statement = (
         sa.update(transactions)
         .where(transactions.c.transaction_id == transaction_id, transactions.c.state.in_(living))
@@ -232,7 +234,14 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
                 sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             )
         if to in (State.ABORTED, State.FINISHED):
-            connection.execute(sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id))
+            files = sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id)
+            if to is State.ABORTED:
+                # Its owner may be slow, and move one more file of a command: that is to be put back, too.
+                moves = sa.select(transactions.c.transaction_id).where(
+                    transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES)
+                )
+                files = files.where(~sa.exists(moves))
+            connection.execute(files)
         return True
 
     return database.write(work)
@@ -272,7 +281,7 @@ def moving_commands(database: Database) -> list[Transaction]:
     """Return the partition commands that move files and are not committed: under way, or undone."""
     t = transactions.c
     states = [str(state) for state in (State.RESERVED, State.ABORTING, State.ABORTED)]
-    statement = sa.select(transactions).where(t.state.in_(states), t.plan.like('%"moves":true%'))
+    statement = sa.select(transactions).where(t.state.in_(states), t.plan.like(_MOVES))
     with database.reading() as connection:
         return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
 

@@ -31,13 +31,16 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * declared ones follow the data columns.
  *
  * @param target where this is the target of a statement: its columns, the partition columns behind the data columns
+ * @param versioned false for the target of a DELETE: Spark plans it as a scan, would load it again as a table that is
+ *                  read, and find other columns
  */
 class CatalogExtTable(
     val catalogName: String,
     val metadata: TableMetadata,
     val client: ServiceClient,
     virtualColumnsShown: Boolean,
-    private val target: Option[StructType] = None)
+    private val target: Option[StructType] = None,
+    versioned: Boolean = true)
   extends Table with SupportsRead with SupportsWrite with SupportsMetadataColumns
   with SupportsAtomicPartitionManagement with SupportsDeleteV2 with PredicateHelper {
 
@@ -50,7 +53,7 @@ class CatalogExtTable(
 
   // By these Spark loads the table again before each execution, unless it has it cached.
   override def id(): String = metadata.tableId.toString
-  override def version(): String = metadata.version.toString
+  override def version(): String = if (versioned) metadata.version.toString else null
 
   override def schema(): StructType = target.getOrElse(
     if (metadata.declared) StructType(metadata.columns ++ visibleKeys) else metadata.columns)

@@ -91,7 +91,8 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     }
     new CatalogExtTable(
       catalogName, loaded, client,
-      ResolvedSettings.virtualColumnsShown(client, catalogName, loaded, SQLConf.get), Some(columns))
+      ResolvedSettings.virtualColumnsShown(client, catalogName, loaded, SQLConf.get), Some(columns),
+      versioned = privileges.contains(TableWritePrivilege.INSERT))
   }
 
   /** Which of the two columns a row's value is for, nothing says. */

@@ -11,7 +11,7 @@ import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.{ResolvedNamespace, ResolvedTable}
 import org.apache.spark.sql.catalyst.expressions.Attribute
 import org.apache.spark.sql.catalyst.plans.logical.{AnalyzeColumn, AnalyzeTable, AnalyzeTables, DeleteFromTable,
-  DescribeColumn, LogicalPlan, RecoverPartitions, RepairTable}
+  DescribeColumn, LogicalPlan}
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2ScanRelation, LeafV2CommandExec}
 
@@ -23,10 +23,7 @@ class PartitionCommandStrategy(session: SparkSession) extends SparkStrategy {
     case ExchangePartitions(
         ResolvedTable(_, _, target: CatalogExtTable, _), ResolvedTable(_, _, source: CatalogExtTable, _), specs, _) =>
       Seq(ExchangePartitionsExec(target, source, specs))
-    case RepairTable(ResolvedTable(_, _, table: CatalogExtTable, _), add, drop) =>
-      Seq(RepairPartitionsExec(table, RepairPartitionsExec.mode(add, drop)))
-    case RecoverPartitions(ResolvedTable(_, _, table: CatalogExtTable, _)) =>
-      Seq(RepairPartitionsExec(table, "add"))
+    case RepairPartitions(table, mode, output) => Seq(RepairPartitionsExec(table, mode, output))
     case AnalyzeTable(ResolvedTable(_, _, table: CatalogExtTable, _), spec, noScan) =>
       Seq(AnalyzeTableExec(table, spec, noScan))
     case AnalyzeTables(ResolvedNamespace(catalog: CatalogBase, namespace, _), noScan) =>
@@ -89,23 +86,19 @@ case class ExchangePartitionsExec(target: CatalogExtTable, source: CatalogExtTab
   }
 }
 
-/** MSCK REPAIR TABLE and RECOVER PARTITIONS: like Spark's, it returns no rows. */
-case class RepairPartitionsExec(table: CatalogExtTable, mode: String) extends LeafV2CommandExec {
-  override def output: Seq[Attribute] = Nil
+/** MSCK REPAIR TABLE and RECOVER PARTITIONS: the rows say what was done, and what was skipped. */
+case class RepairPartitionsExec(table: CatalogExtTable, mode: String, output: Seq[Attribute])
+  extends LeafV2CommandExec {
 
   override protected def run(): Seq[InternalRow] = {
-    new ProcedureOperations(table.catalogName, table.client)
+    val report = new ProcedureOperations(table.catalogName, table.client)
       .call("repair_partitions", "table" -> table.metadata.qualifiedName, "mode" -> mode)
     CachedPlans.refresh(session, table)
-    Nil
-  }
-}
-
-object RepairPartitionsExec {
-  def mode(add: Boolean, drop: Boolean): String = (add, drop) match {
-    case (true, true) => "sync"
-    case (false, true) => "drop"
-    case _ => "add"
+    val skipped = report.count(_.getUTF8String(0).toString == "skip")
+    if (skipped > 0) {
+      logWarning(s"The repair of ${table.name()} skipped $skipped paths; its rows name them, with the reasons")
+    }
+    report
   }
 }
 

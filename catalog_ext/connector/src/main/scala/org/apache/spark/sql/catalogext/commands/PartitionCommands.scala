@@ -11,7 +11,9 @@ import org.apache.spark.sql.catalyst.expressions.{Attribute, Expression, SortOrd
 import org.apache.spark.sql.catalyst.parser.ParseException
 import org.apache.spark.sql.catalyst.plans.logical._
 import org.apache.spark.sql.catalyst.rules.Rule
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.connector.catalog.Table
+import org.apache.spark.sql.types.{LongType, StringType, StructType}
 
 /** What a statement does with partitions; specs are as Spark's parser gives them. */
 sealed trait PartitionAction {
@@ -58,6 +60,27 @@ case class ExchangePartitions(
     copy(target = newLeft, source = newRight)
 }
 
+/** MSCK REPAIR TABLE and RECOVER PARTITIONS of a table of ours: unlike Spark's they have rows. */
+case class RepairPartitions(table: CatalogExtTable, mode: String, override val output: Seq[Attribute])
+  extends LeafCommand {
+  override protected def stringArgs: Iterator[Any] = Iterator(table.name(), mode)
+}
+
+object RepairPartitions {
+  def apply(table: CatalogExtTable, mode: String): RepairPartitions =
+    RepairPartitions(table, mode, DataTypeUtils.toAttributes(Rows))
+
+  def mode(add: Boolean, drop: Boolean): String = (add, drop) match {
+    case (true, true) => "sync"
+    case (false, true) => "drop"
+    case _ => "add"
+  }
+
+  /** The columns of the procedure that it stands for. */
+  private val Rows = new StructType().add("action", StringType).add("partition", StringType).add("path", StringType)
+    .add("files", LongType).add("bytes", LongType).add("reason", StringType)
+}
+
 /** Takes Spark's own partition statements before Spark resolves their specs, where they may be about a table of ours. */
 class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
   private val names = new IndexedNames(session)
@@ -101,7 +124,7 @@ class MarkPartitionCommands(session: SparkSession) extends Rule[LogicalPlan] {
   }
 }
 
-/** Gives a statement back to Spark when what it names turns out to be no table of the index. */
+/** Takes repairs of our tables, and gives a statement back to Spark when what it names turns out to be no table of the index. */
 class ResolvePartitionCommands extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = plan.resolveOperators {
     case PartitionCommand(ResolvedTable(_, _, table: CatalogExtTable, _), query: QueryAction, _) =>
@@ -110,6 +133,9 @@ class ResolvePartitionCommands extends Rule[LogicalPlan] {
     case PartitionCommand(ResolvedTable(_, _, table: MetadataTable, _), _, _) => throw noPartitions(table)
     case PartitionCommand(relation, _, Right(command)) if relation.resolved => command.withNewChildren(Seq(relation))
     case PartitionCommand(relation, _, Left(refusal)) if relation.resolved => throw refusal
+    case RepairTable(ResolvedTable(_, _, table: CatalogExtTable, _), add, drop) =>
+      RepairPartitions(table, RepairPartitions.mode(add, drop))
+    case RecoverPartitions(ResolvedTable(_, _, table: CatalogExtTable, _)) => RepairPartitions(table, "add")
     case command @ ExchangePartitions(target: ResolvedTable, source: ResolvedTable, _, refusal) =>
       (target.table, source.table) match {
         case (into: CatalogExtTable, from: CatalogExtTable) if into.catalogName == from.catalogName => command

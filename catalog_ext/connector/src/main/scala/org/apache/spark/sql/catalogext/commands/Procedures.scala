@@ -50,8 +50,11 @@ class ProcedureOperations(catalogName: String, client: ServiceClient) {
   }
 
   /** Calls a procedure by name with text arguments, for the commands that stand for one. */
-  def call(name: String, arguments: (String, String)*): Unit =
-    ProcedureOperations.call(client, name, map(arguments))(_ => ())
+  def call(name: String, arguments: (String, String)*): Seq[InternalRow] = {
+    val rows = ArrayBuffer.empty[InternalRow]
+    ProcedureOperations.call(client, name, map(arguments))(rows ++= ProcedureOperations.rows(_))
+    rows.toSeq
+  }
 
   private def isSystem(ident: Identifier): Boolean = ident.namespace().sameElements(Namespace)
 
@@ -64,6 +67,12 @@ case class ProcedureSignature(name: String, parameters: String, description: Str
 
 object ProcedureOperations {
   private[catalogext] val Namespace = Array("system")
+
+  /** The rows of a batch, which stay when its vectors are freed. */
+  private[commands] def rows(batch: VectorSchemaRoot): Seq[InternalRow] = {
+    val vectors: Array[ColumnVector] = batch.getFieldVectors.asScala.map(new ArrowColumnVector(_)).toArray
+    new ColumnarBatch(vectors, batch.getRowCount).rowIterator().asScala.map(_.copy()).toSeq
+  }
 
   /**
    * Runs a procedure for as long as it takes; `consume` gets every batch of its result.
@@ -105,6 +114,11 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
     builder.build()
   }.toArray
 
+  private val nullable = node.items("parameters").filter { parameter =>
+    val default = parameter.get("default")
+    !parameter.field("required").asBoolean() && (default == null || default.isNull)
+  }.map(_.string("name")).toSet
+
   def signature: String = node.items("parameters").map { parameter =>
     val declared = s"${parameter.string("name")} ${parameter.string("type").toUpperCase(java.util.Locale.ROOT)}"
     if (parameter.field("required").asBoolean()) declared else s"$declared DEFAULT ${sql(parameter.get("default"))}"
@@ -113,13 +127,15 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
   override def call(input: InternalRow): java.util.Iterator[Scan] = call(input, None)
 
   /**
-   * Calls the service; arguments that are NULL are left out, which is what the contract means by none.
+   * Calls the service. Spark gives NULL for an argument that was left out where NULL is the default, so that it is left
+   * out here too; elsewhere somebody wrote it, and the service says what it thinks of that.
    *
    * @param own a table of Spark's own that has the name in the arguments
    */
   def call(input: InternalRow, own: Option[SessionTable]): java.util.Iterator[Scan] = {
     val arguments = parameters.zipWithIndex.collect {
       case (parameter, i) if !input.isNullAt(i) => parameter.name() -> argument(parameter.dataType(), input, i)
+      case (parameter, _) if !nullable(parameter.name()) => parameter.name() -> Null
     }
     val rows = ArrayBuffer.empty[InternalRow]
     ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*), own)(rows ++= read(_))
@@ -158,9 +174,7 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
         s"Procedure ${name()} gave the columns ${sent.catalogString} and not ${result.catalogString}: the service " +
           "and the connector are of different releases.")
     }
-    val vectors: Array[ColumnVector] = batch.getFieldVectors.asScala.map(new ArrowColumnVector(_)).toArray
-    // The vectors are freed with the batch, the rows stay.
-    new ColumnarBatch(vectors, batch.getRowCount).rowIterator().asScala.map(_.copy()).toSeq
+    ProcedureOperations.rows(batch)
   }
 }
 

@@ -1,24 +1,22 @@
 package org.apache.spark.sql.catalogext.write
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
-import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression,
-  OverwritePartitionsDynamic}
+import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic}
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
-import org.apache.spark.sql.execution.columnar.InMemoryRelation
+import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation}
 
 /**
- * Gives a write the lowest version of its table that the statement reads, cached plans included: whoever has changed
+ * Gives an overwrite the lowest version of its table that the statement reads, cached plans included: whoever has changed
  * after it what the write replaces was not seen by the rows that are written.
  */
 object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
 
   // No optimizer rule can be injected after the one by which Spark builds writes.
   override def apply(plan: LogicalPlan): Seq[SparkPlan] = (plan match {
-    case append: AppendData => based(append.write, append.query).map(w => append.copy(write = Some(w)))
     case overwrite: OverwriteByExpression =>
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
     case overwrite: OverwritePartitionsDynamic =>
@@ -40,5 +38,8 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
     }.flatten.collect { case table: CatalogExtTable if table.metadata.tableId == tableId => table.metadata.version }
 
   private def tables(plan: SparkPlan): Seq[Table] =
-    collectWithSubqueries(plan) { case scan: BatchScanExec => scan.table }
+    collectWithSubqueries(plan) {
+      case scan: BatchScanExec => Seq(scan.table)
+      case cached: InMemoryTableScanExec => tables(cached.relation.cacheBuilder.cachedPlan)
+    }.flatten
 }

@@ -1,0 +1,79 @@
+"""Says when a repair would drop so much that the store is more likely to be away than the partitions."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import LocationNotFoundError
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.repair.options import RepairOptions
+    from catalog_ext.scan.scratch import Scratch
+
+_HOW_TO_GO_ON = (
+    "Look whether the store is mounted and whole. If they are gone for good, allow it: --force on the command line, "
+    "allow_mass_drop => true in CALL, allow_mass_drop=True in Python."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """What a repair would take out of the index.
+
+    Attributes:
+        partitions: Partitions that would go, or be left without any of their files.
+        files: Their files; ``bytes`` are the sizes of these.
+        here: How many of the partitions lie below the table's location.
+        registered: Partitions that were compared.
+    """
+
+    partitions: int
+    files: int
+    bytes: int
+    here: int
+    registered: int
+
+
+def found_nothing(scratch: Scratch) -> bool:
+    """Return whether the listing found no partition and no file; to be asked before anything is left out of it."""
+    found = "SELECT (SELECT count(*) FROM listed_partitions WHERE name <> '') + (SELECT count(*) FROM listed_files)"
+    return scratch.count(found) == 0
+
+
+def _is_empty(storage: Storage, location: str) -> bool:
+    """Return whether no directory of a partition lies directly at a location.
+
+    Raises:
+        StorageError: The store refuses or does not answer.
+    """
+    try:
+        return not any("=" in entry.location.name for entry in storage.list_directory(location))
+    except LocationNotFoundError:
+        return True
+
+
+def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Table, *, nothing: bool) -> str | None:
+    """Return why a repair must not drop so much, with the counts and how to go on; None where it may.
+
+    Args:
+        loss: What would go.
+        options: The repair's; its predicate limits what was listed.
+        storage: Is asked where a limited listing found nothing.
+        table: The table, for its location.
+        nothing: Whether the listing found nothing at all.
+
+    Raises:
+        StorageError: The store refuses or does not answer.
+    """
+    location, percent = table.definition.location, options.mass_drop_percent
+    if loss.here and nothing and (options.predicate is None or _is_empty(storage, location)):
+        reason = f"because nothing of the table is left at {location}"
+    elif loss.registered >= options.mass_drop_partitions and loss.partitions * 100 > loss.registered * percent:
+        reason = f"more than the {percent} % that it may drop at once"
+    else:
+        return None
+    lost = f"{loss.partitions:,} of {loss.registered:,} registered partitions, with {loss.files:,} files"
+    return f"it would drop {lost}, {reason}. {_HOW_TO_GO_ON}"
