@@ -42,7 +42,7 @@ from catalog_ext.metastore.index.write import (
 from catalog_ext.metastore.model.changes import Change, Commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -154,9 +154,9 @@ class Index:
         """Return what the index says of itself, after what was missing has been added."""
         return properties.add_missing(self._database, values)
 
-    def replace_properties(self, values: Mapping[str, str]) -> None:
-        """Set what the index says of itself."""
-        properties.replace(self._database, values)
+    def replace_properties(self, values: Mapping[str, str], *, removed: Iterable[str] = ()) -> None:
+        """Set what the index says of itself, and remove what it no longer says."""
+        properties.replace(self._database, values, removed)
 
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""

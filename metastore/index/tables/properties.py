@@ -10,7 +10,7 @@ from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import index_properties
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
 
@@ -39,13 +39,14 @@ def add_missing(database: Database, values: Mapping[str, str]) -> dict[str, str]
     return load(database)
 
 
-def replace(database: Database, values: Mapping[str, str]) -> None:
-    """Set properties, in one transaction."""
+def replace(database: Database, values: Mapping[str, str], removed: Iterable[str] = ()) -> None:
+    """Set properties and remove others, in one transaction."""
 
     def work(connection: sa.Connection) -> None:
-        names = list(values)
+        names = {*values, *removed}
         connection.execute(sa.delete(index_properties).where(index_properties.c.name.in_(names)))
         rows = [{"name": name, "value": value} for name, value in values.items()]
-        connection.execute(sa.insert(index_properties), rows)
+        if rows:
+            connection.execute(sa.insert(index_properties), rows)
 
     database.write(work)
