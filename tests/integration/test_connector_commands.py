@@ -326,7 +326,7 @@ class TestRepair:
         assert [tuple(row) for row in report.collect()] == [("add", "k=3/r=y", "k=3/r=y", 1, 2, NEW)]
         assert service.last("procedures/call")["arguments"] == {
             "table": "lake.sales.trips", "mode": "sync", "where": "k > 1", "dry_run": False, "strict": False,
-            "allow_mass_drop": False,
+            "allow_mass_drop": False, "verify": False,
         }  # fmt: skip
 
     def test_map_arguments(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
@@ -339,7 +339,7 @@ class TestRepair:
         assert rows(spark, call) == [("sales.x", f"file://{place}", "parquet", "ds DATE, r STRING", 1, "none")]
         assert service.last("procedures/call")["arguments"] == {
             "table": "sales.x", "location": str(place), "format": "parquet", "schema": "id BIGINT",
-            "partition_columns": {"ds": "DATE", "r": "STRING"},
+            "partition_columns": {"ds": "DATE", "r": "STRING"}, "if_not_exists": False,
         }  # fmt: skip
 
     def test_errors_of_a_procedure(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:

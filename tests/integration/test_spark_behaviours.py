@@ -288,7 +288,7 @@ def test_a_view_says_how_to_have_a_key_that_it_leaves_out(lake: Lake) -> None:
                 error = lake.error(query.format(v=view))
                 assert error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
                 assert "SELECT *, `ds` FROM" in str(error)
-            assert "hidden" not in str(lake.error(f"SELECT nothing FROM {view}"))
+            assert "hidden partition column" not in str(lake.error(f"SELECT nothing FROM {view}"))
         assert lake.rows("SELECT count(DISTINCT ds) FROM chosen_key") == [(3,)]
         of_the_outer = "EXISTS (SELECT 1 FROM whole WHERE id > 0 AND ds IS NOT NULL)"
         assert lake.rows(f"SELECT count(*) > 0 FROM small WHERE {of_the_outer}") == [(True,)]
