@@ -31,12 +31,12 @@ from catalog_ext.metastore.model.changes import AddPartition, DropPartition, Rep
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.partition_names import escape_path_name
 from catalog_ext.metastore.model.tables import Column, DataFile, Namespace, TableDefinition, TableType
+from tests.counting_metastore import CountingMetastore
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
     from tests.servers.hive import HiveMetastore
 
 HARD_VALUES = ["a b", "a%b", "ä€😀", "x/y", "q'\"q", "k=v", "{1}", "a:b", "tab\there", "A", "a", " a "]
@@ -58,7 +58,7 @@ def definition(database: str, name: str = "trips", location: str = "s3a://bucket
 
 @pytest.fixture(scope="module")
 def client(hive_metastore: HiveMetastore) -> Iterator[CountingMetastore]:
-    client = connect(hive_metastore.uri)
+    client = CountingMetastore(connect(hive_metastore.uri))
     yield client
     client.close()
 
@@ -193,7 +193,7 @@ def test_threads_share_a_client(client: CountingMetastore, database: str) -> Non
 
 def test_a_restart_is_survived_and_an_end_is_told(make_hive_metastore: Callable[[], HiveMetastore]) -> None:
     server = make_hive_metastore()
-    client = connect(f"thrift://127.0.0.1:1,{server.uri}", connect_timeout=2)
+    client = CountingMetastore(connect(f"thrift://127.0.0.1:1,{server.uri}", connect_timeout=2))
     assert "default" in client.list_databases()
     server.stop()
     with pytest.raises(MetastoreUnavailableError, match=rf"127\.0\.0\.1:1, {server.uri}.*hive\.metastore\.uris"):

@@ -23,6 +23,7 @@ from catalog_ext.metastore.model.alterations import AddColumn, ChangeType, DropC
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
+from tests.counting_metastore import CountingMetastore
 from tests.index_cases import alter_properties
 from tests.servers.hive_releases import RELEASE_3, RELEASE_4, Release, ReleaseMetastore
 
@@ -30,7 +31,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
 
 REGIONS = ["a b", "x%2Fy", "ä€", "__HIVE_DEFAULT_PARTITION__", *(f"r{i}" for i in range(300))]
 
@@ -39,7 +39,7 @@ REGIONS = ["a b", "x%2Fy", "ä€", "__HIVE_DEFAULT_PARTITION__", *(f"r{i}" for 
 def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[CountingMetastore]:
     release: Release = request.param
     server = ReleaseMetastore(release, tmp_path_factory.mktemp(f"metastore-{release.version}"))
-    client = connect(server.uri)
+    client = CountingMetastore(connect(server.uri))
     yield client
     client.close()
     server.stop()

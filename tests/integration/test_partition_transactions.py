@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.catalog import Catalog
-    from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
+    from catalog_ext.metastore.hive.thrift.resilience import RetryingMetastore
     from tests.servers.hdfs import HdfsServer
     from tests.servers.hive import HiveMetastore
 
@@ -158,7 +158,7 @@ def test_commands_on_hdfs(tmp_path: Path, hdfs_server: HdfsServer, name: str) ->
 class Hive:
     """A catalog that a metastore follows, and what that says."""
 
-    def __init__(self, catalog: Catalog, client: CountingMetastore, namespace: str) -> None:
+    def __init__(self, catalog: Catalog, client: RetryingMetastore, namespace: str) -> None:
         self.catalog = catalog
         self.client = client
         self.namespace = namespace

@@ -14,11 +14,11 @@ from catalog_ext.metastore.hive.mapping.conversion import from_hive, to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.hive.outbox.carry_out import carry_out
 from catalog_ext.metastore.hive.outbox.delivery import CLAIM_SECONDS, Deliverer, DeliveryReport
-from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
 from catalog_ext.metastore.messages import Delivery, read_message
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
+from tests.counting_metastore import CountingMetastore
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import local_index
 

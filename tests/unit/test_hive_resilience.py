@@ -16,10 +16,10 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition, HiveTable, Storage
 from catalog_ext.metastore.hive.thrift.connect import connect
-from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
 from catalog_ext.metastore.hive.thrift.hive_site import configured_uris, read_site
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.uris import Address, parse_uris, was_request_sent
+from tests.counting_metastore import CountingMetastore
 from tests.fakes_metastore import FakeMetastore
 
 if TYPE_CHECKING:

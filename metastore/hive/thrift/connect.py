@@ -1,8 +1,7 @@
-"""The client that everybody uses: thrift, failover over the URIs, repetition, counting."""
+"""The client that everybody uses: thrift, failover over the URIs, repetition."""
 
 from __future__ import annotations
 
-from catalog_ext.metastore.hive.thrift.counting import CountingMetastore
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.thrift_client import (
     CALL_TIMEOUT_SECONDS,
@@ -17,7 +16,7 @@ def connect(
     *,
     connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
     call_timeout: float = CALL_TIMEOUT_SECONDS,
-) -> CountingMetastore:
+) -> RetryingMetastore:
     """Return a client of the metastores at the URIs; nothing is sent before its first call.
 
     Args:
@@ -32,4 +31,4 @@ def connect(
         (address, ThriftMetastore(address, connect_timeout=connect_timeout, call_timeout=call_timeout))
         for address in parse_uris(uris)
     ]
-    return CountingMetastore(RetryingMetastore(FailoverMetastore(members)))
+    return RetryingMetastore(FailoverMetastore(members))

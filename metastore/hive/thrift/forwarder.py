@@ -1,4 +1,4 @@
-"""The base of everything that passes a metastore's calls on: failover, repetition, counting."""
+"""The base of everything that passes a metastore's calls on: failover, repetition."""
 
 # ruff: noqa: D102 -- the methods are documented at HiveMetastore
 
@@ -20,7 +20,7 @@ Result = TypeVar("Result")
 class CallForwarder(ABC):
     """A metastore whose every call goes through one method, ``_call``: the base of the decorators.
 
-    Sub-classes decide which metastore answers, how often a call is tried, and what is counted.
+    Sub-classes decide which metastore answers, and how often a call is tried.
     """
 
     @abstractmethod

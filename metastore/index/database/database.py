@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import sqlite3
-import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -28,6 +27,7 @@ BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
+_LOCKED = Backoff(retries=60, first_s=0.1, longest_s=0.1)
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
 
 
@@ -182,13 +182,9 @@ def use_write_ahead_log(database: Database) -> None:
     """
     with translated(database.shown), database.engine.connect() as connection:
         driver: Any = connection.connection.dbapi_connection
-        for remaining in range(50, -1, -1):
-            try:
-                driver.execute("PRAGMA journal_mode = WAL").fetchall()
-            except sqlite3.OperationalError as error:
-                # The busy time-out does not apply to this switch.
-                if not remaining or "locked" not in str(error):
-                    raise
-                time.sleep(0.1)
-            else:
-                return
+        # The busy time-out does not apply to this switch.
+        _LOCKED.attempt(lambda: driver.execute("PRAGMA journal_mode = WAL").fetchall(), _is_locked)
+
+
+def _is_locked(error: Exception) -> bool:
+    return isinstance(error, sqlite3.OperationalError) and "locked" in str(error)
