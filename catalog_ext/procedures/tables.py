@@ -108,6 +108,9 @@ PROCEDURES = (
             Parameter("where", "string", "a condition on partition columns that limits the repair"),
             DRY_RUN,
             Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
+            Parameter(
+                "verify", "boolean", "skip new and changed files that cannot be read as their format", default=False
+            ),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
         ),
         report.SCHEMA,
