@@ -47,7 +47,11 @@ _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
     Use.READ: (keys.MISSING_FILES,),
     Use.SESSION: (keys.USE_HIVE_PARTITIONING,),
     Use.SESSION_CATALOG: (keys.PARTITION_COLUMNS,),
-    Use.INSERT: (write_keys.DYNAMIC_PARTITION, write_keys.DYNAMIC_PARTITION_MODE),
+    Use.INSERT: (
+        write_keys.DYNAMIC_PARTITION,
+        write_keys.DYNAMIC_PARTITION_MODE,
+        write_keys.PARTITION_OVERWRITE_MODE,
+    ),
     Use.WRITE: (
         write_keys.WRITE_DISTRIBUTION_MODE,
         write_keys.WRITE_MAX_OPEN_WRITERS,
@@ -111,7 +115,8 @@ def names(use: Use) -> tuple[str, ...]:
 def resolve(use: Use, given: Given) -> dict[str, Any]:
     """Return the typed values by key; None where nothing is given and there is no default.
 
-    ``missing-files`` is None too where nobody gave it, because an option of Spark's reader then decides.
+    ``missing-files`` is None too where nobody gave it, because an option of Spark's reader then decides, and so is
+    ``partitionOverwriteMode``, whose default is another one in the session catalog.
 
     Raises:
         InvalidConfigurationError: A text is none that its key may have.
@@ -151,7 +156,7 @@ def _partition_mode(given: Given) -> str:
 def _value(setting: Setting[Any], texts: Iterator[_Text]) -> Any:  # noqa: ANN401 -- a value of the setting's type
     nearest = next(texts, None)
     if nearest is None:
-        if setting.default is None or setting is keys.MISSING_FILES:
+        if setting.default is None or setting in (keys.MISSING_FILES, write_keys.PARTITION_OVERWRITE_MODE):
             return None
         return setting.value_of(setting.default)
     return _parsed(setting, nearest)

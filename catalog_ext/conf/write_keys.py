@@ -261,7 +261,7 @@ PARTITION_OVERWRITE_MODE: Setting[str] = Setting(
     "Whether an overwrite with dynamic keys replaces the partitions that receive rows, or all of the table's (of the "
     "session catalog: Spark's own default, `static`).",
     "`dynamic` or `static`",
-    unchecked,
+    word("dynamic", "static"),
     _OF_WRITE_ALONE,
     spark="spark.sql.sources.partitionOverwriteMode",
 )

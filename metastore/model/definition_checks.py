@@ -51,9 +51,15 @@ def check_storable(definition: TableDefinition) -> None:
     """Return if the format of a table that is to be created can hold its columns.
 
     Raises:
+        InvalidInputError: It has none.
         UnsupportedFormatError: It cannot.
     """
     table = str(definition.identifier)
+    if not definition.columns:
+        raise InvalidInputError(
+            f"Table {table} needs a column besides its partition columns, whose values are in the paths.",
+            {"table": table},
+        )
     of_text = [c.data_type.is_string for c in definition.columns]
     nested = next((c for c in definition.columns if c.data_type.children or c.data_type.fields), None)
     if definition.format == "text" and of_text != [True]:

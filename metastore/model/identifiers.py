@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 from dataclasses import dataclass
 
 from catalog_ext.metastore.errors import InvalidIdentifierError
@@ -10,7 +11,7 @@ from catalog_ext.metastore.errors import InvalidIdentifierError
 MAX_IDENTIFIER_LENGTH = 128
 """The Hive Metastore keeps names of at most 128 characters (``TBLS.TBL_NAME`` of its schema 2.3 to 4)."""
 
-_VALID = re.compile(r"[\w][\w\- ]*", re.UNICODE)
+_FURTHER = frozenset("- ")
 
 
 def validate_identifier(name: str, what: str) -> str:
@@ -25,13 +26,22 @@ def validate_identifier(name: str, what: str) -> str:
             a blank after the first.
     """
     shown = name if len(name) <= MAX_IDENTIFIER_LENGTH else f"{name[:40]}… ({len(name)} characters)"
-    if not name or len(name) > MAX_IDENTIFIER_LENGTH or not _VALID.fullmatch(name):
+    if not name or len(name) > MAX_IDENTIFIER_LENGTH or not _is_valid(name):
         raise InvalidIdentifierError(
             f"{shown!r} is not a valid {what} name. Use 1 to {MAX_IDENTIFIER_LENGTH} letters, digits, '_' or '-', "
             "starting with a letter, a digit or '_'.",
             {what: shown},
         )
     return name.lower()
+
+
+def _is_valid(name: str) -> bool:
+    # The connector has the same rule (SessionNames), by the same categories of Unicode.
+    return _is_letter(name[0]) and all(_is_letter(character) or character in _FURTHER for character in name)
+
+
+def _is_letter(character: str) -> bool:
+    return character == "_" or unicodedata.category(character)[0] in "LMN"
 
 
 def validate_column_name(name: str) -> str:

@@ -34,6 +34,11 @@ _SQL = re.compile(
     r"\s*(SELECT|INSERT|CREATE|ALTER|DROP|SHOW|DESC|DESCRIBE|MSCK|CALL|TRUNCATE|ANALYZE|WITH|FROM|DELETE|USE|SET|CACHE|EXPLAIN|"
     r"REFRESH|COMMENT|EXECUTE|VALUES|MERGE|REPLACE)\s"
 )
+_FSTRING = re.compile(r"\bf'([^']*)'")
+_PLACEHOLDER = re.compile(r"\{[A-Za-z_]+\}")
+_EXAMPLES = {"{t}": "/data/trips", "{table}": "trips", "{NAMESPACE}": "sales"}
+"""What is shown for placeholders that tests fill in by themselves, and that are not recorded therefore."""
+
 RECORDED = Path(__file__).with_name("statements.json")
 _DOCUMENTS: Sequence[tuple[str, Sequence[str] | Mapping[str, str]]] = (
     ("ClickHouse: SRS-045 Hive Partitioning", requirements.SRS_045),
@@ -250,7 +255,16 @@ def _cell(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """The text as code in a cell of a table; what contains backticks stands between two of them."""
+    """The text as code in a cell of a table; what contains backticks stands between two of them.
+
+    Raises:
+        ConformanceError: It has a placeholder, so that it would not run as it stands.
+    """
+    text = _FSTRING.sub(r"'\1'", text)
+    for placeholder, example in _EXAMPLES.items():
+        text = text.replace(placeholder, example)
+    if _PLACEHOLDER.search(text):
+        raise ConformanceError(f"The statement {text!r} has a placeholder: give it an example in {__name__}.")
     return f"`` {_cell(text)} ``" if "`" in text else f"`{_cell(text)}`"
 
 

@@ -60,6 +60,15 @@ VALUES = [
 ]
 ORDER: dict[str, list[str]] = _read("partition_values.json")["order"]
 """Values of a type, as text, in ascending order; NULL comes before all."""
+_IDENTIFIERS = _read("identifiers.json")
+IDENTIFIERS: dict[str, bool] = {
+    **dict.fromkeys(_IDENTIFIERS["valid"], True),
+    **dict.fromkeys(_IDENTIFIERS["invalid"], False),
+    **{character * _IDENTIFIERS["longest"]: True for character in _IDENTIFIERS["characters"]},
+    **{character * (_IDENTIFIERS["longest"] + 1): False for character in _IDENTIFIERS["characters"]},
+}
+"""Names of tables and namespaces, and whether they may be some."""
+
 HIDDEN: dict[str, bool] = _read("path_keys.json")["hidden"]
 """Names of files and directories, and whether they are overlooked."""
 PATH_KEYS: dict[str, list[list[str]]] = _read("path_keys.json")["keys"]

@@ -12,7 +12,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
 
-from tests.contract.golden import HIDDEN, NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
+from tests.contract.golden import HIDDEN, IDENTIFIERS, NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -129,6 +129,11 @@ def test_spark_sorts_in_the_golden_order(codec: Codec, data_type: str) -> None:
     kind = "string" if data_type.startswith("char") else data_type
     rows = codec.spark.createDataFrame(list(enumerate(texts)), "i INT, t STRING").orderBy(F.col("t").cast(kind))
     assert [row.i for row in rows.collect()] == list(range(len(texts)))
+
+
+def test_names_of_tables_are_the_golden_ones(codec: Codec) -> None:
+    names = codec._classes.SessionNames
+    assert {name: names.valid(name) for name in IDENTIFIERS} == IDENTIFIERS
 
 
 def test_keys_and_hidden_names_of_paths_are_the_golden_ones(codec: Codec) -> None:

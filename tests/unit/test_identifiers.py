@@ -11,6 +11,7 @@ from catalog_ext.metastore.model.identifiers import (
     validate_column_name,
     validate_identifier,
 )
+from tests.contract.golden import IDENTIFIERS
 
 HOSTILE = [
     "",
@@ -31,6 +32,15 @@ HOSTILE = [
     "*",
     "a" * 10_000,
 ]
+
+
+@pytest.mark.parametrize("name", IDENTIFIERS, ids=lambda name: f"{ascii(name)[:12]}-{len(name)}")
+def test_golden_names(name: str) -> None:
+    try:
+        accepted = validate_identifier(name, "table") == name.lower()
+    except InvalidIdentifierError:
+        accepted = False
+    assert accepted is IDENTIFIERS[name]
 
 
 @pytest.mark.parametrize("name", HOSTILE)

@@ -28,6 +28,7 @@ def test_what_nobody_gave() -> None:
     assert resolve(Use.SESSION_CATALOG, given()) == {"partition-columns": "declared"}
     assert resolve(Use.INSERT, given()) == {
         "hive.exec.dynamic.partition": True, "hive.exec.dynamic.partition.mode": "nonstrict",
+        "partitionOverwriteMode": None,
     }  # fmt: skip
     assert resolve(Use.STREAM, given()) == {
         "startingVersion": None, "maxFilesPerTrigger": None, "maxBytesPerTrigger": None, "skipChangeCommits": False,
@@ -133,3 +134,15 @@ def test_values_are_those_of_json() -> None:
     for use in Use:
         found: dict[str, Any] = resolve(use, given())
         assert all(value is None or isinstance(value, (bool, int, str)) for value in found.values())
+
+
+def test_what_an_overwrite_replaces() -> None:
+    spark = "spark.sql.sources.partitionOverwriteMode"
+
+    def mode(**places: Mapping[str, str]) -> object:
+        return resolve(Use.INSERT, given(**places))["partitionOverwriteMode"]
+
+    assert mode(options={"PartitionOverwriteMode": "STATIC"}, session={spark: "dynamic"}) == "static"
+    assert mode(session={spark: "DYNAMIC"}) == "dynamic"
+    with pytest.raises(InvalidConfigurationError, match="'statik' is no value of the option 'partitionOverwriteMode'"):
+        mode(options={"partitionOverwriteMode": "statik"})

@@ -218,10 +218,10 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
 
 /** Names that the index can have; a path such as ``parquet.`/data/x` `` is none, and costs no request. */
 object SessionNames {
-  private val Valid = "(?U)\\w[\\w\\- ]*".r
+  private val Valid = "[\\p{L}\\p{M}\\p{N}_][\\p{L}\\p{M}\\p{N}_\\- ]*".r
   private val MaxLength = 128
 
-  def valid(name: String): Boolean = name.length <= MaxLength && Valid.matches(name)
+  def valid(name: String): Boolean = name.codePointCount(0, name.length) <= MaxLength && Valid.matches(name)
 
   def possible(ident: Identifier): Boolean = {
     val levels = ident.namespace()

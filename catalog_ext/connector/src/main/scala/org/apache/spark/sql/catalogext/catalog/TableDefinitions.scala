@@ -51,9 +51,6 @@ class TableDefinitions(catalogName: String) {
       // By place: a data column may have a key's name.
       (StructType(schema.dropRight(names.length)), StructType(schema.takeRight(names.length)))
     }
-    if (columns.isEmpty) throw ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
-      s"Table $catalogName.$ident needs a column besides its partition columns, whose values are in the paths.",
-      Map("table" -> s"$catalogName.$ident"))
     val location = given.get(TableCatalog.PROP_LOCATION)
     val external = location.isDefined || given.get(TableCatalog.PROP_EXTERNAL).contains("true")
     val (prefixed, others) = given.partition { case (key, _) => key.startsWith(TableCatalog.OPTION_PREFIX) }

@@ -16,7 +16,6 @@ import org.apache.spark.sql.catalyst.rules.Rule
 import org.apache.spark.sql.connector.catalog.CatalogManager
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.internal.SQLConf.PartitionOverwriteMode
 import org.apache.spark.sql.types.StringType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.unsafe.types.UTF8String
@@ -149,16 +148,9 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
         s"least the first one a constant in PARTITION (...), or SET ${InsertMarks.Mode}=nonstrict")
   }
 
-  private def userChoseStatic: Boolean = {
-    val key = "partitionOverwriteMode"
-    Option(new CaseInsensitiveStringMap(userOptions.asJava).get(key)) match {
-      case Some(value) => value.equalsIgnoreCase("static")
-      // In the session catalog existing statements keep Spark's meaning, its default too.
-      case None => conf.partitionOverwriteMode == PartitionOverwriteMode.STATIC &&
-        (table.catalogName == CatalogManager.SESSION_CATALOG_NAME ||
-          conf.contains(SQLConf.PARTITION_OVERWRITE_MODE.key))
-    }
-  }
+  /** In the session catalog existing statements keep Spark's meaning, its default too. */
+  private def userChoseStatic: Boolean = settings.text("partitionOverwriteMode")
+    .fold(table.catalogName == CatalogManager.SESSION_CATALOG_NAME)(_ == "static")
 
   /** The columns that have one value for all rows, in the table's order, and the constants. */
   private def constants: Seq[(Attribute, String)] = for {
