@@ -303,6 +303,7 @@ class Steps:
         if write is not None and write.static_partition is not None:
             directories.add(locations.directory(write.static_partition))
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
+        self._storage.sync_directories(directories)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
             self._storage.remove_empty_directories([locations.location], locations.location.parent)
@@ -318,6 +319,8 @@ class Steps:
         moved = self._moves.restore(transaction) if plan.moves else []
         directories.update(place.target.parent for place in moved)
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
+        sources = {place.source.parent for place in moved if place.source is not None}
+        self._storage.sync_directories({*directories, *sources})
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return len(moved)
@@ -367,6 +370,8 @@ class Steps:
                 self._moves.tidy(transaction)
         else:
             self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
+        # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
+        self._storage.sync_directories(directories)
         fault_point("clean.staging")
         self._run_policies(transaction, locations, {} if failures is None else failures)
         self._index.finish_transaction(transaction.transaction_id)
