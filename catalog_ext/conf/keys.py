@@ -183,7 +183,7 @@ INDEX: Setting[str] = Setting(
 METASTORE: Setting[str] = Setting(
     "metastore",
     None,
-    "The Hive Metastore; otherwise what Spark's configuration names, else the embedded one.",
+    "The Hive Metastore; otherwise the index's own, of a new one what Spark's configuration names, or the embedded.",
     "`thrift://host:9083` (several with commas), `embedded` or `none`",
     text_value,
     (Scope.ENVIRONMENT,),
@@ -191,7 +191,7 @@ METASTORE: Setting[str] = Setting(
 WAREHOUSE: Setting[str] = Setting(
     "warehouse",
     None,
-    "Where managed tables go; `spark-warehouse` in the working directory otherwise.",
+    "Where managed tables go; otherwise the index's own, of a new one `spark-warehouse` in the working directory.",
     "a location",
     text_value,
     (Scope.ENVIRONMENT,),

@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.read import (
     planner_statistics,
     reader,
 )
-from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, retyping
+from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, properties, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
@@ -42,7 +42,7 @@ from catalog_ext.metastore.index.write import (
 from catalog_ext.metastore.model.changes import Change, Commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -145,6 +145,18 @@ class Index:
     def head_revision(self) -> str:
         """Return the revision that this release wants."""
         return migration.head_revision()
+
+    def properties(self) -> dict[str, str]:
+        """Return what the index says of itself: its metastore and its warehouse."""
+        return properties.load(self._database)
+
+    def add_properties(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return what the index says of itself, after what was missing has been added."""
+        return properties.add_missing(self._database, values)
+
+    def replace_properties(self, values: Mapping[str, str], *, removed: Iterable[str] = ()) -> None:
+        """Set what the index says of itself, and remove what it no longer says."""
+        properties.replace(self._database, values, removed)
 
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""
@@ -557,6 +569,10 @@ class Index:
     def pending_of(self, table_id: int) -> tuple[int, str | None]:
         """Return how many messages about a table the metastore has not taken, and why the first that failed did."""
         return outbox.pending_of(self._database, table_id)
+
+    def oldest_delivery_of(self, table_id: int) -> int | None:
+        """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
+        return outbox.oldest_delivery_of(self._database, table_id)
 
     def published_page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
         """Return the next partitions that the metastore is to have, and where the page after them begins, if any."""
