@@ -153,13 +153,19 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
     with invocation.catalog(with_metastore=False) as catalog:
         versions = catalog.history(table)
     rows = [
-        {"version": v.version, "operation": v.operation, "committed_at_ms": v.committed_at_ms, "summary": v.summary}
+        {
+            "version": v.version,
+            "operation": v.operation,
+            "committed_at_ms": v.committed_at_ms,
+            "user": v.summary.get("user"),
+            "summary": v.summary,
+        }
         for v in versions
     ]
     listing = Listing(
         ("version", "versions"),
         rows,
-        ("version", "operation", "committed_at_ms", "summary"),
+        ("version", "operation", "committed_at_ms", "user", "summary"),
         {"table": table},
         right=("version",),
         cells={"committed_at_ms": moment, "summary": _changes},
@@ -180,6 +186,10 @@ def _changes(summary: Summary) -> str:
         parts.append(counted(rows, "row"))
     if in_bytes := _count(summary, "bytes"):
         parts.append(size(in_bytes))
+    gone = [counted(rows, "row")] if (rows := _count(summary, "rows_removed")) else []
+    gone += [size(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
+    if gone:
+        parts.append(f"{' and '.join(gone)} removed")
     return ", ".join(parts)
 
 

@@ -35,6 +35,7 @@ from catalog_ext.metastore.errors import (
     UnauthorizedError,
     VersionExpiredError,
 )
+from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.namespaces import NamespaceOperations
 from catalog_ext.service.handlers.partitions import PartitionOperations
@@ -59,6 +60,9 @@ logger = logging.getLogger(__name__)
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 CONTRACT = 1
+USER_HEADER = "X-Catalog-Ext-User"
+"""Names the user on whose behalf a request is made: for the history, nothing is decided by it."""
+
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
@@ -174,7 +178,8 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
         name = http.path_params["operation"]
         started = time.monotonic()
         try:
-            answer = await run_in_threadpool(_answer, operations, name, await _body(http))
+            body, user = await _body(http), http.headers.get(USER_HEADER)
+            answer = await run_in_threadpool(_answer, operations, name, body, user)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:
@@ -214,13 +219,15 @@ async def _body(http: HttpRequest) -> bytes:
 
 
 def _answer(
-    operations: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]], name: str, body: bytes
-) -> Response:
+    operations: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]], name: str, body: bytes,
+    user: str | None,
+) -> Response:  # fmt: skip
     handler = operations.get(name)
     if handler is None:
         raise NotFoundError(f"There is no operation {name[:80]!r}. See docs/spec/service.md.")
     try:
-        answer = handler(Request(_parsed(body)))
+        with acting_for(user):
+            answer = handler(Request(_parsed(body)))
     except RecursionError as error:
         raise InvalidInputError(
             "The request is nested too deeply. Write long chains of AND or OR as one list."

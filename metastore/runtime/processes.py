@@ -6,7 +6,12 @@ import os
 import re
 import socket
 
-_OWNER = re.compile(r"(?:.*@)?(?P<host>[^@]+):(?P<pid>\d{1,10})", re.DOTALL)
+_OWNER = re.compile(r"(?:.*[@/])?(?P<host>[^@/]+):(?P<pid>\d{1,10})", re.DOTALL)
+
+
+def this_process() -> str:
+    """Return the name of this process, for people: ``host:pid``."""
+    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def runs(pid: int) -> bool:
@@ -21,7 +26,7 @@ def runs(pid: int) -> bool:
 
 
 def is_gone(owner: str) -> bool:
-    """Return whether an owner (``host:pid``, maybe with ``application@`` in front) was a process here that has ended.
+    """Return whether an owner (``user/application@host:pid``) was a process of this host that has ended.
 
     Of other hosts nothing is known. A number that another process has got since counts as running.
     """

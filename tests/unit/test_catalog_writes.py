@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
 import socket
@@ -26,6 +27,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Not, Operator
+from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.writes.writes import Batch
@@ -91,6 +93,43 @@ def test_history_and_transactions_say_what_writes_did(catalog: Catalog) -> None:
     for ask in (catalog.history, catalog.list_transactions, catalog.status, catalog.recover, catalog.vacuum):
         with pytest.raises(TableNotFoundError):
             ask("s.none")
+
+
+def _history(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    rows = catalog.index.history_rows(catalog.load_table("s.t")).read_all().to_pylist()
+    return {row["operation"]: row for row in reversed(rows)}
+
+
+def test_the_history_says_what_went_and_whose_doing_it_was(catalog: Catalog, root: Path) -> None:
+    repaired = _history(catalog)["repair"]
+    assert (repaired["rows"], repaired["bytes"], repaired["bytes_removed"]) == (None, 1, 0)
+    assert {row["user"] for row in _history(catalog).values()} == {getpass.getuser()}
+    with acting_for("alice"):
+        insert(catalog, US)
+        insert(catalog, US)
+        there = catalog.load_table("s.t")
+        catalog.writes.delete(there.table_id, there.version, Comparison(Operator.EQ, "region", "us"), truncate=False)
+    gone = _history(catalog)["DELETE"]
+    assert (gone["files_removed"], gone["rows"], gone["bytes"], gone["user"]) == (2, 0, 0, "alice")
+    assert (gone["rows_removed"], gone["bytes_removed"]) == (2, 4)
+    assert (_history(catalog)["INSERT"]["rows"], _history(catalog)["INSERT"]["user"]) == (1, "alice")
+    (root / EU / "old.csv").write_text("1\n2\n")
+    (root / EU / "new.csv").write_text("3\n")
+    catalog.repair_partitions("s.t")
+    changed = _history(catalog)["repair"]
+    assert (changed["bytes"], changed["bytes_removed"], changed["rows_removed"]) == (6, 1, None)
+    (root / EU / "old.csv").unlink()
+    catalog.repair_partitions("s.t")
+    changed = _history(catalog)["repair"]
+    assert (changed["bytes"], changed["bytes_removed"]) == (0, 4)
+
+
+def test_a_recovered_write_is_its_owners(catalog: Catalog) -> None:
+    with acting_for("alice"):
+        crash(catalog, "reserve.after", US)
+    with acting_for("bob"):
+        catalog.recover(older_than=0)
+    assert _history(catalog)["INSERT"]["user"] == "alice"
 
 
 def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
@@ -182,7 +221,7 @@ def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog
     done = catalog.recover(older_than=0).transactions
     assert [t.action for t in done] == ["finished", "undone"]
     assert [t.transaction_id for t in done] == [t.transaction_id for t in preview]
-    assert all(t.table == "s.t" and t.owner == "test@host:1" for t in done)
+    assert all(t.table == "s.t" and t.owner == f"{getpass.getuser()}/test@host:1" for t in done)
     assert set(indexed(catalog)) == {EU, US}
     assert not (root / "_catalog_ext_staging").exists()
     assert catalog.status() == []
