@@ -29,6 +29,7 @@ def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
     catalog-ext --index lake.db --metastore thrift://new-host:9083 adopt
     catalog-ext --index lake.db --warehouse s3://bucket/lake adopt --dry-run
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    invocation.require_index()
     adopted = adopt_home(
         index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse, dry_run=dry_run
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 _WORDS = {
     "listing": "Listing the store",
     "comparing": "Comparing with the index",
+    "verifying": "Looking into files",
     "applying": "Applying changes",
     "delivering": "Telling the metastore",
 }

@@ -37,6 +37,7 @@ _FUTURE = {"add": "to add", "drop": "to drop", "change": "to change", "skip": "s
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be done and change nothing.")
 @click.option("--force", is_flag=True, help="Drop however much has gone, such as all that the table has.")
 @click.option("--strict", is_flag=True, help="Change nothing and exit with 3 if a path would be skipped.")
+@click.option("--verify", is_flag=True, help="Skip new and changed files that cannot be read as their format.")
 @click.option("--check", is_flag=True, help="As --dry-run, and exit with 3 unless the table is in step.")
 @click.option(
     "--limit",
@@ -57,6 +58,7 @@ def repair(
     dry_run: bool,
     force: bool,
     strict: bool,
+    verify: bool,
     check: bool,
     limit: int,
     as_json: bool,
@@ -77,6 +79,7 @@ def repair(
                 where=where_of(where, spec),
                 dry_run=preview,
                 strict=strict and not check,
+                verify=verify,
                 allow_mass_drop=force,
                 progress=progress,
             )
@@ -149,7 +152,7 @@ def _print_end(report: RepairReport, console: Console) -> None:
     if len(report):
         console.print()
     if report.dry_run:
-        again = " Run it without --dry-run to apply this." if _differs(report) and not report.refused else ""
+        again = " Without --check or --dry-run it is applied." if _differs(report) and not report.refused else ""
         note(console, f"Nothing was changed.{again}")
         for entry in report.refused:
             note(console, f"{entry.reason[:1].upper()}{entry.reason[1:]}", "red")

@@ -80,6 +80,12 @@ PROCEDURES = (
             Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
             Parameter("options", MAP, "reader options of the format"),
             Parameter("properties", MAP, "table properties"),
+            Parameter(
+                "if_not_exists",
+                "boolean",
+                "leave a table that is registered at the location already as it is",
+                default=False,
+            ),
         ),
         _TABLE_SCHEMA,
         _register,
@@ -108,6 +114,9 @@ PROCEDURES = (
             Parameter("where", "string", "a condition on partition columns that limits the repair"),
             DRY_RUN,
             Parameter("strict", "boolean", "change nothing if a path would be skipped", default=False),
+            Parameter(
+                "verify", "boolean", "skip new and changed files that cannot be read as their format", default=False
+            ),
             Parameter("allow_mass_drop", "boolean", "drop however much has gone", default=False),
         ),
         report.SCHEMA,

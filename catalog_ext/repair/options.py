@@ -41,6 +41,7 @@ class RepairOptions:
         where: The same in the user's words, for the report.
         dry_run: Preview only.
         strict: Refuse to change anything when something would be skipped.
+        verify: Look into new and changed files, and skip those that cannot be read as the table's format.
         allow_mass_drop: Drop however much has gone.
         mass_drop_percent: The most of the compared partitions that is dropped without that.
         mass_drop_partitions: Partitions from which on the share is looked at.
@@ -53,6 +54,7 @@ class RepairOptions:
     where: str | None = None
     dry_run: bool = False
     strict: bool = False
+    verify: bool = False
     allow_mass_drop: bool = False
     mass_drop_percent: int = 50
     mass_drop_partitions: int = 20

@@ -19,6 +19,7 @@ from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
+from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import (
     Progress,
@@ -94,6 +95,8 @@ class Repair:
         if mode is RepairMode.SYNC:
             difference.compare_files()
         in_flight.leave_out_replaced()
+        if self._options.verify:
+            Verification(self._storage, self._table, scratch, self._progress).run(mode)
         scratch.execute(
             "INSERT INTO entries (action, partition, path, files, bytes, reason)"
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"

@@ -32,6 +32,7 @@ class TableRepair:
         where: Where = None,
         dry_run: bool = False,
         strict: bool = False,
+        verify: bool = False,
         allow_mass_drop: bool = False,
         progress: Progress | None = None,
     ) -> RepairReport:
@@ -43,6 +44,8 @@ class TableRepair:
             where: Limits the repair, and what is listed, to partitions that satisfy a condition or match a spec.
             dry_run: Preview: report what would be done and change nothing.
             strict: Change nothing and raise if any path would be skipped.
+            verify: Look into files that are new or have changed, and skip those that cannot be read as the table's
+                format: new ones are not registered, and of changed ones what is registered stays.
             allow_mass_drop: Drop however much has gone: without it, all that a table has, or more than the settings
                 ``repair.mass-drop-percent`` and ``repair.mass-drop-partitions`` allow, is dropped by no repair.
             progress: Is called while it runs, from this thread.
@@ -67,6 +70,7 @@ class TableRepair:
             _words(where),
             dry_run,
             strict,
+            verify,
             allow_mass_drop,
             keys.MASS_DROP_PERCENT.read(*given),
             keys.MASS_DROP_PARTITIONS.read(*given),

@@ -36,9 +36,9 @@ class RepairProgress:
     """How far a repair is.
 
     Attributes:
-        phase: ``listing``, ``comparing``, ``applying`` or ``delivering``.
+        phase: ``listing``, ``comparing``, ``verifying``, ``applying`` or ``delivering``.
         partitions: Partitions seen (listing) or dealt with (applying) so far.
-        files: Files, likewise.
+        files: Files, likewise; looked into so far (verifying).
         total: How many partitions there will be, where known (applying).
     """
 

@@ -119,7 +119,7 @@ def serve_catalog(
 
 def repair_partitions(
     table: str, *, mode: str = "sync", where: Where = None, dry_run: bool = False, strict: bool = False,
-    allow_mass_drop: bool = False, progress: Progress | None = None,
+    verify: bool = False, allow_mass_drop: bool = False, progress: Progress | None = None,
 ) -> RepairReport:  # fmt: skip
     """Repair a table of a catalog that ``configure`` set up in this process; see ``Catalog.repair_partitions``.
 
@@ -129,6 +129,7 @@ def repair_partitions(
         where: A condition, or a partition spec, that limits the repair.
         dry_run: Preview only.
         strict: Change nothing if a path would be skipped.
+        verify: Skip new and changed files that cannot be read as the table's format.
         allow_mass_drop: Drop however much has gone.
         progress: Is called while it runs.
 
@@ -142,6 +143,7 @@ def repair_partitions(
         where=where,
         dry_run=dry_run,
         strict=strict,
+        verify=verify,
         allow_mass_drop=allow_mass_drop,
         progress=progress,
     )

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import datetime
+import shutil
 from decimal import Decimal
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -14,7 +16,6 @@ from tests.servers.recorder import PRUNED, changing, unpruned
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -304,3 +305,72 @@ class TestMissingFiles:
     def test_another_value_is_refused(self, spark: SparkSession, holey: RecordedService) -> None:
         with pytest.raises(AnalysisException, match="'ignore' is no value of the option 'missing-files'"):
             spark.sql("SELECT * FROM lake.sales.holey WITH ('missing-files' = 'ignore')").collect()
+
+
+UNREADABLE = "CATALOG_EXT_FILE_UNREADABLE"
+
+
+class TestUnreadableFiles:
+    """A file that is there, under a good partition, and cannot be read as what the table says."""
+
+    def broken(self, spark: SparkSession, service: RecordedService, root: Path, form: str, *, codec: str = "") -> str:
+        """Cut one of two files after it was registered, and give the path of it."""
+        for k in ("a b", "c"):
+            writer = spark.range(100).select("id").coalesce(1).write
+            (writer.option("compression", codec) if codec else writer).format(form).save(str(root / f"k={k}"))
+        whole = next(path for path in (root / "k=a b").iterdir() if path.name.startswith("part-"))
+        whole.write_bytes(whole.read_bytes()[:-20])
+        (whole.parent / f".{whole.name}.crc").unlink(missing_ok=True)
+        service.add_table("broken", root, {"id": "bigint"}, {"k": "string"}, file_format=form)
+        return str(whole)
+
+    @pytest.mark.parametrize(("form", "codec"), [("parquet", ""), ("orc", ""), ("csv", "gzip"), ("json", "gzip")])
+    def test_the_error_names_file_partition_and_remedy(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, form: str, codec: str
+    ) -> None:
+        path = self.broken(spark, service, tmp_path / "t", form, codec=codec)
+        with pytest.raises(SparkRuntimeException) as caught:
+            spark.sql("SELECT sum(id) FROM lake.sales.broken").collect()
+        message = str(caught.value)
+        assert caught.value.getCondition() == UNREADABLE
+        for part in (path, "partition 'k=a b'", "lake.sales.broken", f"cannot be read as {form}: ",
+                     "CALL lake.system.repair_partitions(table => 'sales.broken', mode => 'sync', verify => true)",
+                     "spark.sql.files.ignoreCorruptFiles"):  # fmt: skip
+            assert part in message
+        assert rows(spark, "SELECT count(*), sum(id) FROM lake.sales.broken WHERE k = 'c'") == [(100, 4950)]
+        assert rows(spark, "SELECT sum(id) FROM lake.sales.broken WITH (ignoreCorruptFiles = 'true') WHERE k = 'c'")
+
+    def test_repair_with_verify_says_which_and_a_whole_file_mends_it(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        path = self.broken(spark, service, tmp_path / "t", "parquet")
+        shutil.copy(next((tmp_path / "t" / "k=c").glob("*.parquet")), f"{path}.new.parquet")
+        Path(f"{path[:-8]}-cut.parquet").write_bytes(b"PAR1")
+        call = "CALL lake.system.repair_partitions(table => 'sales.broken', verify => true)"
+        found = {row.path: row for row in spark.sql(call).collect()}
+        assert [row.action for row in found.values()] == ["change", "skip"]
+        assert "cannot be read as parquet" in found[f"k=a b/{Path(path).name[:-8]}-cut.parquet"].reason
+        Path(f"{path}.new.parquet").replace(path)
+        spark.sql(call)
+        assert rows(spark, "SELECT count(*) FROM lake.sales.broken") == [(200,)]
+
+    def test_a_column_of_another_type_in_the_file_is_said_to_be_one(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        spark.range(3).write.parquet(str(tmp_path / "t" / "k=1"))
+        service.add_table("typed", tmp_path / "t", {"id": "date"}, {"k": "string"})
+        with pytest.raises(SparkRuntimeException, match="a column has another type in it than in the table") as caught:
+            spark.sql("SELECT max(id) FROM lake.sales.typed").collect()
+        assert caught.value.getCondition() == UNREADABLE
+        assert "[id]" in str(caught.value)
+
+    @pytest.mark.parametrize("form", ["parquet", "orc"])
+    def test_analyze_names_it_too(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, form: str
+    ) -> None:
+        path = self.broken(spark, service, tmp_path / "t", form)
+        with pytest.raises(SparkRuntimeException) as caught:
+            spark.sql("ANALYZE TABLE lake.sales.broken COMPUTE STATISTICS")
+        assert caught.value.getCondition() == UNREADABLE
+        assert path.removeprefix("/") in str(caught.value)
+        assert "partition 'k=a b'" in str(caught.value)

@@ -123,6 +123,36 @@ def test_explain_reads_nothing_and_is_not_refused(lake: Lake) -> None:
     assert "Partitions: 4 of 4" in str(lake.rows("EXPLAIN SELECT * FROM lake.w.d1")[0][0])
 
 
+@pytest.fixture
+def views(lake: Lake) -> Iterator[Lake]:
+    """`follows`, whose partition column is the table's; `other`, whose one is a data column; `within`, with its own."""
+    lake.sql(
+        "CREATE VIEW lake.w.follows PARTITIONED ON (c1) AS SELECT id, c1 FROM lake.w.t1",
+        "CREATE VIEW lake.w.other PARTITIONED ON (c3) AS SELECT c1, id AS c3 FROM lake.w.t1",
+        "CREATE VIEW lake.w.within PARTITIONED ON (c3) AS SELECT c1, id AS c3 FROM lake.w.d1 WHERE c1 = 5",
+    )
+    yield lake
+    for name in ("follows", "other", "within"):
+        lake.sql(f"DROP VIEW lake.w.{name}")
+
+
+def test_a_partition_of_a_view_is_added_where_its_query_would_run(views: Lake) -> None:
+    """Hive compiles `SELECT * FROM v WHERE c3 = 1` for it, and strict mode refuses that."""
+    error = views.error("ALTER VIEW lake.w.other ADD PARTITION (c3 = 1)")
+    assert error.getCondition() == CONDITION
+    assert "lake.w.t1" in str(error)
+    assert "(c1, c2)" in str(error)
+    assert views.rows("SHOW PARTITIONS lake.w.other") == []
+    views.sql("ALTER VIEW lake.w.follows ADD PARTITION (c1 = 5)")
+    views.sql("ALTER VIEW lake.w.within ADD PARTITION (c3 = 1)")
+    assert views.rows("SHOW PARTITIONS lake.w.follows") == [("c1=5",)]
+    assert views.rows("SHOW PARTITIONS lake.w.within") == [("c3=1",)]
+    views.sql("ALTER VIEW lake.w.within DROP PARTITION (c3 = 1)")
+    views.sql(f"SET {MODE} = nonstrict")
+    views.sql("ALTER VIEW lake.w.other ADD PARTITION (c3 = 1)")
+    assert views.rows("SHOW PARTITIONS lake.w.other") == [("c3=1",)]
+
+
 def test_where_it_is_set(lake: Lake) -> None:
     query = "SELECT count(*) FROM lake.w.d1"
     lake.sql(f"SET {CHECK} = false")

@@ -260,3 +260,9 @@ def test_doctor_looks_at_the_indexes_own(
     code, answer = _cli(capsys, "--index", index, "--warehouse", str(tmp_path / "o"), "doctor", "--quick")
     assert code == 1
     assert "belongs to" in {c["check"] for c in answer["checks"] if c["state"] == "wrong"}
+
+
+def test_an_index_that_is_not_there_takes_nothing_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = _cli(capsys, "--index", str(tmp_path / "no.db"), "--metastore", A, "adopt")
+    assert (code, answer["error"]["code"]) == (2, InvalidConfigurationError.code)
+    assert not (tmp_path / "no.db").exists()

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.commands
 import java.io.FileNotFoundException
 
 import scala.collection.mutable.ArrayBuffer
+import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.conf.Configuration
@@ -67,14 +68,15 @@ object FileCounts {
     val found = session.sparkContext.parallelize(files.map(_.uri), tasks).map(footer(format, _, conf.value, schema))
       .collect()
     files.zip(found).map {
-      case (file, Some((rows, statistics))) => entry(file, rows, mapper.readTree(statistics))
-      case (file, None) => throw missing(table, file)
+      case (file, Right((rows, statistics))) => entry(file, rows, mapper.readTree(statistics))
+      case (file, Left(None)) => throw missing(table, file)
+      case (file, Left(Some(why))) => throw unreadable(table, file, why)
     }
   }
 
-  /** Rows and statistics (JSON text) of a file; None where it is not there. */
+  /** Rows and statistics (JSON text) of a file; else why it cannot be read, None where it is not there. */
   private def footer(
-      format: String, uri: String, conf: Configuration, schema: StructType): Option[(Long, String)] = try {
+      format: String, uri: String, conf: Configuration, schema: StructType): Either[Option[String], (Long, String)] = try {
     val path = new Path(uri)
     val rows = if (format == "parquet") {
       val options = HadoopReadOptions.builder(conf, path).build()
@@ -84,9 +86,10 @@ object FileCounts {
       val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
       try reader.getNumberOfRows finally reader.close()
     }
-    Some((rows, FileStatistics.read(format, path, conf, schema, rows).toString))
+    Right((rows, FileStatistics.read(format, path, conf, schema, rows).toString))
   } catch {
-    case _: FileNotFoundException => None
+    case _: FileNotFoundException => Left(None)
+    case NonFatal(e) => Left(Some(Option(e.getMessage).getOrElse(e.getClass.getName)))
   }
 
   /** Reads the whole table: text files tell their rows in no other way. */
@@ -108,5 +111,12 @@ object FileCounts {
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
       s"The file ${file.uri} of partition '${file.partition}' of table ${table.qualifiedName} is not there. Repair the " +
         s"table: MSCK REPAIR TABLE ${table.qualifiedName} SYNC PARTITIONS, then analyze it again.",
+      Map("path" -> file.uri, "partition" -> file.partition))
+
+  private def unreadable(table: TableMetadata, file: UncountedFile, why: String): Throwable =
+    ConnectorErrors.runtime(ConnectorErrors.FileUnreadable,
+      s"The file ${file.uri} of partition '${file.partition}' of table ${table.qualifiedName} cannot be read as " +
+        s"${table.format}: ${why.stripSuffix(".")}. Put a whole file in its place or delete it, then repair the table " +
+        s"(MSCK REPAIR TABLE ${table.qualifiedName} SYNC PARTITIONS) and analyze it again.",
       Map("path" -> file.uri, "partition" -> file.partition))
 }

@@ -125,9 +125,12 @@ class CatalogExtScan(
   override def toBatch: Batch = {
     val filters = Option(pending.get()).getOrElse(Nil)
     pending.remove()
-    strict.foreach(StrictMode.check(tableName, strictKeys, inner.partitionFilters, _))
+    checkStrict()
     new CatalogExtBatch(this, filters)
   }
+
+  /** Raises an error in strict mode, if no filter of this scan limits one of the table's partition columns. */
+  def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, strictKeys, inner.partitionFilters, _))
 
   /** The partition columns that a query of this session can name. */
   private def strictKeys: Seq[String] = {
@@ -148,7 +151,8 @@ class CatalogExtScan(
     val files = inner.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
-    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, version)
+    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, index.table.format,
+      version)
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]

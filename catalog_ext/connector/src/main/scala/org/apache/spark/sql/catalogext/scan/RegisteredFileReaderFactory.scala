@@ -1,7 +1,11 @@
 package org.apache.spark.sql.catalogext.scan
 
 import java.io.FileNotFoundException
+import java.nio.file.AccessDeniedException
 
+import org.apache.hadoop.security.AccessControlException
+
+import org.apache.spark.SparkThrowable
 import org.apache.spark.rdd.InputFileBlockHolder
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.InternalRow
@@ -10,14 +14,16 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFil
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * Says which registered file is gone, of which partition, and how to bring the index in step with the store.
+ * Says which file is gone or cannot be read, of which partition, and how to bring the index in step with the store.
  *
+ * @param format the table's
  * @param version that of the registered table which is read; None of what was listed for the query alone
  */
 class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
     catalogName: String,
     table: String,
+    format: String,
     version: Option[Long])
   extends PartitionReaderFactory {
 
@@ -33,37 +39,104 @@ class RegisteredFileReaderFactory(
     new PartitionReader[T] {
       override def next(): Boolean = try reader.next() catch {
         case e: Throwable if RegisteredFileReaderFactory.isMissingFile(e) => throw missing(partition, e)
+        case e: Throwable if RegisteredFileReaderFactory.isUnreadableFile(e) => throw unreadable(partition, e)
       }
       override def get(): T = reader.get()
       override def close(): Unit = reader.close()
     }
 
   private def missing(partition: InputPartition, cause: Throwable): Throwable = {
-    val path = InputFileBlockHolder.getInputFilePath.toString
-    val files = partition.asInstanceOf[FilePartition].files
-    val file = files.find(_.urlEncodedPath == path)
-    val shown = file.fold(path)(_.toPath.toString)
-    val name = file.flatMap(partitionName).getOrElse("")
-    val where = if (name.isEmpty) "" else s" of partition '$name'"
-    val repair = s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync')"
+    val file = beingRead(partition)
     val (owner, then, remedy) = version match {
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
         "If the table has been overwritten since that version, it has moved on: run the query again, which reads the " +
-          s"newest one. Otherwise somebody has deleted the file; bring the index in step: $repair.")
+          s"newest one. Otherwise somebody has deleted the file; bring the index in step: ${repair("")}.")
       case None => (s"$catalogName.$table", "was there when it was listed", "Run the query again.")
     }
     ConnectorErrors.runtime(ConnectorErrors.FileMissing,
-      s"The file $shown$where of $owner $then, and is no longer on the store. " +
+      s"The file ${file.shown}${file.where} of $owner $then, and is no longer on the store. " +
         s"$remedy To read on without missing files: " +
         s"SET `spark.sql.catalog.$catalogName.${ReadOptions.MissingFiles}` = skip.",
-      Map("file" -> shown, "partition" -> name, "table" -> table), Some(cause))
+      file.parameters(table), Some(cause))
+  }
+
+  private def unreadable(partition: InputPartition, cause: Throwable): Throwable = {
+    import RegisteredFileReaderFactory._
+    val file = beingRead(partition)
+    val owner = if (version.isDefined) s"table $catalogName.$table" else s"$catalogName.$table"
+    val about = s"The file ${file.shown}${file.where} of $owner cannot be read"
+    val because = reason(cause)
+    if (isDenied(cause))
+      ConnectorErrors.runtime(ConnectorErrors.StorageAccessDenied,
+        s"$about: $because. Let the session's user read it.", file.parameters(table), Some(cause))
+    else if (isOfAnotherType(cause))
+      ConnectorErrors.runtime(ConnectorErrors.FileUnreadable,
+        s"$about: a column has another type in it than in the table. $because. Give the column the file's type, or " +
+          "write the file again with the table's.",
+        file.parameters(table), Some(cause))
+    else ConnectorErrors.runtime(ConnectorErrors.FileUnreadable,
+      s"$about as $format: $because. ${remedy}To read on without such files: " +
+        "SET spark.sql.files.ignoreCorruptFiles = true.",
+      file.parameters(table), Some(cause))
+  }
+
+  private def remedy: String = if (version.isEmpty) "Put a whole file in its place, or delete it. " else
+    s"Put a whole file in its place or delete it, then bring the index in step: ${repair(", verify => true")}, which " +
+      "also names other new and changed files that cannot be read. "
+
+  private def repair(more: String): String =
+    s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync'$more)"
+
+  private def beingRead(partition: InputPartition): FileBeingRead = {
+    val path = InputFileBlockHolder.getInputFilePath.toString
+    val file = partition.asInstanceOf[FilePartition].files.find(_.urlEncodedPath == path)
+    FileBeingRead(file.fold(path)(_.toPath.toString), file.flatMap(partitionName).getOrElse(""))
   }
 
   private def partitionName(file: PartitionedFile): Option[String] =
     file.otherConstantMetadataColumnValues.get(PlannedFiles.PartitionNameKey).map(_.toString)
 }
 
+/** The file at which a task has stopped; `partition` is empty where the table has none. */
+private case class FileBeingRead(shown: String, partition: String) {
+  def where: String = if (partition.isEmpty) "" else s" of partition '$partition'"
+
+  def parameters(table: String): Map[String, String] =
+    Map("file" -> shown, "partition" -> partition, "table" -> table)
+}
+
 private object RegisteredFileReaderFactory {
-  def isMissingFile(e: Throwable): Boolean =
-    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).exists(_.isInstanceOf[FileNotFoundException])
+  private val FailedRead = "FAILED_READ_FILE"
+
+  def isMissingFile(e: Throwable): Boolean = !isDenied(e) && causes(e).exists(_.isInstanceOf[FileNotFoundException])
+
+  /** Whether Spark's reader of the format has given up at the file, for whatever reason but those of the JVM. */
+  def isUnreadableFile(e: Throwable): Boolean =
+    conditions(e).exists(_.startsWith(FailedRead)) && !causes(e).exists(_.isInstanceOf[VirtualMachineError])
+
+  def isDenied(e: Throwable): Boolean = causes(e).exists {
+    case _: AccessControlException | _: AccessDeniedException => true
+    // How Java says it of a local file.
+    case local: FileNotFoundException => Option(local.getMessage).exists(_.endsWith("(Permission denied)"))
+    case _ => false
+  }
+
+  def isOfAnotherType(e: Throwable): Boolean = conditions(e).contains(s"$FailedRead.PARQUET_COLUMN_DATA_TYPE_MISMATCH")
+
+  /** What the reader of the format said, which lies below Spark's own words for any failure. */
+  def reason(e: Throwable): String = {
+    val (own, below) = causes(e).toSeq.partition {
+      case said: SparkThrowable => Option(said.getCondition).exists(_.startsWith(FailedRead))
+      case _ => false
+    }
+    val said = below.lastOption.orElse(own.lastOption).getOrElse(e)
+    Option(said.getMessage).getOrElse(said.getClass.getName).trim.stripSuffix(".")
+  }
+
+  private def conditions(e: Throwable): Seq[String] =
+    causes(e).collect { case said: SparkThrowable => said.getCondition }.filter(_ != null).toSeq
+
+  // A chain of causes that is longer is one that leads back to itself.
+  private def causes(e: Throwable): Iterator[Throwable] =
+    Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(32)
 }

@@ -75,6 +75,12 @@ object ConnectorErrors {
    */
   val FileMissing: Condition = own("FILE_MISSING", "58000")
   /**
+   * A file is there, and cannot be read as its table's format.
+   * Remedy: Put a whole file in its place or delete it, and repair the table with the mode sync; or read on with
+   * `spark.sql.files.ignoreCorruptFiles`.
+   */
+  val FileUnreadable: Condition = own("FILE_UNREADABLE", "58030")
+  /**
    * An ad-hoc path is read; nothing writes to it.
    * Remedy: Register a table at the path, or create one, and write to that.
    */

@@ -36,7 +36,8 @@ object ViewDependencies {
   /**
    * What the query `SELECT * FROM view WHERE column = 'value' AND …` reads, once it is optimised: our tables with the
    * partitions that their scans choose, other relations by their names. Nothing is read for a clause that names no
-   * partition column; of any other wrong one, which the service refuses, the query is right all the same.
+   * partition column; of any other wrong one, which the service refuses, the query is right all the same. Strict mode
+   * refuses it as it refuses the query.
    *
    * @param values the literals of a PARTITION clause; null for NULL
    */
@@ -68,6 +69,7 @@ object ViewDependencies {
       found.getOrElseUpdate(relation, mutable.LinkedHashSet.empty) ++= partitions
     plan.collectWithSubqueries {
       case DataSourceV2ScanRelation(_, scan: CatalogExtScan, _, _, _, _, _) =>
+        scan.checkStrict()
         add(s"${scan.index.catalogName}.${scan.index.table.qualifiedName}", scan.index.partitionNames.filter(_.nonEmpty))
       case DataSourceV2ScanRelation(relation, _, _, _, _, _, _) => add(relation.name, Nil)
       case relation: DataSourceV2Relation => add(relation.name, Nil)

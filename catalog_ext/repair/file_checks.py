@@ -1,0 +1,67 @@
+"""Checks whether a file can be read as its table's format, by its first and last bytes."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from pyarrow import orc
+from pyarrow import parquet as pq
+
+from catalog_ext.metastore.errors import CatalogExtError
+
+if TYPE_CHECKING:
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
+
+_HEAD_BYTES = 16
+_ENCRYPTED_PARQUET = b"PARE"
+"""The last bytes of a Parquet file whose footer is encrypted: whoever has the key may read it."""
+
+_COMPRESSED = {".gz": b"\x1f\x8b", ".bz2": b"BZh", ".zst": b"\x28\xb5\x2f\xfd"}
+"""What a compressed text file of this suffix begins with; other codecs have no sign of their own."""
+
+_NO_TEXT = {b"PAR1": "a Parquet file", b"ORC": "an ORC file", b"Obj\x01": "an Avro file"}
+_MAX_REASON = 300
+
+
+def unreadable_reason(storage: Storage, location: Location, file_format: str) -> str | None:
+    """Return why the file cannot be read as the format, in words; None where nothing speaks against it.
+
+    Parquet and ORC tell by their footers, which a truncated file has lost. A text file tells by its first bytes alone:
+    that it is none, or not compressed as its name says. An empty file of any format has no rows and is read as such.
+    What lies between a file's first and its last bytes is not looked at.
+    """
+    try:
+        with storage.open_input_file(location) as file:
+            if file.size() == 0:
+                return None
+            if file_format == "parquet":
+                _read_parquet_footer(file)
+            elif file_format == "orc":
+                orc.ORCFile(file)
+            else:
+                return _no_text(location.name, file.read(_HEAD_BYTES), file_format)
+    except CatalogExtError as error:
+        return f"the file cannot be looked at: {error.message[:_MAX_REASON]}"
+    except (pa.ArrowException, OSError, ValueError) as error:
+        return f"the file cannot be read as {file_format}: {str(error)[:_MAX_REASON]}"
+    return None
+
+
+def _read_parquet_footer(file: pa.NativeFile) -> None:
+    file.seek(max(0, file.size() - len(_ENCRYPTED_PARQUET)))
+    if file.read() == _ENCRYPTED_PARQUET:
+        return
+    file.seek(0)
+    pq.read_metadata(file)
+
+
+def _no_text(name: str, head: bytes, file_format: str) -> str | None:
+    suffix = f".{name.rpartition('.')[2].lower()}"
+    expected = _COMPRESSED.get(suffix)
+    if expected is not None:
+        is_compressed = head.startswith(expected)
+        return None if is_compressed else f"the file cannot be read as {file_format}: it is not compressed as {suffix}"
+    found = next((what for magic, what in _NO_TEXT.items() if head.startswith(magic)), None)
+    return found and f"the file cannot be read as {file_format}: it is {found}"

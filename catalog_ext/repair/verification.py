@@ -1,0 +1,123 @@
+"""Looks into the files that a repair would register, and leaves out those that no reader could read."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import below
+from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.repair.options import RepairMode
+from catalog_ext.scan.observe import RepairProgress
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.observe import Progress
+    from catalog_ext.scan.scratch import Scratch
+
+    Look = Callable[[Storage, Location, str], str | None]
+
+_FILES_AT_A_TIME = 1024
+"""Files whose outcomes are held at once; each thread holds the footer of one."""
+
+_NEW = (
+    "SELECT l.name, l.path, l.size, 0, NULL FROM listed_files l"
+    " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = l.name)"
+)
+_CHANGED = (
+    "SELECT d.name, d.path, d.size, EXISTS (SELECT 1 FROM differing_files o"
+    " WHERE o.name = d.name AND o.path = d.path AND o.side = 0), i.location"
+    " FROM differing_files d JOIN indexed_partitions i USING (name) WHERE d.side = 1"
+)
+
+
+class _File(NamedTuple):
+    """A file that the repair would register.
+
+    Attributes:
+        known: Whether a file of its path is registered already.
+        directory: Its partition's location, where that is not at the default place.
+    """
+
+    name: str
+    path: str
+    size: int
+    known: int
+    directory: str | None
+
+
+class Verification:
+    """Reads the footers of new and changed files in parallel.
+
+    Args:
+        storage: Where the files are.
+        table: The table.
+        scratch: What was listed and compared; files that cannot be read leave it, and are skipped.
+        progress: Is called while it runs.
+        look: Says why a file cannot be read.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        table: Table,
+        scratch: Scratch,
+        progress: Progress,
+        look: Look = unreadable_reason,
+    ) -> None:
+        self._storage = storage
+        self._table = table
+        self._scratch = scratch
+        self._progress = progress
+        self._look = look
+
+    def run(self, mode: RepairMode) -> None:
+        """Leave out what cannot be read: a new file is not registered, a known one stays as it is registered.
+
+        A new partition all of whose files are unreadable is not registered either: it would look like an empty one.
+        """
+        if mode is RepairMode.DROP:
+            return
+        queries = [_NEW] if mode is RepairMode.ADD else [_NEW, _CHANGED]
+        seen = 0
+        with ThreadPoolExecutor(self._storage.listing_threads, thread_name_prefix="catalog-ext-verify") as pool:
+            for query in queries:
+                for chunk in batched(self._files(query), _FILES_AT_A_TIME):
+                    outcomes = pool.map(self._reason, chunk)
+                    self._note([(f, why) for f, why in zip(chunk, outcomes, strict=True) if why is not None])
+                    seen += len(chunk)
+                    self._progress(RepairProgress("verifying", 0, seen))
+        self._leave_out()
+
+    def _files(self, query: str) -> Iterator[_File]:
+        # A listing may hold a file twice.
+        return (_File(*row) for row in self._scratch.rows(f"SELECT DISTINCT * FROM ({query}) ORDER BY 1, 2"))
+
+    def _reason(self, file: _File) -> str | None:
+        root = self._table.definition.location
+        directory = Location.parse(file.directory or root)
+        path = file.path if file.directory is not None or not file.name else f"{file.name}/{file.path}"
+        return self._look(self._storage, below(directory, path), self._table.definition.format)
+
+    def _note(self, found: Sequence[tuple[_File, str]]) -> None:
+        left = {0: "it is not registered", 1: "what is registered of it stays"}
+        skipped = (
+            (f"{f.name}/{f.path}" if f.name else f.path, f.name, 1, f.size, f"{why.rstrip('.')}; {left[f.known]}")
+            for f, why in found
+        )
+        self._scratch.insert("skipped", skipped, columns=5, ignore=True)
+        self._scratch.insert("unreadable", ((f.name, f.path) for f, _ in found), columns=2, ignore=True)
+
+    def _leave_out(self) -> None:
+        is_unreadable = "(name, path) IN (SELECT name, path FROM unreadable)"
+        self._scratch.execute(f"DELETE FROM listed_files WHERE {is_unreadable}")
+        self._scratch.execute(f"DELETE FROM differing_files WHERE {is_unreadable}")
+        self._scratch.execute(
+            "DELETE FROM listed_partitions WHERE name IN (SELECT name FROM unreadable)"
+            " AND name NOT IN (SELECT name FROM listed_files) AND name NOT IN (SELECT name FROM indexed_partitions)"
+        )

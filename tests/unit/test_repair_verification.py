@@ -1,0 +1,200 @@
+"""`verify`: a repair looks into the files that it would register, and leaves out those that no reader could read."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import threading
+import tracemalloc
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pytest
+from pyarrow import orc
+from pyarrow import parquet as pq
+
+from catalog_ext.cli.main import main
+from catalog_ext.metastore.errors import RepairRefusedError
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.store import Storage
+from catalog_ext.repair.file_checks import unreadable_reason
+from catalog_ext.repair.options import RepairMode
+from catalog_ext.repair.verification import Verification
+from catalog_ext.scan.observe import no_progress
+from catalog_ext.scan.scratch import Scratch
+from tests.repair_cases import indexed, local_catalog, skipped
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.catalog import Catalog
+
+ROWS = pa.table({"x": [1, 2, 3]})
+
+
+def whole(path: Path, rows: pa.Table = ROWS) -> bytes:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    pq.write_table(rows, path)
+    return path.read_bytes()
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(whole(path)[:-10])
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    return tmp_path / "t"
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, root: Path) -> Iterator[Catalog]:
+    root.mkdir()
+    with local_catalog(tmp_path) as catalog:
+        catalog.register_table("s.t", location=str(root), partition_columns={"k": "INT"}, schema="x BIGINT")
+        yield catalog
+
+
+def test_a_new_file_that_cannot_be_read_is_reported_and_not_registered(catalog: Catalog, root: Path) -> None:
+    whole(root / "k=1" / "a.parquet")
+    cut(root / "k=1" / "b.parquet")
+    cut(root / "k=2" / "a.parquet")
+    (root / "k=3").mkdir()
+    report = catalog.repair_partitions("s.t", verify=True)
+    assert {name: list(files) for name, files in indexed(catalog).items()} == {"k=1": ["a.parquet"], "k=3": []}
+    reasons = skipped(report)
+    assert sorted(reasons) == ["k=1/b.parquet", "k=2/a.parquet"]
+    assert all(
+        r.startswith("the file cannot be read as parquet: ") and r.endswith("not registered") for r in reasons.values()
+    )
+    assert [(e.partition, e.files) for e in report.skipped] == [("k=1", 1), ("k=2", 1)]
+    again = catalog.repair_partitions("s.t", verify=True)
+    assert skipped(again) == reasons
+    assert not again.added
+    assert not again.changed
+    whole(root / "k=2" / "a.parquet")
+    assert [e.partition for e in catalog.repair_partitions("s.t", verify=True).added] == ["k=2"]
+
+
+def test_a_known_file_that_was_cut_is_reported_and_stays_as_it_is_registered(catalog: Catalog, root: Path) -> None:
+    size = len(whole(root / "k=1" / "a.parquet"))
+    catalog.repair_partitions("s.t")
+    cut(root / "k=1" / "a.parquet")
+    report = catalog.repair_partitions("s.t", verify=True)
+    assert skipped(report)["k=1/a.parquet"].endswith("; what is registered of it stays")
+    assert indexed(catalog) == {"k=1": {"a.parquet": size}}
+    assert not report.changed
+    catalog.repair_partitions("s.t")
+    assert indexed(catalog) == {"k=1": {"a.parquet": size - 10}}, "without it a file is taken as it is"
+    assert not skipped(catalog.repair_partitions("s.t", verify=True)), "what has not changed is not looked into"
+
+
+def test_a_file_at_a_location_of_its_own_and_one_of_a_table_without_partitions(
+    catalog: Catalog, root: Path, tmp_path: Path
+) -> None:
+    whole(tmp_path / "own" / "a.parquet")
+    catalog.partition_commands.add("s.t", [({"k": "7"}, str(tmp_path / "own"))])
+    cut(tmp_path / "own" / "b.parquet")
+    assert list(skipped(catalog.repair_partitions("s.t", verify=True))) == ["k=7/b.parquet"]
+    whole(tmp_path / "flat" / "a.parquet")
+    catalog.register_table("s.flat", location=str(tmp_path / "flat"), partition_columns={}, schema="x BIGINT")
+    cut(tmp_path / "flat" / "b.parquet")
+    assert list(skipped(catalog.repair_partitions("s.flat", verify=True))) == ["b.parquet"]
+    assert indexed(catalog, "s.flat")[""].keys() == {"a.parquet"}
+
+
+def test_strict_preview_and_modes(catalog: Catalog, root: Path) -> None:
+    cut(root / "k=1" / "a.parquet")
+    with pytest.raises(RepairRefusedError, match=r"k=1/a\.parquet"):
+        catalog.repair_partitions("s.t", verify=True, strict=True)
+    assert list(skipped(catalog.repair_partitions("s.t", verify=True, dry_run=True))) == ["k=1/a.parquet"]
+    assert list(skipped(catalog.repair_partitions("s.t", verify=True, mode="add"))) == ["k=1/a.parquet"]
+    assert not skipped(catalog.repair_partitions("s.t", verify=True, mode="drop"))
+    assert [e.partition for e in catalog.repair_partitions("s.t").added] == ["k=1"]
+
+
+def test_the_command_line_has_it(
+    catalog: Catalog, root: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cut(root / "k=1" / "a.parquet")
+    arguments = ["--index", str(tmp_path / "index.db"), "--metastore", "none", "repair", "s.t", "--verify", "--json"]
+    assert main(arguments) == 0
+    printed = json.loads(capsys.readouterr().out)
+    assert [entry["path"] for entry in printed["skipped"]] == ["k=1/a.parquet"]
+
+
+def _orc(path: Path) -> bytes:
+    orc.write_table(ROWS, path)
+    return path.read_bytes()
+
+
+@pytest.mark.parametrize(
+    ("name", "file_format", "content", "said"),
+    [
+        ("a.parquet", "parquet", b"", None),
+        ("a.parquet", "parquet", b"PAR1 and nothing", "cannot be read as parquet"),
+        ("a.parquet", "parquet", b"PARE....PARE", None),
+        ("a.orc", "orc", b"ORC and nothing", "cannot be read as orc"),
+        ("a.csv", "csv", b"1,2\n", None),
+        ("a.csv", "csv", b"PAR1....", "it is a Parquet file"),
+        ("a.csv", "csv", b"Obj\x01....", "it is an Avro file"),
+        ("a.csv.gz", "csv", gzip.compress(b"1,2\n", mtime=0), None),
+        ("a.csv.gz", "csv", b"1,2\n", "it is not compressed as .gz"),
+        ("a.json.bz2", "json", b'{"a": 1}', "it is not compressed as .bz2"),
+        ("a.json", "json", b'{"a": 1}', None),
+        ("a.txt.zst", "text", b"ORC", "it is not compressed as .zst"),
+        ("a.txt.snappy", "text", b"anything", None),
+        ("a", "text", b"ORC....", "it is an ORC file"),
+    ],
+)
+def test_what_can_be_told_of_a_format(
+    tmp_path: Path, name: str, file_format: str, content: bytes, said: str | None
+) -> None:
+    (tmp_path / name).write_bytes(content)
+    reason = unreadable_reason(Storage(), Location.parse(str(tmp_path / name)), file_format)
+    assert (reason is None) if said is None else (reason is not None and said in reason)
+
+
+def test_whole_files_and_files_cut_anywhere_near_their_ends(tmp_path: Path) -> None:
+    for name, content in (("parquet", whole(tmp_path / "a")), ("orc", _orc(tmp_path / "a"))):
+        place = tmp_path / "f"
+        place.write_bytes(content)
+        assert unreadable_reason(Storage(), Location.parse(str(place)), name) is None
+        for lost in (1, 4, 9, len(content) // 2, len(content) - 2):
+            place.write_bytes(content[:-lost])
+            assert unreadable_reason(Storage(), Location.parse(str(place)), name), (name, lost)
+
+
+def test_a_file_that_has_gone_meanwhile_is_skipped(tmp_path: Path) -> None:
+    reason = unreadable_reason(Storage(), Location.parse(str(tmp_path / "gone")), "parquet")
+    assert reason is not None
+    assert reason.startswith("the file cannot be looked at: ")
+
+
+def test_many_files_are_looked_into_side_by_side_and_few_are_held(catalog: Catalog) -> None:
+    """10,000 files: never more than one chunk of them is in memory, and no more threads than a listing has."""
+    storage, table, scratch = Storage(listing_threads=4), catalog.load_table("s.t"), Scratch()
+    files = 10_000
+    scratch.insert("listed_partitions", (("k=1",) for _ in range(1)), columns=1)
+    scratch.insert("listed_files", (("k=1", f"{i:05d}-{'x' * 300}", 1, 1) for i in range(files)), columns=4)
+    looking, most, looks = set[int](), 0, 0
+    lock = threading.Lock()
+
+    def look(_: Storage, at: Location, __: str) -> str | None:
+        nonlocal most, looks
+        with lock:
+            looking.add(threading.get_ident())
+            looks += 1
+            most = max(most, len(looking))
+        return None if int(at.name[:5]) % 1000 else "broken"
+
+    tracemalloc.start()
+    Verification(storage, table, scratch, no_progress, look).run(RepairMode.SYNC)
+    held = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert looks == files
+    assert 1 <= most <= 4
+    assert held < 3_000_000, "10,000 such names alone take more"
+    assert scratch.count("SELECT count(*) FROM skipped") == files // 1000
+    scratch.close()
