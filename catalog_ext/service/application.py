@@ -8,6 +8,7 @@ import logging
 import time
 from importlib.metadata import version
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 from starlette.applications import Starlette
@@ -178,7 +179,7 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
         name = http.path_params["operation"]
         started = time.monotonic()
         try:
-            body, user = await _body(http), http.headers.get(USER_HEADER)
+            body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
             answer = await run_in_threadpool(_answer, operations, name, body, user)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
