@@ -76,6 +76,7 @@ PROCEDURES = (
         ),
         _RECOVER_SCHEMA,
         _recover,
+        touches=("table",),
     ),
     Procedure(
         "vacuum",

@@ -383,6 +383,10 @@ class Index:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""
         return transactions.load(self._database, transaction_id)
 
+    def state_of(self, transaction_id: str) -> State | None:
+        """Return the transaction's state now; None where there is no such transaction."""
+        return transactions.state_of(self._database, transaction_id)
+
     def list_transactions(
         self,
         table_id: int | None = None,

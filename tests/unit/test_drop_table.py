@@ -26,7 +26,7 @@ from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, walked, write
-from tests.unit.test_partition_commands import managed
+from tests.unit.test_partition_commands import equals, external, managed
 from tests.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
@@ -323,3 +323,17 @@ def test_a_table_that_is_dropped_while_its_files_are_promoted_says_so(catalog: C
         catalog.writes.transactions.commit(begun.transaction_id, [staged])
     (kept,) = catalog.index.list_transactions()
     assert "was dropped or replaced while it was being written" in (kept.error or "")
+
+
+def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catalog: Catalog, tmp_path: Path) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    external(catalog, tmp_path, "e")
+    with pytest.warns(TableOverlapWarning):
+        catalog.partition_commands.add("s.e", [({"k": "1"}, f"file://{root}/k=1")])
+    with pytest.raises(TableLayoutError, match=r"the partition 'k=1' of table s\.e lies at file://.*/t/k=1"):
+        catalog.drop_table("s.t")
+    assert indexed(catalog, "s.e") == indexed(catalog) == walked(root, 1)
+    catalog.partition_commands.drop("s.e", [equals("k", "1")])
+    catalog.drop_table("s.t")
+    assert not root.exists()
