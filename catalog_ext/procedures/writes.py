@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.procedures.procedure import DRY_RUN, TIMESTAMP, Parameter, Procedure, in_batches
+from catalog_ext.procedures.procedure import DRY_RUN, TABLE, TIMESTAMP, Parameter, Procedure, in_batches
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
