@@ -60,7 +60,9 @@ class Codec:
 
     def parse(self, data_type: str, name: str) -> Any:
         """The row of typed values that a partition's name stands for."""
-        return self._classes.catalog.PartitionValues(self._schema(data_type), "UTC").parse(name)
+        jvm: Any = self.spark._jvm
+        unpadded = jvm.org.apache.spark.api.python.PythonUtils.toScalaMap({})
+        return self._classes.catalog.PartitionValues(self._schema(data_type), "UTC", unpadded).parse(name)
 
 
 @pytest.fixture(scope="module")
