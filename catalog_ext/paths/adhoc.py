@@ -17,10 +17,10 @@ from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import parse_pattern
-from catalog_ext.paths.keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
 from catalog_ext.paths.sampling import Sampler
-from catalog_ext.paths.states import FoundFile, expression
-from catalog_ext.paths.walk import Matches, Walk
+from catalog_ext.scan.path_keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
+from catalog_ext.scan.walk import Matches, Walk
+from catalog_ext.scan.walk_states import FoundFile, expression
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:

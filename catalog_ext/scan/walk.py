@@ -14,15 +14,15 @@ from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.paths.keys import Verdict, keys_of
-from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below, step
+from catalog_ext.scan.path_keys import Verdict, keys_of
+from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, State, begin, below, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from catalog_ext.metastore.storage.patterns import Alternative
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.paths.keys import Pruner
+    from catalog_ext.scan.path_keys import Pruner
 
 _FEW_TREES = 4
 """So many trees are listed by several requests at a time each; more are listed side by side."""
