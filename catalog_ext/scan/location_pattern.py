@@ -7,13 +7,13 @@ from functools import lru_cache
 from itertools import takewhile
 from typing import TYPE_CHECKING, NamedTuple
 
-from catalog_ext.metastore.errors import InvalidValueError, PathLayoutError
-from catalog_ext.metastore.model.partition_names import split_component
+from catalog_ext.metastore.errors import InvalidValueError
+from catalog_ext.metastore.model.partition_names import escape_path_name, split_component
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.patterns import parse_pattern
 from catalog_ext.scan.key_layout import typed_value
-from catalog_ext.scan.path_keys import CastKey, Pruner, keys_of, partition_name
+from catalog_ext.scan.path_keys import CastKey, Pruner, keys_of
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -115,11 +115,13 @@ class PatternLayout:
             split = split_component(component)
             if split is not None and split[0].lower() not in self._lower_names:
                 return Judged(reason=f"the key {split[0][:120]!r} in its path is not a partition column")
-        try:
-            name = partition_name(directory, self._names)
-        except PathLayoutError as error:
-            return Judged(reason=f"the key {error.parameters['key'][:120]!r} comes twice in its path")
-        return self._typed(name, [found[key.lower()] for key in self._names])
+        seen = [key.name.lower() for key in keys_of(directory)]
+        twice = next((key for i, key in enumerate(seen) if key in seen[:i] and key in self._lower_names), None)
+        if twice is not None:
+            return Judged(reason=f"the key {twice[:120]!r} comes twice in its path")
+        texts = [found[key.lower()] for key in self._names]
+        parts = (f"{escape_path_name(key)}={text}" for key, text in zip(self._names, texts, strict=True))
+        return self._typed("/".join(parts), texts)
 
     def _typed(self, name: str, texts: Sequence[str]) -> Judged:
         values = []

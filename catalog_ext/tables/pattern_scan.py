@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import PathLayoutError, TableLayoutError
+from catalog_ext.metastore.errors import TableLayoutError
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.scan.location_pattern import PatternLayout
-from catalog_ext.scan.path_keys import Pruner, agreed_names, keys_of
+from catalog_ext.scan.path_keys import Pruner, keys_of, kinds_of_keys, partition_name
 from catalog_ext.scan.walk import Walk
 from catalog_ext.tables.location_scan import LocationContents
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from catalog_ext.scan.location_pattern import LocationPattern
     from catalog_ext.scan.walk_states import FoundFile
 
-_SHOWN_REASONS = 3
+_SHOWN = 3
 
 
 def scan_pattern(
@@ -57,16 +57,16 @@ def _agreed_keys(definition: TableDefinition, files: Sequence[FoundFile]) -> lis
     """Return the keys that all paths have, in the order that they have in the first."""
     directories = list(dict.fromkeys(file.directory for file in files))
     names = [key.name for key in keys_of(directories[0])]
-    try:
-        agreed_names(directories, names)
-    except PathLayoutError as error:
-        what = error.parameters.get("paths", error.message).replace("\n", "; ")
+    kinds = kinds_of_keys(directories)
+    if len(kinds) > 1:
         raise TableLayoutError(
             f"Table {definition.identifier} cannot be registered: the paths that {definition.location} matches "
-            f"disagree on the partition columns: {what}. Narrow the location, or give partition_columns to register "
-            "what conforms to them.",
+            f"disagree on the partition columns: {'; '.join(kinds[:_SHOWN])}{'; …' if len(kinds) > _SHOWN else ''}. "
+            "Narrow the location, or give partition_columns to register what conforms to them.",
             {"table": str(definition.identifier), "location": definition.location},
-        ) from error
+        )
+    for directory in directories:
+        partition_name(directory, names)
     return names
 
 
@@ -76,7 +76,7 @@ def _conforming(definition: TableDefinition, pattern: LocationPattern, files: Se
     conforming = [file for file, found in judged if found.name is not None]
     if conforming:
         return conforming
-    reasons = dict.fromkeys(f"{str(file.location)!r}: {found.reason}" for file, found in judged[:_SHOWN_REASONS])
+    reasons = dict.fromkeys(f"{str(file.location)!r}: {found.reason}" for file, found in judged[:_SHOWN])
     raise TableLayoutError(
         f"Table {definition.identifier} cannot be registered: no file that {definition.location} matches has the "
         f"partition columns in its path. Found: {'; '.join(reasons)}. Check the location and the partition columns and "
