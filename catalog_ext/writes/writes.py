@@ -113,22 +113,19 @@ class Writes:
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         check_not_bucketed(table.definition)
         check_one_directory(table.definition, "A write")
-        clauses.conditions(table)
         bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
+        adds_others = write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add"
         request = BeginWrite(
-            asked_write(
-                kind,
-                predicate=predicate,
-                adds_others=write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add",
-            ),
+            asked_write(kind, predicate=predicate, adds_others=adds_others),
             batch.operation,
             batch.owner,
             table=table,
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=settings,
+            touches=clauses.bound(table, None if adds_others else predicate),
         )
         return self.transactions.begin(request), table
 
