@@ -287,19 +287,20 @@ SHOWN = {
 }
 
 
+@pytest.fixture(scope="module")
+def wild(lake: Lake) -> str:
+    for place in ("a/year=2023/month=1", "a/year=2024/month=2", "b/year=2024/month=2", "c/year=2030/month=1"):
+        folder = lake.folder / "wild" / place
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [len(place), int(place[7:11])]}), folder / "x.parquet")
+    location = f"{lake.folder}/wild/{{a,b}}/year=*/**.parquet"
+    lake.sql(f"CALL lake.system.register_table(table => 's.wild', location => '{location}')")
+    lake.sql("CALL lake.system.repair_partitions(table => 's.wild', strict => true, verify => true)")
+    return location
+
+
 class TestWildcards:
     """A table whose location is a pattern: what its paths have is read, nothing is written."""
-
-    @pytest.fixture(scope="class")
-    def wild(self, lake: Lake) -> str:
-        for place in ("a/year=2023/month=1", "a/year=2024/month=2", "b/year=2024/month=2", "c/year=2030/month=1"):
-            folder = lake.folder / "wild" / place
-            folder.mkdir(parents=True)
-            pq.write_table(pa.table({"id": [len(place), int(place[7:11])]}), folder / "x.parquet")
-        location = f"{lake.folder}/wild/{{a,b}}/year=*/**.parquet"
-        lake.sql(f"CALL lake.system.register_table(table => 's.wild', location => '{location}')")
-        lake.sql("CALL lake.system.repair_partitions(table => 's.wild', strict => true, verify => true)")
-        return location
 
     def test_it_is_read_and_pruned_by_its_keys(self, lake: Lake, wild: str) -> None:
         assert lake.rows("SELECT max(id), count(*), year FROM lake.s.wild GROUP BY year ORDER BY year") == [
