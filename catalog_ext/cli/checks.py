@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.database.urls import missing_file
 from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
@@ -78,6 +79,11 @@ def _looked(area: str, check: str, look: Callable[[], str]) -> Finding:
 
 def _index(settings: Settings) -> Iterator[Finding]:
     try:
+        missing = missing_file(settings.index)
+        if missing is not None:
+            found = f"there is none at {missing} yet: catalog-ext register or a Spark session makes it"
+            yield Finding("index", "reachable", State.WARNING, found)
+            return
         index = Index.connect(settings.index)
     except CatalogExtError as error:
         yield Finding("index", "reachable", State.WRONG, error.message)
@@ -158,6 +164,8 @@ def _ask(uris: str) -> str:
 
 def _tables_on_both_sides(uris: str, settings: Settings) -> Finding:
     check = "tables"
+    if missing_file(settings.index) is not None:
+        return Finding("metastore", check, State.SKIPPED, "there is no index yet")
     client = connect(uris)
     try:
         with Index.connect(settings.index) as index:

@@ -13,7 +13,9 @@ from rich.console import Console
 
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
+from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
+from catalog_ext.metastore.index.database.urls import missing_file
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -43,13 +45,23 @@ class Invocation:
     storage: Mapping[str, str] = field(default_factory=dict)
     debug: bool = False
 
-    def catalog(self, *, with_metastore: bool = True) -> Catalog:
+    def catalog(self, *, with_metastore: bool = True, makes_index: bool = False) -> Catalog:
         """Return the catalog; close it.
 
         Args:
             with_metastore: Whether the command concerns the metastore. Where it does not, none is connected to, and the
                 embedded one is not started.
+            makes_index: Whether the command makes an index that is not there.
+
+        Raises:
+            InvalidConfigurationError: There is no index, and the command makes none.
         """
+        if not makes_index and (missing := missing_file(self.settings().index)):
+            raise InvalidConfigurationError(
+                f"There is no index at {missing}. Name the right one by --index, or work in its folder; "
+                "catalog-ext register, import, serve and migrate make one, and so does a Spark session.",
+                {"index": str(missing)},
+            )
         return connect(
             index=self.index,
             metastore=self.metastore if with_metastore else None,

@@ -9,6 +9,7 @@ import click
 from catalog_ext.cli.invocation import Invocation, output_console
 from catalog_ext.cli.options import json_option, limit_option, where_of, where_options
 from catalog_ext.cli.output import add_row, arrow_rows, echo_json_rows, make_table, moment, note, size
+from catalog_ext.repair.report import counted
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -92,4 +93,4 @@ def _print(
     if found.num_rows:
         console.print(listed)
     more = f"; {shown_rows:,} shown, --limit 0 shows all" if found.num_rows > shown_rows else ""
-    note(console, f"{found.num_rows:,} {what}{more}")
+    note(console, f"{counted(found.num_rows, what[:-1], what)}{more}")

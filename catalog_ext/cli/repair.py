@@ -152,7 +152,7 @@ def _print_end(report: RepairReport, console: Console) -> None:
     if len(report):
         console.print()
     if report.dry_run:
-        again = " Run it without --dry-run to apply this." if _differs(report) and not report.refused else ""
+        again = " Without --check or --dry-run it is applied." if _differs(report) and not report.refused else ""
         note(console, f"Nothing was changed.{again}")
         for entry in report.refused:
             note(console, f"{entry.reason[:1].upper()}{entry.reason[1:]}", "red")

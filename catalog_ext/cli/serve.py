@@ -61,7 +61,7 @@ def serve(
     token = _token(token_file)
     # First of all: it may have to be compiled, and who connects meanwhile would wait for it.
     jar = _jar()
-    with invocation.catalog() as catalog:
+    with invocation.catalog(makes_index=True) as catalog:
         service = Service(catalog, host=host, port=port, token=token, drain_seconds=_DRAIN_SECONDS)
         settings = spark_settings(name, service.uri, token, token_file, jar)
         if as_json:

@@ -53,6 +53,7 @@ if TYPE_CHECKING:
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
 @click.option("--comment", help="A comment.")
 @click.option("--create-namespace", is_flag=True, help="Create the table's namespace unless it is there.")
+@click.option("--if-not-exists", is_flag=True, help="Leave a table that is registered at LOCATION already as it is.")
 @json_option
 @click.pass_obj
 def register(
@@ -66,6 +67,7 @@ def register(
     properties: tuple[str, ...],
     comment: str | None,
     create_namespace: bool,
+    if_not_exists: bool,
     as_json: bool,
 ) -> None:
     """Register the files at LOCATION as the external table TABLE.
@@ -75,7 +77,7 @@ def register(
     columns = (
         {name: data_type or "STRING" for name, _, data_type in (key.partition("=") for key in keys)} if keys else None
     )
-    with invocation.catalog() as catalog, spinner(message_console(), "Looking at the location"):
+    with invocation.catalog(makes_index=True) as catalog, spinner(message_console(), "Looking at the location"):
         if create_namespace:
             _create_namespace(catalog, table)
         try:
@@ -88,6 +90,7 @@ def register(
                 options=pairs(options, "--option"),
                 properties=pairs(properties, "--property"),
                 comment=comment,
+                if_not_exists=if_not_exists,
             )
         except NamespaceNotFoundError as error:
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
@@ -108,7 +111,10 @@ def import_(invocation: Invocation, table: str, properties: tuple[str, ...], as_
 
     Nothing changes in the metastore.
     """
-    with invocation.catalog() as catalog, progress_bar(message_console(), "Reading the metastore") as progress:
+    with (
+        invocation.catalog(makes_index=True) as catalog,
+        progress_bar(message_console(), "Reading the metastore") as progress,
+    ):
         imported = catalog.import_table(table, pairs(properties, "--property"), progress=progress)
     _show(imported, "Imported", None, as_json=as_json)
 

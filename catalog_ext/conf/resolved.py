@@ -12,6 +12,7 @@ from catalog_ext.conf.keys import INDEX, LISTING_TARGET_PREFIXES, LISTING_THREAD
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.secrets import HIDDEN, is_secret
 from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.options import check_names
 from catalog_ext.metastore.storage.store import Storage
 
 if TYPE_CHECKING:
@@ -96,6 +97,7 @@ class Settings:
         """
         if not name.isidentifier():
             raise InvalidConfigurationError(f"{name!r} is not a catalog name. Use letters, digits and '_'.")
+        check_names(storage or {})
         location = _location(warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE") or DEFAULT_WAREHOUSE)
         state = _state_folder(location)
         chosen = index or os.environ.get("CATALOG_EXT_INDEX") or str(state / "index.db")

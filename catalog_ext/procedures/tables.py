@@ -82,6 +82,12 @@ PROCEDURES = (
             Parameter("schema", "string", "the columns as DDL; read from the files if left out"),
             Parameter("options", MAP, "reader options of the format"),
             Parameter("properties", MAP, "table properties"),
+            Parameter(
+                "if_not_exists",
+                "boolean",
+                "leave a table that is registered at the location already as it is",
+                default=False,
+            ),
         ),
         _TABLE_SCHEMA,
         _register,

@@ -22,7 +22,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format, check_keys, check_storable
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
-from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.locations import Location, locations_equal
 from catalog_ext.tables.locations import located, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.registration import Registration
@@ -52,6 +52,7 @@ class TableCreation:
         options: Mapping[str, str] | None = None,
         properties: Mapping[str, str] | None = None,
         comment: str | None = None,
+        if_not_exists: bool = False,
     ) -> Table:
         """Register what lies at a location as an external table; ``repair_partitions`` then indexes its partitions.
 
@@ -67,6 +68,8 @@ class TableCreation:
             options: Spark's reader options of the format.
             properties: Settings of the table.
             comment: For people.
+            if_not_exists: Return the table that is registered at this very location already, as it is, whatever the
+                other arguments say.
 
         Raises:
             TableAlreadyExistsError: The name is taken, here or in the metastore by a table at another location.
@@ -77,6 +80,9 @@ class TableCreation:
             InvalidInputError: Another argument is wrong.
         """
         identifier = self._context.identify(table)
+        there = self._context.find_table(identifier) if if_not_exists else None
+        if there is not None and locations_equal(there.definition.location, location):
+            return there
         self.check_free(identifier)
         registration = Registration(
             identifier, location, format, partition_columns, schema, options or {}, properties or {}, comment

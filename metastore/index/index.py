@@ -550,6 +550,10 @@ class Index:
         """Return how many messages about a table the metastore has not taken, and why the first that failed did."""
         return outbox.pending_of(self._database, table_id)
 
+    def oldest_delivery_of(self, table_id: int) -> int | None:
+        """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
+        return outbox.oldest_delivery_of(self._database, table_id)
+
     def published_page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
         """Return the next partitions that the metastore is to have, and where the page after them begins, if any."""
         return publishing.published_page(self._database, table, after)

@@ -18,7 +18,7 @@ from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.storage.locations import shown
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
 
 _HADOOP_NAMES = {
     "endpoint": "endpoint",
@@ -169,6 +169,17 @@ class StorageOptions:
             keys.update(_hadoop_keys(f"{_BUCKET_PREFIX}{bucket}.", options))
         keys.update(self.hdfs)
         return keys
+
+
+def check_names(settings: Iterable[str]) -> None:
+    """Return if no short name among the keys is unknown; whether they fit together is known where they are used.
+
+    Raises:
+        InvalidConfigurationError: One is.
+    """
+    for key in settings:
+        if "." not in key:
+            _short_name(key)
 
 
 def _short_name(key: str) -> str:

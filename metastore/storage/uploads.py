@@ -121,7 +121,7 @@ class Uploads:
                     yield PendingUpload(location, found["UploadId"], int(found["Initiated"].timestamp() * 1000))
             if not page.get("IsTruncated"):
                 return
-            after = {"KeyMarker": page["NextKeyMarker"], "UploadIdMarker": page["NextUploadIdMarker"]}
+            after = _end_of(page)
 
     def delete(self, locations: Sequence[Location]) -> list[CatalogExtError]:
         """Remove up to 1,000 objects by one request; return an error for each that the store kept.
@@ -235,3 +235,12 @@ class Uploads:
 
     def _translate(self, error: Exception, location: Location, action: str) -> CatalogExtError:
         return translate_boto(error, location, action, endpoint=self._endpoint)
+
+
+def _end_of(page: Mapping[str, Any]) -> dict[str, str]:
+    """Return the markers of the next page; not every store gives both, and the last upload is as good."""
+    key, upload_id = page.get("NextKeyMarker"), page.get("NextUploadIdMarker")
+    if not key or not upload_id:
+        last = page["Uploads"][-1]
+        key, upload_id = last["Key"], last["UploadId"]
+    return {"KeyMarker": key, "UploadIdMarker": upload_id}

@@ -10,7 +10,7 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, MetastoreError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
@@ -34,6 +34,12 @@ _LIVE = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _REPLACED = "replaced by version {}, which is older than the retention"
 _ABORTED = "left by write {}, which was aborted"
 _LEFT = "left by write {}, which has ended"
+_BEHIND = (
+    "The metastore has not taken all changes of table {}: Hive engines may still read the files that they replaced. "
+    "Run catalog-ext outbox to see why; when they are delivered, run vacuum again."
+)
+_AT_COMMIT_MS = 60_000
+"""How much later than its version a commit's message to the metastore may have been enqueued."""
 
 
 class Vacuum:
@@ -112,13 +118,20 @@ class Vacuum:
         entries.append(VacuumEntry(VacuumAction.FAILED, path, 0, error.message))
 
     def _ended(self, version: int) -> Iterator[tuple[VacuumEntry, None]]:
-        """Yield the files that a write has replaced, and that are still there: those of relocating overwrites."""
+        """Yield the files that a write has replaced, and that are still there: those of relocating overwrites.
+
+        Raises:
+            MetastoreError: Hive engines may still read them, because the metastore has not heard of the write.
+        """
+        behind = self._index.oldest_delivery_of(self._table.table_id)
         for batch in self._index.ended_files(self._table, version):
             rows = batch.to_pylist()
             there = self._storage.stat_many([Location.parse(row["uri"]) for row in rows])
             for row, entry in zip(rows, there, strict=True):
                 # Hive gives the same names again: what is younger than the end of the file is another one.
                 if entry is not None and entry.modified_ms <= row["ended_ms"]:
+                    if behind is not None and behind <= self._before_ms + _AT_COMMIT_MS:
+                        raise MetastoreError(_BEHIND.format(self._table.identifier))
                     reason = _REPLACED.format(row["ended_version"])
                     yield VacuumEntry(VacuumAction.DELETE, row["uri"], row["size"], reason), None
 

@@ -36,16 +36,18 @@ def test_a_lost_embedded_metastore(tmp_path: Path, capsys: pytest.CaptureFixture
         fill(catalog)
         assert catalog.deliver(120).pending == 0
         before = state(catalog)
-    assert "1 compared with the index, none is missing" in of_doctor()[2]["tables"]
+        assert "1 compared with the index, none is missing" in of_doctor()[2]["tables"]
     shutil.rmtree(tmp_path / ".catalog-ext" / "metastore")
-    code, healthy, found = of_doctor()
-    assert (code, healthy) == (1, False)
-    assert "1 are missing (sales.trips). Run: catalog-ext publish --all" in found["tables"]
-    code, answer = run("publish", "--all", "--dry-run")
-    expected = {"table": "sales.trips", "published": PARTITIONS, "dropped": 0, "pending": 0, "error": None}
-    assert (code, answer["tables"]) == (0, [expected | {"action": "create"}])
-    assert run("publish", "--all")[1]["tables"] == [expected | {"action": "create"}]
+    # One server for all that follows: the commands find it at work, and need not start one each.
     with opened(tmp_path) as catalog:
+        catalog.metastore.client()
+        code, healthy, found = of_doctor()
+        assert (code, healthy) == (1, False)
+        assert "1 are missing (sales.trips). Run: catalog-ext publish --all" in found["tables"]
+        code, answer = run("publish", "--all", "--dry-run")
+        expected = {"table": "sales.trips", "published": PARTITIONS, "dropped": 0, "pending": 0, "error": None}
+        assert (code, answer["tables"]) == (0, [expected | {"action": "create"}])
+        assert run("publish", "--all")[1]["tables"] == [expected | {"action": "create"}]
         assert state(catalog) == before
         client = catalog.metastore.client()
         client.drop_partitions("sales", "trips", ["ds=2025-01-01/n=7"])
@@ -53,7 +55,7 @@ def test_a_lost_embedded_metastore(tmp_path: Path, capsys: pytest.CaptureFixture
         (row,) = [row for batch in batches for row in batch.to_pylist()]
         assert (row["action"], row["published"]) == ("partitions", 1)
         assert state(catalog) == before
-    assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in step"
+        assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in step"
 
 
 def opened(folder: Path) -> Catalog:

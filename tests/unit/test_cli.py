@@ -115,7 +115,7 @@ def test_a_preview_changes_nothing(run: Run, trips: Path) -> None:
     assert "To add, the first 2 of 6" in out
     assert "'2025-13-99' does not fit the type DATE" in out
     assert "stray\\nname.parquet" in out
-    assert "Nothing was changed. Run it without --dry-run to apply this." in out
+    assert "Nothing was changed. Without --check or --dry-run it is applied." in out
     assert _json(run, "partitions", "sales.trips")["partitions"] == []
 
 
@@ -187,6 +187,7 @@ def test_partitions_and_files(run: Run, trips: Path) -> None:
 
 
 def test_tables_and_unregister(run: Run, trips: Path) -> None:
+    run("migrate")
     assert "No table is registered." in run("tables")[1]
     _register(run, trips)
     run("repair", "sales.trips")
@@ -197,7 +198,27 @@ def test_tables_and_unregister(run: Run, trips: Path) -> None:
     assert (trips / "ds=2025-01-01" / "region=eu" / "part.parquet").exists()
 
 
+@pytest.mark.parametrize(
+    "command", [("tables",), ("repair", "sales.trips"), ("status",), ("vacuum", "sales.trips"), ("doctor", "--quick")]
+)
+def test_a_wrong_folder_gets_no_index(run: Run, tmp_path: Path, command: tuple[str, ...]) -> None:
+    code, out, err = run("--index", "nope/dir/index.db", *command)
+    assert f"{tmp_path / 'nope/dir/index.db'}" in out + err
+    assert (code, list(tmp_path.iterdir())) == (0 if command[0] == "doctor" else 2, [])
+
+
+def test_registering_again(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    again = ("register", "sales.trips", str(trips))
+    assert "exists already" in run(*again)[2]
+    assert _json(run, *again, "--if-not-exists")["partition_columns"][0]["name"] == "ds"
+    (trips.parent / "other").mkdir()
+    code, _, err = run("register", "sales.trips", str(trips.parent / "other"), "--if-not-exists")
+    assert (code, f"exists already, at file:{trips}" in err.replace("file://", "file:")) == (1, True)
+
+
 def test_errors_are_one_line(run: Run) -> None:
+    run("migrate")
     code, out, err = run("partitions", "sales.none")
     assert code == 1
     assert out == ""
@@ -205,6 +226,7 @@ def test_errors_are_one_line(run: Run) -> None:
 
 
 def test_errors_as_json(run: Run) -> None:
+    run("migrate")
     code, out, err = run("partitions", "sales.none", "--json")
     assert code == 1
     assert json.loads(out)["error"]["code"] == "CATALOG_EXT_TABLE_NOT_FOUND"
@@ -276,7 +298,7 @@ def test_migrate(run: Run, tmp_path: Path) -> None:
 
 
 def test_doctor_when_all_is_well(run: Run) -> None:
-    run("tables")
+    run("migrate")
     answer = _json(run, "doctor", "--quick")
     states = {(c["area"], c["check"]): c["state"] for c in answer["checks"]}
     assert answer["healthy"] is True
@@ -317,6 +339,7 @@ def test_an_interrupt_is_no_traceback(run: Run, monkeypatch: pytest.MonkeyPatch)
     def interrupted(catalog: Catalog) -> list[str]:
         raise KeyboardInterrupt
 
+    run("migrate")
     monkeypatch.setattr(Catalog, "list_namespaces", interrupted)
     code, out, err = run("tables", "--json")
     assert (code, out) == (130, "")
@@ -327,6 +350,7 @@ def test_what_nobody_expected_is_one_line_too(run: Run, monkeypatch: pytest.Monk
     def broken(catalog: Catalog) -> list[str]:
         raise RuntimeError("oops")
 
+    run("migrate")
     monkeypatch.setattr(Catalog, "list_namespaces", broken)
     code, _, err = run("tables")
     assert code == 1

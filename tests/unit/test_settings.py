@@ -68,6 +68,7 @@ def test_the_metastore_of_sparks_own_configuration() -> None:
         ({"name": ""}, InvalidConfigurationError),
         ({"name": "a.b"}, InvalidConfigurationError),
         ({"name": "x; DROP"}, InvalidConfigurationError),
+        ({"storage": {"bogus": "1"}}, InvalidConfigurationError),
         ({"warehouse": "http://x/y"}, InvalidInputError),
         ({"warehouse": "/a/../b"}, InvalidInputError),
     ],

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import errno
+from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
@@ -17,6 +19,7 @@ from catalog_ext.metastore.runtime.retry import Backoff
 from catalog_ext.metastore.storage.failures import is_missing_bucket, is_throttled, translate
 from catalog_ext.metastore.storage.hdfs.client import os_errors
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.uploads import Uploads
 
 TRIPS = Location.parse("s3a://bucket/trips")
 LOCAL = Location.parse("/warehouse/trips")
@@ -175,3 +178,32 @@ def test_a_name_node_that_does_not_answer() -> None:
     translated = translate(raised.value, ON_HDFS, "list")
     assert isinstance(translated, StorageUnavailableError)
     assert "Connection refused" in translated.message
+
+
+class _Paged:
+    """A store's list of uploads in pages of two, from which the given markers of the next page are left out."""
+
+    def __init__(self, left_out: frozenset[str]) -> None:
+        self.left_out = left_out
+        self.uploads = [(f"trips/{key}", f"id{n}") for key in "abc" for n in (1, 2, 3)]
+
+    def list_multipart_uploads(
+        self, Bucket: str, Prefix: str, KeyMarker: str = "", UploadIdMarker: str = ""
+    ) -> dict[str, Any]:  # fmt: skip
+        assert (Bucket, Prefix) == ("bucket", "trips")
+        left = [upload for upload in self.uploads if upload > (KeyMarker, UploadIdMarker)]
+        begun = datetime(2026, 1, 1, tzinfo=UTC)
+        page = {
+            "Uploads": [{"Key": key, "UploadId": upload_id, "Initiated": begun} for key, upload_id in left[:2]],
+            "IsTruncated": len(left) > 2,
+            "NextKeyMarker": left[:2][-1][0],
+            "NextUploadIdMarker": left[:2][-1][1],
+        }
+        return {name: value for name, value in page.items() if name not in self.left_out}
+
+
+@pytest.mark.parametrize("left_out", [(), ("NextUploadIdMarker",), ("NextKeyMarker", "NextUploadIdMarker")])
+def test_every_pending_upload_is_listed_whatever_markers_the_store_gives(left_out: tuple[str, ...]) -> None:
+    store = _Paged(frozenset(left_out))
+    listed = Uploads(store, Backoff(), None).pending(TRIPS)  # type: ignore[arg-type]
+    assert [(upload.location.key, upload.upload_id) for upload in listed] == store.uploads

@@ -472,6 +472,21 @@ def test_vacuum_removes_what_a_relocating_overwrite_replaced(stand: Stand, root:
     assert len(list((root / "_catalog_ext_data").iterdir())) == 1
 
 
+def test_vacuum_waits_for_the_metastore(stand: Stand) -> None:
+    """Until it has heard of a relocating overwrite, Hive engines read the files that it has replaced."""
+    stand.write({"k=1": "1\n"})
+    stand.write({"k=1": "3\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+    table = stand.table()
+    stand.index.commit(table.table_id, [AddPartition("k=9", ())], operation="repair", deliver=True)
+    strays = stand.strays()
+    (failed,) = stand.engine.vacuum(table, 0, dry_run=False).failed
+    assert "Run catalog-ext outbox" in failed.reason
+    assert stand.strays() == strays
+    (message,) = stand.index.pending_deliveries()
+    assert stand.index.skip_delivery(message.outbox_id)
+    assert [action for action, _ in vacuum(stand)] == ["delete", "forget versions"]
+
+
 def test_vacuum_removes_what_late_tasks_left(stand: Stand, root: Path, tmp_path: Path) -> None:
     stand.write({"k=1": "1\n"})
     aborted, ended, live = stand.begin(), stand.begin(), stand.begin()

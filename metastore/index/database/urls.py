@@ -69,6 +69,19 @@ def _with_path(url: URL) -> URL:
     return url.set(database=str(Path(url.database).expanduser().absolute()))
 
 
+def missing_file(text: str) -> Path | None:
+    """Return the file of the SQLite index that the text means, where it is not there; None for anything else.
+
+    Raises:
+        InvalidConfigurationError, EnvironmentSetupError: As ``parse_url``.
+    """
+    url = parse_url(text)
+    if url.get_backend_name() != "sqlite" or not url.database or url.database.startswith("file:"):
+        return None
+    path = Path(url.database)
+    return None if path.exists() else path
+
+
 def shown_url(url: URL) -> str:
     """Return the URL for people: the password is ``***``, and so are the secrets in its query."""
     hidden = {name: _MARK for name in url.query if is_secret(name)}

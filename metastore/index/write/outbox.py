@@ -169,6 +169,13 @@ def pending_of(database: Database, table_id: int) -> tuple[int, str | None]:
     return count, error
 
 
+def oldest_delivery_of(database: Database, table_id: int) -> int | None:
+    """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
+    statement = sa.select(sa.func.min(outbox.c.created_at_ms)).where(outbox.c.table_id == table_id)
+    with database.reading() as connection:
+        return connection.execute(statement).scalar()
+
+
 def claim_delivery(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
     """Claim a message for so long; False where it is gone, or not due."""
 
