@@ -81,7 +81,7 @@ class TableCreation:
         """
         identifier = self._context.identify(table)
         there = self._context.find_table(identifier) if if_not_exists else None
-        if there is not None and locations_equal(there.definition.location, location):
+        if there is not None and locations_equal(there.definition.location, located(identifier, location, {})[0]):
             return there
         self.check_free(identifier)
         registration = Registration(

@@ -311,6 +311,7 @@ def test_a_character_that_stands_for_itself_is_escaped(catalog: Catalog, root: P
     table = register(catalog, root, r"\{a}\*", partition_columns={"k": "INT"})
     assert table.definition.location == f"file://{root}/{{a}}*"
     assert not table.definition.has_wildcards
+    assert register(catalog, root, r"\{a}\*", if_not_exists=True) == table
     assert [e.partition for e in catalog.repair_partitions("s.t").added] == ["k=1"]
     with pytest.raises(InvalidAlterationError, match="has wildcards"):
         catalog.alterations.alter("s.t", location=f"{root}/*")
