@@ -6,7 +6,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from catalog_ext.catalog import Catalog, connect
+    from catalog_ext.catalog import Catalog, adopt, connect
     from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.repair.report import RepairReport, ReportEntry
     from catalog_ext.scan.observe import RepairProgress
@@ -20,6 +20,7 @@ __all__ = [
     "RepairProgress",
     "RepairReport",
     "ReportEntry",
+    "adopt",
     "configure",
     "connect",
     "repair_partitions",
@@ -33,6 +34,7 @@ _HOMES = {
     "RepairProgress": "catalog_ext.scan.observe",
     "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report",
+    "adopt": "catalog_ext.catalog",
     "configure": "catalog_ext.spark.session",
     "connect": "catalog_ext.catalog",
     "repair_partitions": "catalog_ext.spark.session",

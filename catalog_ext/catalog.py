@@ -8,6 +8,8 @@ from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
+from catalog_ext.metastore_sync.home import Adoption, open_at_home
+from catalog_ext.metastore_sync.home import adopt as adopt_home
 from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.publishing import Publishing
 from catalog_ext.metastore_sync.sync import MetastoreSync
@@ -53,13 +55,17 @@ def connect(
         index: SQLAlchemy URL of the index database, or a path of a SQLite file; by default a SQLite file in
             ``.catalog-ext`` beside the warehouse, made and migrated as needed.
         metastore: ``thrift://host:9083`` (several with commas between them), ``embedded``, or None to work on the index
-            alone; by default the one that hive-site.xml names, otherwise the embedded one.
-        warehouse: Where managed tables go; by default ``spark-warehouse`` in the working directory.
+            alone; by default the index's own, for a new index the one that hive-site.xml names, otherwise the embedded
+            one.
+        warehouse: Where managed tables go; by default the index's own, for a new index ``spark-warehouse`` in the
+            working directory.
         storage: Settings for S3, by Hadoop's keys (``fs.s3a.endpoint``) or short names (``endpoint``).
         name: The catalog's name in SQL, which may stand in front of table names.
 
     Raises:
-        InvalidConfigurationError: An argument is not of its form.
+        InvalidConfigurationError: An argument is not of its form, or the index belongs to another metastore or
+            warehouse (``adopt``).
+        MetastoreUnavailableError: One at another address was given, which cannot be asked whether it is the index's.
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
@@ -75,6 +81,32 @@ def connect(
         configured_metastore=configured,
     )
     return Catalog(settings, settings.open_storage)
+
+
+def adopt(
+    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
+    dry_run: bool = False,
+) -> tuple[Adoption, ...]:  # fmt: skip
+    """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
+
+    An index has one of each: ``connect`` and ``configure`` take both from it, and refuse others. Tables stay where they
+    are; ``Catalog.publish`` fills a metastore that lacks them. Who has the index open keeps to what it had.
+
+    Args:
+        index: As for ``connect``.
+        metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
+        warehouse: The warehouse that new tables are to go to; left out, it keeps its own.
+        dry_run: Preview: change nothing.
+
+    Raises:
+        InvalidInputError: Neither is named.
+        InvalidConfigurationError: An argument is not of its form.
+        IndexUnavailableError: The index database does not answer.
+        IndexNotAtHeadError: Its schema is of another release.
+    """
+    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse)
+    with Index.open(settings.index) as opened:
+        return adopt_home(opened, settings, dry_run=dry_run)
 
 
 class _Forwarded(Generic[_Part, _Parameters, _Result]):
@@ -121,6 +153,7 @@ class Catalog:
     def __init__(self, settings: Settings, storage: Callable[[], Storage]) -> None:
         index = Index.open(settings.index)
         try:
+            settings = open_at_home(index, settings)
             metastore = MetastoreConnection(settings)
         except BaseException:
             index.close()

@@ -14,7 +14,8 @@ from botocore.config import Config
 from catalog_ext.metastore.commit.staged_files import Upload, UploadedPart
 from catalog_ext.metastore.errors import StagedFileMissingError
 from catalog_ext.metastore.storage.listing import ListedFile, list_tree
-from catalog_ext.metastore.storage.promotion import StagedLocation, promote, restore, undo
+from catalog_ext.metastore.storage.moving import Displaced, Mover
+from catalog_ext.metastore.storage.promotion import StagedLocation, promote, undo
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -30,16 +31,32 @@ TRANSACTION = "0123456789abcdef0123456789abcdef"
 CONTENT = b"some rows"
 
 
+def _moved(
+    storage: Storage, source: Location, target: Location, size: int, mark: str, modified_ms: int | None
+) -> tuple[Mover, list[StagedLocation]]:
+    root = target.parent.parent
+    mover = Mover(
+        storage, root.join(f"{STAGING}/{TRANSACTION}"), root, wanted=lambda: True,
+        exile=lambda file: root.join(f"_exile/{file.target.name}"), threads=4,
+    )  # fmt: skip
+    return mover, [StagedLocation(target, size, source=source, modified_ms=modified_ms, mark=mark)]
+
+
 def move(
     storage: Storage, source: Location, target: Location, size: int, mark: str = "", modified_ms: int | None = None
 ) -> None:
-    promote(storage, [StagedLocation(target, size, source=source, modified_ms=modified_ms, mark=mark)])
+    mover, files = _moved(storage, source, target, size, mark, modified_ms)
+    mover.promote(files)
+    mover.tidy()
 
 
 def put_back(
     storage: Storage, source: Location, target: Location, size: int, mark: str = "", modified_ms: int | None = None
-) -> None:
-    restore(storage, [StagedLocation(target, size, source=source, modified_ms=modified_ms, mark=mark)])
+) -> list[Displaced]:
+    mover, files = _moved(storage, source, target, size, mark, modified_ms)
+    displaced = mover.restore(files)
+    mover.tidy()
+    return displaced
 
 
 @dataclass

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.home import METASTORE, WAREHOUSE
 from catalog_ext.conf.resolved import EMBEDDED
 from catalog_ext.connector.build import connector_jar, spark_version
 from catalog_ext.metastore.errors import CatalogExtError
@@ -19,6 +20,7 @@ from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.comparison import compare_tables
+from catalog_ext.metastore_sync.home import REPLACED, is_another, look_home
 from catalog_ext.spark.storage import hadoop_version
 
 if TYPE_CHECKING:
@@ -65,6 +67,8 @@ def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
         quick: Leave out what starts a server or compiles.
     """
     yield from _index(settings)
+    settings, home = _home(settings)
+    yield from home
     yield from _metastore(settings, quick=quick)
     yield from _store(settings)
     yield from _spark(quick=quick)
@@ -96,6 +100,31 @@ def _index(settings: Settings) -> Iterator[Finding]:
         if reached.state is State.OK:
             yield _schema(index)
             yield _outbox(index)
+
+
+def _home(settings: Settings) -> tuple[Settings, list[Finding]]:
+    """Return the settings with the index's own metastore and warehouse, and whether others were named."""
+    try:
+        if missing_file(settings.index) is not None:
+            return settings, []
+        index = Index.connect(settings.index)
+    except CatalogExtError:
+        return settings, []  # it has been said
+    with index:
+        looked = _looked("index", "belongs to", lambda: _belongings(index))
+        if looked.state is not State.OK:
+            return settings, []
+        try:
+            return look_home(index, settings), [looked]
+        except CatalogExtError as error:
+            return settings, [replace(looked, state=State.WRONG, found=error.message)]
+
+
+def _belongings(index: Index) -> str:
+    at_head = index.current_revision() == index.head_revision()
+    recorded = index.properties() if at_head else {}
+    own = [f"the {what} {recorded[what]}" for what in (METASTORE, WAREHOUSE) if what in recorded]
+    return " and ".join(own) or "nothing yet; what it is opened with next becomes its own"
 
 
 def _schema(index: Index) -> Finding:
@@ -147,7 +176,23 @@ def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
     reached = _looked("metastore", check, lambda: _ask(uris))
     yield reached
     if reached.state is State.OK:
+        yield from _identity(uris, settings)
         yield _tables_on_both_sides(uris, settings)
+
+
+def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
+    """Yield that the metastore is another one than the index's own has been, if it is."""
+    if missing_file(settings.index) is not None:
+        return
+    client = connect(uris)
+    try:
+        with Index.connect(settings.index) as index:
+            if index.current_revision() == index.head_revision() and is_another(index, client):
+                yield Finding("metastore", "identity", State.WRONG, REPLACED % index.url)
+    except CatalogExtError as error:
+        yield Finding("metastore", "identity", State.WRONG, error.message)
+    finally:
+        client.close()
 
 
 def _ask(uris: str) -> str:

@@ -56,18 +56,27 @@ class Invocation:
         Raises:
             InvalidConfigurationError: There is no index, and the command makes none.
         """
-        if not makes_index and (missing := missing_file(self.settings().index)):
-            raise InvalidConfigurationError(
-                f"There is no index at {missing}. Name the right one by --index, or work in its folder; "
-                "catalog-ext register, import, serve and migrate make one, and so does a Spark session.",
-                {"index": str(missing)},
-            )
+        if not makes_index:
+            self.require_index()
         return connect(
             index=self.index,
             metastore=self.metastore if with_metastore else None,
             warehouse=self.warehouse,
             storage=self.storage,
         )
+
+    def require_index(self) -> None:
+        """Refuse a SQLite index that is not there: a wrong folder is no new one.
+
+        Raises:
+            InvalidConfigurationError: There is no index.
+        """
+        if missing := missing_file(self.settings().index):
+            raise InvalidConfigurationError(
+                f"There is no index at {missing}. Name the right one by --index, or work in its folder; "
+                "catalog-ext register, import, serve and migrate make one, and so does a Spark session.",
+                {"index": str(missing)},
+            )
 
     def settings(self) -> Settings:
         """Return the resolved settings, without opening anything."""

@@ -37,6 +37,7 @@ COMMANDS = {
     "expire-partitions": "maintenance",
     "outbox": "outbox",
     "publish": "outbox",
+    "adopt": "adopt",
     "migrate": "tables",
     "serve": "serve",
     "doctor": "doctor",
@@ -93,14 +94,14 @@ class Commands(click.Group):
     show_envvar=True,
     metavar="URIS",
     help="thrift://host:9083 (several with commas), `embedded`, or `none` for the index alone. Default: "
-    "what hive-site.xml names, else the embedded one.",
+    "the index's own; for a new index what hive-site.xml names, else the embedded one.",
 )
 @click.option(
     "--warehouse",
     envvar=keys.WAREHOUSE.variable,
     show_envvar=True,
     metavar="LOCATION",
-    help="Where managed tables go. Default: spark-warehouse in the working directory.",
+    help="Where managed tables go. Default: the index's own; for a new index spark-warehouse in the working directory.",
 )
 @click.option(
     "--storage",

@@ -159,7 +159,15 @@ TOKEN_FILE: Setting[str] = Setting(
 REQUEST_TIMEOUT: Setting[float] = Setting(
     "request-timeout",
     "60s",
-    "How long Spark waits for the service's answer to one request.",
+    "How long Spark waits for the service's answer to one request, or for a sign of life while it is made.",
+    TIME,
+    seconds,
+    (Scope.SESSION,),
+)
+RETRY_TIMEOUT: Setting[float] = Setting(
+    "retry-timeout",
+    "90s",
+    "How long Spark repeats a request while a service that was there cannot be reached, or its stores cannot.",
     TIME,
     seconds,
     (Scope.SESSION,),
@@ -183,7 +191,7 @@ INDEX: Setting[str] = Setting(
 METASTORE: Setting[str] = Setting(
     "metastore",
     None,
-    "The Hive Metastore; otherwise what Spark's configuration names, else the embedded one.",
+    "The Hive Metastore; otherwise the index's own, of a new one what Spark's configuration names, or the embedded.",
     "`thrift://host:9083` (several with commas), `embedded` or `none`",
     text_value,
     (Scope.ENVIRONMENT,),
@@ -191,7 +199,7 @@ METASTORE: Setting[str] = Setting(
 WAREHOUSE: Setting[str] = Setting(
     "warehouse",
     None,
-    "Where managed tables go; `spark-warehouse` in the working directory otherwise.",
+    "Where managed tables go; otherwise the index's own, of a new one `spark-warehouse` in the working directory.",
     "a location",
     text_value,
     (Scope.ENVIRONMENT,),
@@ -223,6 +231,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     TOKEN,
     TOKEN_FILE,
     REQUEST_TIMEOUT,
+    RETRY_TIMEOUT,
     PARTITION_COLUMNS,
     SAMPLE_FILES,
     MISSING_FILES,

@@ -49,6 +49,7 @@ class Settings:
         storage: Settings for the stores, by Hadoop's or our short names.
         state: The local folder of everything embedded.
         conf: The settings by key that Spark's conf or the environment gives (``catalog_ext.conf.keys``).
+        given: Which of ``warehouse``, ``metastore`` and ``index`` somebody named; the others are defaults.
     """
 
     name: str
@@ -58,6 +59,7 @@ class Settings:
     state: Path
     storage: Mapping[str, object] = field(default_factory=dict)
     conf: Mapping[str, str] = field(default_factory=dict)
+    given: frozenset[str] = frozenset()
 
     def __repr__(self) -> str:
         # Not at the top: every start of the command line would import the databases.
@@ -98,12 +100,21 @@ class Settings:
         if not name.isidentifier():
             raise InvalidConfigurationError(f"{name!r} is not a catalog name. Use letters, digits and '_'.")
         check_names(storage or {})
-        location = _location(warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE") or DEFAULT_WAREHOUSE)
-        state = _state_folder(location)
-        chosen = index or os.environ.get("CATALOG_EXT_INDEX") or str(state / "index.db")
+        named_index = index or os.environ.get("CATALOG_EXT_INDEX")
+        named_warehouse = warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE")
+        location = _location(named_warehouse or DEFAULT_WAREHOUSE)
+        state = (None if named_warehouse else _folder_of(named_index)) or _state_folder(location)
+        chosen = named_index or str(state / "index.db")
         chosen_metastore = _metastore(metastore, configured_metastore)
         conf = process_settings(os.environ, spark or {}, name)
-        return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf)
+        named = {
+            "warehouse": named_warehouse,
+            "index": named_index,
+            # What Hive's own files name is a default: they do not know of this index.
+            "metastore": metastore is not UNSET or os.environ.get("CATALOG_EXT_METASTORE"),
+        }
+        given = frozenset(what for what, value in named.items() if value)
+        return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf, given)
 
     def open_storage(self, options: Mapping[str, object] | None = None) -> Storage:
         """Return the stores, with the settings for them.
@@ -135,6 +146,13 @@ def _location(text: str) -> str:
 def _state_folder(warehouse: str) -> Path:
     parent = Path(warehouse.removeprefix("file://")).parent if warehouse.startswith("file://") else Path.cwd()
     return parent / STATE_FOLDER
+
+
+def _folder_of(index: str | None) -> Path | None:
+    """Return the folder of everything embedded that an index lies in; None where it lies elsewhere."""
+    path = (index or "").removeprefix("sqlite+pysqlite:///").removeprefix("sqlite:///")
+    folder = Path(path).expanduser().absolute().parent
+    return folder if path and "://" not in path and folder.name == STATE_FOLDER else None
 
 
 def _metastore(argument: MetastoreArgument, configured: str | None) -> str | None:

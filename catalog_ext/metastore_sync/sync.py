@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import keys
 from catalog_ext.metastore.errors import (
+    CatalogExtError,
     MetastoreUnavailableError,
     TableAlreadyExistsError,
     TableNotFoundError,
@@ -18,6 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unreprese
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
+from catalog_ext.metastore_sync.home import check_identity
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -55,6 +57,7 @@ class MetastoreSync:
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._immediate_deliverer = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
+        self._met = False
         self._delivering = threading.Lock()
         self._retry = DeliveryRetry(self.deliver)
 
@@ -74,10 +77,21 @@ class MetastoreSync:
         try:
             left = max(end - time.monotonic(), 0)
             report = self._last = self._waiting_deliverer.deliver(timeout_s=left)
+            self._meet(report)
         finally:
             if mine:
                 self._delivering.release()
         return report
+
+    def _meet(self, report: DeliveryReport) -> None:
+        """Learn, or check, who the metastore is, once it has taken something: that it is down is heard of otherwise."""
+        if self._met or not report.delivered or self._metastore.embedded:
+            return
+        try:
+            check_identity(self._index, self._metastore.client())
+            self._met = True
+        except CatalogExtError as error:
+            logger.info("The metastore cannot be asked who it is: %s", error.message)
 
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""
@@ -98,6 +112,7 @@ class MetastoreSync:
         if not self._metastore.enabled:
             return None
         report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT)
+        self._meet(report)
         if report.pending:
             self._retry.schedule(STARTING_PAUSE_S if self._metastore.starting else FIRST_PAUSE_S)
         own = self._of_table(table_id, report)

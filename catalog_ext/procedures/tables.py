@@ -92,6 +92,7 @@ PROCEDURES = (
         _TABLE_SCHEMA,
         _register,
         _check_session,
+        touches=("table",),
     ),
     Procedure(
         "import_table",
@@ -99,6 +100,7 @@ PROCEDURES = (
         (TABLE, Parameter("properties", MAP, "table properties")),
         _TABLE_SCHEMA,
         _import,
+        touches=("table",),
     ),
     Procedure(
         "unregister_table",
@@ -106,6 +108,7 @@ PROCEDURES = (
         (TABLE,),
         pa.schema([("table", pa.string())]),
         _unregister,
+        touches=("table",),
     ),
     Procedure(
         "repair_partitions",
@@ -123,5 +126,6 @@ PROCEDURES = (
         ),
         report.SCHEMA,
         _repair,
+        touches=("table",),
     ),
 )

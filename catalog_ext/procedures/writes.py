@@ -74,6 +74,7 @@ PROCEDURES = (
         ),
         _RECOVER_SCHEMA,
         _recover,
+        touches=("table",),
     ),
     Procedure(
         "vacuum",

@@ -65,7 +65,8 @@ def configure(
         warehouse: Where managed tables go; by default ``spark-warehouse`` in the working directory.
         index: SQLAlchemy URL of the index; by default a SQLite file beside the warehouse.
         metastore: ``thrift://host:9083``, ``embedded`` or None; by default what Spark's configuration names
-            (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background.
+            (``hive.metastore.uris``, hive-site.xml), otherwise the embedded one, started in the background; an index
+            that has its own (and its own warehouse) wins over these defaults.
         storage: Settings for S3 that Spark is to use as well, by Hadoop's keys or short names.
 
     Raises:
@@ -112,7 +113,7 @@ def serve_catalog(
         f"{prefix}.token": running.service.token,
         "spark.sql.extensions": _appended(options.get("spark.sql.extensions"), EXTENSIONS_CLASS),
         "spark.jars": _appended(options.get("spark.jars"), str(jar)),
-        **s3a_settings(settings, options),
+        **s3a_settings(running.catalog.settings, options),
     }
 
 

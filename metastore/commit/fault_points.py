@@ -32,8 +32,13 @@ POINTS = (
 )  # fmt: skip
 """Every fault point of a write, in the order of the protocol's steps. ``promote.file`` is reached before each file."""
 
+MOVE_POINTS = ("move.before", "move.taken", "move.asked")
+"""Those of moving files that keep their names: before a mover takes some, after that, and when it may put them down."""
+
 DROP_POINTS = ("drop.before", "drop.aside")
 """Those of deleting a dropped table's directory: before it, and when it has another name."""
+
+_ALL = (*POINTS, *MOVE_POINTS, *DROP_POINTS)
 
 
 class InjectedFault(Exception):
@@ -63,8 +68,8 @@ ACTIONS: dict[str, Callable[[str], None]] = {
 
 class _Fault:
     def __init__(self, point: str, action: str | Callable[[str], None], nth: int, *, lasting: bool = False) -> None:
-        if point not in (*POINTS, *DROP_POINTS):
-            raise ValueError(f"{point!r} is no fault point; there are {', '.join((*POINTS, *DROP_POINTS))}")
+        if point not in _ALL:
+            raise ValueError(f"{point!r} is no fault point; there are {', '.join(_ALL)}")
         self._action = ACTIONS[action] if isinstance(action, str) else action
         self._left = nth
         self._lasting = lasting

@@ -22,7 +22,7 @@ from catalog_ext.metastore.index.read import (
     planner_statistics,
     reader,
 )
-from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, retyping
+from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, properties, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
 from catalog_ext.metastore.index.write import (
@@ -42,7 +42,7 @@ from catalog_ext.metastore.index.write import (
 from catalog_ext.metastore.model.changes import Change, Commit
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     import pyarrow as pa
 
@@ -145,6 +145,18 @@ class Index:
     def head_revision(self) -> str:
         """Return the revision that this release wants."""
         return migration.head_revision()
+
+    def properties(self) -> dict[str, str]:
+        """Return what the index says of itself: its metastore and its warehouse."""
+        return properties.load(self._database)
+
+    def add_properties(self, values: Mapping[str, str]) -> dict[str, str]:
+        """Return what the index says of itself, after what was missing has been added."""
+        return properties.add_missing(self._database, values)
+
+    def replace_properties(self, values: Mapping[str, str], *, removed: Iterable[str] = ()) -> None:
+        """Set what the index says of itself, and remove what it no longer says."""
+        properties.replace(self._database, values, removed)
 
     def list_namespaces(self) -> list[str]:
         """Return the names, sorted."""
@@ -370,6 +382,10 @@ class Index:
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""
         return transactions.load(self._database, transaction_id)
+
+    def state_of(self, transaction_id: str) -> State | None:
+        """Return the transaction's state now; None where there is no such transaction."""
+        return transactions.state_of(self._database, transaction_id)
 
     def list_transactions(
         self,

@@ -6,7 +6,7 @@ step may be repeated and may be taken by several processes at once; ``docs/spec/
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -162,93 +162,52 @@ def _promote_one(storage: Storage, file: StagedLocation) -> None:
     if file.upload is not None:
         storage.complete_upload(file.target, file.upload, file.size)
     elif file.source is not None:
-        _move(storage, file, file.source)
+        _rename(storage, file, file.source)
 
 
-def restore(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
-    """Bring files that ``promote`` has moved, or was to move, back to their sources; it may be called again.
-
-    What somebody else has put at a source or a target stays.
+def rename_file(storage: Storage, source: Location, target: Location) -> bool:
+    """Return whether a file was there, and has got another name now, atomically; its parents are made.
 
     Raises:
+        FileExistsError: Something has that name already; it is never replaced.
         StorageError: The store refuses or does not answer.
     """
-    in_parallel(partial(_restore_one, storage), staged, threads)
-
-
-def _restore_one(storage: Storage, file: StagedLocation) -> None:
-    if file.source is None:
-        return
-    if not storage.store_has_directories(file.target):
-        storage.uploads_to(file.target).restore(file.source, file.target, file.size, file.mark)
-        return
-    if not _is_moved(file, storage.stat(file.target)):
-        return
-    try:
-        _rename(storage, replace(file, target=file.source, source=file.target))
-    except StagedFileMissingError:
-        # Somebody has deleted it, and there is nothing to put back.
-        return
-    except StorageError:
-        # It was never moved, and the file at the target is somebody else's.
-        if storage.stat(file.source) is None:
-            raise
-
-
-def _move(storage: Storage, file: StagedLocation, source: Location) -> None:
-    if storage.store_has_directories(file.target):
-        _rename(storage, file)
-    else:
-        # The source stays until the clean-up.
-        storage.uploads_to(file.target).copy(source, file.target, file.size, file.mark)
-
-
-def _rename(storage: Storage, file: StagedLocation) -> None:
-    """Move a file atomically, and never over another one; make its parents.
-
-    It may be called again, and by several processes at once: with the source gone, a target of that size and time is
-    the file that was moved.
-    """
-    source, target = file.source, file.target
-    assert source is not None, "uploads are completed"
-    if file.modified_ms is not None:
-        _check_source(storage, file, source)
     for _ in range(_RENAME_ATTEMPTS):
         try:
             storage.files_of(target).rename(source.path, target.path)
-            return
-        except FileExistsError as error:
+        except FileExistsError:
             if storage.stat(source) is not None:
-                raise occupied(target, source, "moved") from error
-            _check_moved(storage, file)
-            return
+                raise
+            return False
         except FileNotFoundError:
             if storage.stat(source) is None:
-                _check_moved(storage, file)
-                return
+                return False
             # Its directory is not there yet, or somebody has just removed it as an empty one.
             storage.create_directory(target.parent)
         except OSError as error:
             raise storage.translate(error, target, "move a file to") from error
+        else:
+            return True
     raise StorageUnavailableError(
         f"The directory of {shown(str(target))} is removed again and again while a file is moved to it. Try again.",
         {"location": str(target)},
     )
 
 
-def _check_source(storage: Storage, file: StagedLocation, source: Location) -> None:
-    """Return if what a command is to move is there as it was, or not at all."""
-    there = storage.stat(source)
-    if there is not None and not _is_moved(file, there):
-        raise StorageError(
-            f"The file {shown(str(source))}, which was to be moved to {shown(str(file.target))}, was written again by "
-            "somebody else. Repair the table.",
-            {"location": str(source)},
-        )
+def _rename(storage: Storage, file: StagedLocation, source: Location) -> None:
+    """Give a staged file its final name, and never over another file.
+
+    It may be called again, and by several processes at once: with the source gone, a target of that size is the file.
+    """
+    try:
+        if not rename_file(storage, source, file.target):
+            check_moved(file, storage.stat(file.target))
+    except FileExistsError as error:
+        raise occupied(file.target, source, "moved") from error
 
 
-def _is_moved(file: StagedLocation, there: Entry | None) -> bool:
-    """Return whether what is at the target is the file that was to be moved to it: a rename keeps size and time."""
+def is_moved(file: StagedLocation, there: Entry | None) -> bool:
+    """Return whether what is at a place is the file that is moved: a rename keeps size and time."""
     return (
         there is not None
         and there.kind is EntryKind.FILE
@@ -257,15 +216,21 @@ def _is_moved(file: StagedLocation, there: Entry | None) -> bool:
     )
 
 
-def _check_moved(storage: Storage, file: StagedLocation) -> None:
-    there, target = storage.stat(file.target), file.target
+def check_moved(file: StagedLocation, there: Entry | None) -> None:
+    """Return if what is at the target is the file that was to be moved to it.
+
+    Raises:
+        StagedFileMissingError: Nothing is.
+        StorageError: Something else is.
+    """
+    target = file.target
     if there is None:
         raise StagedFileMissingError(
             f"The file that was to be moved to {shown(str(target))} is gone, and it is not there either. "
             "Somebody has deleted it. Write again.",
             {"location": str(target)},
         )
-    if not _is_moved(file, there):
+    if not is_moved(file, there):
         raise StorageError(
             f"Another {there.kind.value}, of {there.size} bytes, is at {shown(str(target))}, where a file of "
             f"{file.size} bytes was to be moved to. Remove it.",

@@ -93,10 +93,25 @@ class Recovery:
             claimed = ((t, self._claim(t)) for t in found)
             mine = ((t, pause_ms) for t, pause_ms in claimed if pause_ms is not None or older_than_s is not None)
             recovered = [self._recover(t, failures, pause_ms) for t, pause_ms in mine]
+            self._return_strays()
         of = table if table is None or isinstance(table, str) else str(table.identifier)
         dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
         recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped]
         return RecoveryReport(tuple(recovered), dry_run)
+
+    def _return_strays(self) -> None:
+        """Put back what movers that died late have of commands that were undone."""
+        for command in self._index.moving_commands():
+            if command.state is State.ABORTED:
+                try:
+                    self._steps.return_strays(command)
+                except CatalogExtError as error:
+                    logger.warning(
+                        "What is left of the %s %s could not be looked at: %s",
+                        command.operation,
+                        command.transaction_id,
+                        error.message,
+                    )
 
     def undo(self, transaction_id: str, *, dry_run: bool) -> RecoveryReport:
         """Return what became of one transaction that was undone; see ``Transactions.undo``."""

@@ -23,7 +23,9 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import discard, promote, restore, undo
+from catalog_ext.metastore.storage.moving import OvertakenError
+from catalog_ext.metastore.storage.promotion import discard, promote, undo
+from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
 
@@ -80,6 +82,7 @@ class Steps:
         self._deliver = deliver
         self._threads = threads
         self._cleanup = cleanup
+        self._moves = PartitionMoves(index, storage, deliver, threads)
 
     def forward(self, transaction: Transaction, *, owner: bool = True) -> Transaction:
         """Return the transaction, committed now or before: promote, commit.
@@ -99,6 +102,8 @@ class Steps:
                 modified = self._promote(transaction)
             except IndexDatabaseError:
                 raise
+            except OvertakenError:
+                return self.forward(self._index.load_transaction(transaction.transaction_id), owner=owner)
             except CatalogExtError as error:
                 if error.retryable or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
@@ -128,9 +133,13 @@ class Steps:
             self._storage.create_directory(locations.directory(static))
         modified: dict[tuple[str, str], int] = {}
         for batch in batched(self._own_files(transaction, locations), _AT_ONCE):
-            promote(self._storage, [place for _, place in batch], threads=self._threads)
+            places = [place for _, place in batch]
+            if plan.moves:
+                self._moves.promote(transaction, places)
+            else:
+                promote(self._storage, places, threads=self._threads)
             modified.update(self._modification_times(batch))
-            self._storage.sync([place.target for _, place in batch], locations.location)
+            self._storage.sync([place.target for place in places], locations.location)
         if plan.write is not None and plan.write.due:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due)))
         fault_point("promote.after")
@@ -304,19 +313,22 @@ class Steps:
     def _undo_command(self, transaction: Transaction, locations: StagingLocations) -> int:
         """Move files back where they came from; before ``reserve`` nothing but empty directories was made."""
         plan = transaction.plan
-        moved = 0
         directories = made_directories(plan, locations)
         fault_point("undo.sources")
-        if plan.moves:
-            for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
-                placed = [locations.locate(file) for file in batch]
-                restore(self._storage, placed, threads=self._threads)
-                directories.update(place.target.parent for place in placed)
-                moved += len(placed)
+        moved = self._moves.restore(transaction) if plan.moves else []
+        directories.update(place.target.parent for place in moved)
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
-        return moved
+        return len(moved)
+
+    def return_strays(self, transaction: Transaction) -> None:
+        """Put back what late movers of an aborted partition command have taken and not put back.
+
+        Raises:
+            CatalogExtError: The store refuses or does not answer; the same call may be made again.
+        """
+        self._moves.return_strays(transaction)
 
     def _remove_source_directories(self, plan: WritePlan, directories: Iterable[Location]) -> None:
         """Remove what an exchange has emptied in the source table."""
@@ -351,6 +363,8 @@ class Steps:
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         if transaction.plan.is_command:
             self._remove_source_directories(transaction.plan, directories)
+            if transaction.plan.moves:
+                self._moves.tidy(transaction)
         else:
             self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
         fault_point("clean.staging")

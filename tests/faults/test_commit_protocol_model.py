@@ -1,9 +1,12 @@
 """docs/spec/commit-protocol.md as a model, searched state by state.
 
 Two writers of one partition, a recoverer that may take any unfinished transaction at any moment (a lease says nothing
-about whether its owner still lives), a staged file that vanishes, answers of the database that get lost, and a crash of
-anybody between any two atomic steps. What is atomic in the model is atomic in the world: one database transaction, one
-rename or completed upload, one deletion.
+about whether its owner still lives, so that no clock matters to it), a staged file that vanishes, answers of the
+database that get lost, and a crash of anybody between any two atomic steps. What is atomic in the model is atomic in
+the world: one database transaction, one rename or completed upload, one deletion.
+
+With them goes a guest, one at a time, which keeps the search short: a repair, a vacuum, a Hive engine that writes a
+file, and again one of the same name, and deletes what was there, a store that refuses for good, or a power loss.
 
 A crash of an owner needs no step of its own: for every reachable state the search also asks what recovery makes of it
 if no owner ever moves again. The last test shows that the search can fail: it is given protocols with one mistake each.
@@ -21,7 +24,7 @@ if TYPE_CHECKING:
 
 # The steps of whoever works on a transaction; owner and recoverer share all of them from CHECK on.
 BEGIN, STAGE, RECORD, CHECK, RESERVE, PROMOTE, COMMIT, CLEAN, FINISH = range(9)
-ABORT, GONE, UNDO, UNDONE, TAKEN, ASK, DONE = range(9, 16)
+ABORT, GONE, UNDO, UNDONE, TAKEN, ASK, DONE, SYNC, SWEPT = range(9, 18)
 # The states of a transaction.
 NONE, OPEN, RESERVED, COMMITTED, FINISHED, ABORTING, ABORTED = range(7)
 # What the user was told.
@@ -31,16 +34,34 @@ OLD = 1
 """The bit of the file that was there before; the others are the two files of one writer and the one of the other."""
 FILES = ((2, 4), (8,))
 ALL = (6, 8)
+HIVE, HIVE_AGAIN = 16, 32
+"""A foreign file, and the one that has its name after it."""
+FOREIGN = HIVE | HIVE_AGAIN
 
 
 class Transaction(NamedTuple):
-    """The row: its state, the version it read, the version it made, what it is to delete, whether it ever reserved."""
+    """The row: its state, the version it read, the version it made, what it is to delete, whether it ever reserved.
+
+    ``unknown`` are the foreign files that it has found and is to delete with what it replaces.
+    """
 
     state: int = NONE
     base: int = 0
     version: int = 0
     removals: int = 0
     reserved: bool = False
+    unknown: int = 0
+
+
+class Guest(NamedTuple):
+    """How far a repair or a vacuum has come, and what it has seen: the files, and the index before or after that."""
+
+    step: int = 0
+    version: int = 0
+    alive: int = 0
+    pending: int = 0
+    seen: int = 0
+    uncommitted: int = 0
 
 
 class Actor(NamedTuple):
@@ -52,7 +73,12 @@ class Actor(NamedTuple):
 
 
 class World(NamedTuple):
-    """What survives a crash; ``late`` files were staged after an undoing had begun."""
+    """What survives a crash; ``late`` files were staged after an undoing had begun.
+
+    Of a disk without power ``volatile`` renames may come undone, and ``ghosts``, files that were deleted, come back.
+    ``written`` are the foreign files that the Hive engine has not replaced or deleted itself, ``repaired`` is the
+    version that a repair has made.
+    """
 
     staged: int = 0
     late: int = 0
@@ -60,6 +86,11 @@ class World(NamedTuple):
     alive: int = OLD
     version: int = 0
     vanished: bool = False
+    volatile: int = 0
+    ghosts: int = 0
+    written: int = 0
+    deleted: int = 0
+    repaired: int = 0
     transactions: tuple[Transaction, Transaction] = (Transaction(), Transaction())
 
 
@@ -69,6 +100,7 @@ class Situation(NamedTuple):
     world: World
     owners: tuple[Actor, Actor] = (Actor(), Actor())
     recoverer: tuple[int, Actor] | None = None
+    guest: Guest = Guest()
 
 
 @dataclass(frozen=True)
@@ -78,10 +110,12 @@ class Protocol:
     Attributes:
         overwrites: Of each writer, whether it overwrites the partition; otherwise it appends.
         mistake: What this protocol does wrong.
+        guest: Who else is there: ``repair``, ``vacuum``, ``hive``, ``refusal``, ``power``, or several of them.
     """
 
     overwrites: tuple[bool, bool]
     mistake: str = ""
+    guest: str = ""
 
     def conflicts(self) -> bool:
         """Whether the two writers may not both commit if neither saw the other."""
@@ -101,9 +135,11 @@ class Protocol:
             case 3:  # CHECK
                 missing = ALL[number] & ~world.staged
                 following = PROMOTE if self.mistake == "promote before reserve" else RESERVE
-                yield world, Actor(ABORT if missing else following, told=FAILURE if missing else NOTHING)
+                # An overwrite notes the foreign files that lie there now.
+                found = world.visible & FOREIGN & ~world.alive if self.overwrites[number] else 0
+                yield world, Actor(ABORT, told=FAILURE) if missing else Actor(following, found)
             case 4:
-                yield from self._reserve(world, number)
+                yield from self._reserve(world, number, actor.at)
             case 5:
                 yield from self._promote(world, number, actor)
             case 6:
@@ -133,20 +169,25 @@ class Protocol:
                 )
             case 11:
                 yield self._undo(world, number, actor)
+            case 16:  # SYNC
+                yield world._replace(volatile=world.volatile & ~ALL[number]), Actor(COMMIT)
+            case 17:  # SWEPT: what was deleted stays so
+                after = TAKEN if self.mistake == "finish before the clean-up" else FINISH
+                yield world._replace(ghosts=world.ghosts & ~transaction.removals), Actor(after)
             case 12:  # UNDONE
+                if "power" in self.guest and self.mistake != "an undoing is not synced":
+                    world = world._replace(ghosts=world.ghosts & ~ALL[number])
                 won = transaction.state == ABORTING
                 told = actor.told or FAILURE
                 yield (put(world, number, state=ABORTED) if won else world), Actor(DONE, told=told)
             case 13:  # TAKEN
                 yield world, self._after_taken(transaction.state, actor)
             case 14:  # ASK
-                yield (
-                    world,
-                    Actor(RESERVE) if transaction.state == OPEN else self._after_taken(transaction.state, actor),
-                )
+                again = Actor(RESERVE, actor.at)
+                yield world, again if transaction.state == OPEN else self._after_taken(transaction.state, actor)
                 yield world, Actor(DONE, told=UNKNOWN)
 
-    def _reserve(self, world: World, number: int) -> Iterator[tuple[World, Actor]]:
+    def _reserve(self, world: World, number: int, found: int) -> Iterator[tuple[World, Actor]]:
         mine, other = world.transactions[number], world.transactions[1 - number]
         if mine.state != OPEN:
             yield world, Actor(TAKEN)
@@ -154,16 +195,17 @@ class Protocol:
         rival = other.state == RESERVED and self.mistake != "reserve forgets who is reserved"
         seen = other.version <= mine.base or self.mistake == "reserve forgets who has committed"
         later = other.state in (COMMITTED, FINISHED) and not seen
-        if self.conflicts() and (rival or later):
+        repaired = self.overwrites[number] and world.repaired > mine.base
+        if repaired or (self.conflicts() and (rival or later)):
             yield world, Actor(ABORT, told=CONFLICT)
             return
-        after = put(world, number, state=RESERVED, reserved=True)
+        after = put(world, number, state=RESERVED, reserved=True, unknown=found)
         yield after, Actor(COMMIT if self.mistake == "promote before reserve" else PROMOTE)
         if self.mistake == "a lost answer of reserve is a failure":
             yield after, Actor(DONE, told=FAILURE)
-        elif number == 0:  # the answer, or the question, is lost; of one writer only, which keeps the search short
-            yield after, Actor(ASK)
-            yield world, Actor(ASK)
+        elif number == 0 and not self.guest:  # the answer, or the question, is lost; only so the search stays short
+            yield after, Actor(ASK, found)
+            yield world, Actor(ASK, found)
 
     def _promote(self, world: World, number: int, actor: Actor) -> Iterator[tuple[World, Actor]]:
         """Files in any order; ``at`` has the bits of those that are done."""
@@ -172,11 +214,19 @@ class Protocol:
             if actor.at & bit:
                 continue
             done = actor.at | bit
-            following = Actor(PROMOTE, done) if done != ALL[number] else Actor(RESERVE if early else COMMIT)
+            last = RESERVE if early else SYNC if self._syncs() else COMMIT
+            following = Actor(PROMOTE, done) if done != ALL[number] else Actor(last)
+            if "refusal" in self.guest:
+                yield world, Actor(GONE)
             if world.staged & bit:
-                yield world._replace(staged=world.staged & ~bit, visible=world.visible | bit), following
+                volatile = world.volatile | bit if "power" in self.guest else 0
+                moved = world._replace(staged=world.staged & ~bit, visible=world.visible | bit, volatile=volatile)
+                yield moved, following
             else:
                 yield world, following if world.visible & bit else Actor(GONE)
+
+    def _syncs(self) -> bool:
+        return "power" in self.guest and self.mistake != "a promotion is not synced"
 
     def _commit(self, world: World, number: int) -> Iterator[tuple[World, Actor]]:
         mine = world.transactions[number]
@@ -184,22 +234,30 @@ class Protocol:
         if mine.state != RESERVED and not blind:
             yield world, Actor(TAKEN)
             return
-        removals = world.alive if self.overwrites[number] else 0
+        removals = world.alive | mine.unknown if self.overwrites[number] else 0
         version = world.version + 1
         after = put(world, number, state=COMMITTED, version=version, removals=removals)
         after = after._replace(alive=world.alive & ~removals | ALL[number], version=version)
         yield after, Actor(FINISH if self.mistake == "finish before the clean-up" else CLEAN)
         if self.mistake == "a lost answer of commit is a failure":
             yield after, Actor(DONE, told=FAILURE)
-        elif number == 0:
+        elif number == 0 and not self.guest:
             yield after, Actor(ASK)
             yield world, Actor(ASK)
 
     def _clean(self, world: World, number: int) -> tuple[World, Actor]:
-        left = world.transactions[number].removals & world.visible
+        removals = world.transactions[number].removals
+        if self.mistake == "the clean-up goes by names" and removals & FOREIGN:
+            removals |= FOREIGN
+        left = removals & world.visible
         if not left:
-            return world._replace(staged=world.staged & ~ALL[number]), Actor(FINISH)
-        return world._replace(visible=world.visible & ~(left & -left)), Actor(CLEAN)
+            syncs = "power" in self.guest and self.mistake != "a clean-up is not synced"
+            return world._replace(staged=world.staged & ~ALL[number]), Actor(SWEPT if syncs else FINISH)
+        return self._deleted(world, left & -left), Actor(CLEAN)
+
+    def _deleted(self, world: World, bit: int) -> World:
+        ghosts = world.ghosts | (bit & world.visible) if "power" in self.guest else 0
+        return world._replace(visible=world.visible & ~bit, ghosts=ghosts, volatile=world.volatile & ~bit)
 
     def _undo(self, world: World, number: int, actor: Actor) -> tuple[World, Actor]:
         """Half a file a step: the source, then the target."""
@@ -210,7 +268,7 @@ class Protocol:
         elif self.mistake == "undo forgets the targets":
             after = world
         else:
-            after = world._replace(visible=world.visible & ~bit)
+            after = self._deleted(world, bit)
         more = actor.at + 1 < 2 * len(FILES[number])
         return after, Actor(UNDO if more else UNDONE, actor.at + 1 if more else 0, actor.told)
 
@@ -229,26 +287,108 @@ class Protocol:
 
     def successors(self, situation: Situation) -> Iterator[Situation]:
         """Every situation that one step of anybody leads to."""
-        world, owners, recoverer = situation
+        world, owners, recoverer, guest = situation
         first, second = owners
         if first.step != DONE:
             for after, actor in self.steps(world, 0, first):
-                yield Situation(after, (actor, second), recoverer)
+                yield Situation(after, (actor, second), recoverer, guest)
         if second.step != DONE:
             for after, actor in self.steps(world, 1, second):
-                yield Situation(after, (first, actor), recoverer)
+                yield Situation(after, (first, actor), recoverer, guest)
         if recoverer is None:
             for number, transaction in enumerate(world.transactions):
+                if self.guest in ("repair", "vacuum") and number == 0:
+                    # Whom somebody recovers and whom not makes no difference to those, but a long search.
+                    continue
                 if transaction.state in (OPEN, RESERVED, COMMITTED, ABORTING):
-                    yield Situation(world, owners, (number, Actor(TAKEN)))
+                    yield Situation(world, owners, (number, Actor(TAKEN)), guest)
         else:
             number, recovering = recoverer
-            yield Situation(world, owners, None)  # it crashes
+            if not self.guest:
+                yield Situation(world, owners, None, guest)  # it crashes
             for after, actor in self.steps(world, number, recovering):
                 # A recoverer that has lost sight of the database starts again later.
-                yield Situation(after, owners, None if actor.step in (DONE, ASK) else (number, actor))
-        if not world.vanished and world.staged & 2:
+                yield Situation(after, owners, None if actor.step in (DONE, ASK) else (number, actor), guest)
+        if not self.guest and not world.vanished and world.staged & 2:
             yield Situation(world._replace(staged=world.staged & ~2, vanished=True), owners, recoverer)
+        if "hive" in self.guest:
+            for after in self._foreign(world):
+                yield Situation(after, owners, recoverer, guest)
+        for name, work in (("repair", self.repair), ("vacuum", self.vacuum)):
+            if name in self.guest:
+                after, seen = work(world, guest)
+                if (after, seen) != (world, guest):
+                    yield Situation(after, owners, recoverer, seen)
+
+    def _foreign(self, world: World) -> Iterator[World]:
+        """What a Hive engine does: it writes a file, and then one of the same name in its place."""
+        if not world.written:
+            yield world._replace(visible=world.visible | HIVE, written=HIVE)
+        elif world.written == HIVE:
+            yield world._replace(visible=world.visible & ~HIVE | HIVE_AGAIN, written=HIVE_AGAIN)
+
+    def repair(self, world: World, guest: Guest) -> tuple[World, Guest]:
+        """The next step of a repair, which makes the index what it has listed."""
+        ids = sum(
+            ALL[number]
+            for number, transaction in enumerate(world.transactions)
+            if not transaction.version or transaction.version > guest.version
+        )
+        match guest.step:
+            case 0:
+                pending = self._pending(world)
+                uncommitted = sum(ALL[n] for n, t in enumerate(world.transactions) if t.state != NONE and not t.version)
+                return world, Guest(1, world.version, world.alive, pending, uncommitted=uncommitted)
+            case 1:
+                return world, guest._replace(step=2, seen=world.visible)
+            case 2:
+                asked = guest.uncommitted if self.mistake == "repair asks for writers before it lists" else ids
+                pending = guest.pending
+                if self.mistake == "repair asks for removals after it lists":
+                    pending = self._pending(world)
+                return world, guest._replace(step=3, uncommitted=asked, pending=pending)
+            case 3:
+                known = guest.seen & ~guest.uncommitted & ~guest.pending
+                fenced = world.version == guest.version or self.mistake == "repair has no fence"
+                after = world
+                if fenced and known != world.alive:
+                    version = world.version + 1
+                    after = world._replace(alive=known, version=version, repaired=version)
+                return after, Guest(4)
+            case _:
+                return world, guest
+
+    def _pending(self, world: World) -> int:
+        """What committed transactions have yet to delete."""
+        pending = 0
+        for transaction in world.transactions:
+            if transaction.state == COMMITTED:
+                pending |= transaction.removals
+        return pending
+
+    def vacuum(self, world: World, guest: Guest) -> tuple[World, Guest]:
+        """The next step of a vacuum that keeps no version: it deletes what writes have replaced or left."""
+        match guest.step:
+            case 0:
+                return world, Guest(1, seen=world.visible | world.staged)
+            case 1:
+                ended = left = 0
+                for number, transaction in enumerate(world.transactions):
+                    if transaction.version:
+                        ended |= transaction.removals & ~world.alive
+                    if transaction.state == ABORTED or (
+                        self.mistake == "vacuum takes what is not committed" and not transaction.version
+                    ):
+                        left |= ALL[number]
+                if self.mistake == "vacuum goes by the clock" and ended & FOREIGN:
+                    # The one that was written since has, by the clock of the store, been written before.
+                    ended |= FOREIGN
+                return world, Guest(2, pending=(guest.seen & left) | ended)
+            case 2:
+                taken = world._replace(visible=world.visible & ~guest.pending, staged=world.staged & ~guest.pending)
+                return taken, Guest(3)
+            case _:
+                return world, guest
 
     def recovered(self, world: World) -> World:
         """The world after every owner has died here and recovery has run to its end."""
@@ -271,12 +411,17 @@ def put(world: World, number: int, **values: int) -> World:
 def check_world(protocol: Protocol, world: World) -> None:
     """Promises 1, 2 and 4 as far as everybody sees them."""
     committed = [t for t in world.transactions if t.version]
+    removed = 0
+    for transaction in committed:
+        removed |= transaction.removals
+    assert not world.written & ~world.visible & ~removed, "a foreign file was lost"
     expected = OLD
     for transaction in sorted(committed, key=lambda t: t.version):
         number = world.transactions.index(transaction)
         expected = (0 if protocol.overwrites[number] else expected) | ALL[number]
-    assert world.alive == expected, "readers of the index see something that is neither old nor new"
-    assert world.alive & ~world.visible == 0, "the index names a file that is not there"
+    assert world.alive & ~FOREIGN == expected, "readers of the index see something that is neither old nor new"
+    # A repair takes a foreign file in, and the Hive engine replaces it.
+    assert world.alive & ~world.visible & ~(FOREIGN & ~world.written) == 0, "the index names a file that is not there"
     for number, transaction in enumerate(world.transactions):
         assert transaction.reserved or not world.visible & ALL[number], "a file was visible before its write had won"
         if transaction.version:
@@ -307,24 +452,62 @@ def check_told(world: World, recovered: World, owners: tuple[Actor, Actor]) -> N
 def check_recovered(protocol: Protocol, world: World) -> None:
     """Promises 2 and 3 after recovery."""
     check_world(protocol, world)
-    assert world.visible == world.alive, "the listing shows something other than the index"
+    # Foreign files are the next repair's.
+    ours = (world.visible & ~FOREIGN, world.alive & ~FOREIGN)
+    assert ours[0] == ours[1], "the listing shows something other than the index"
     assert all(transaction.state in (NONE, FINISHED, ABORTED) for transaction in world.transactions)
+
+
+def after_power_loss(world: World) -> Iterator[World]:
+    """The worlds that a power loss may leave: of what was not synced, any part has happened."""
+    for undone in subsets(world.volatile & world.visible):
+        for back in subsets(world.ghosts):
+            yield world._replace(
+                staged=world.staged | undone, visible=world.visible & ~undone | back, volatile=0, ghosts=0
+            )
+
+
+def subsets(bits: int) -> Iterator[int]:
+    part = bits
+    while True:
+        yield part
+        if not part:
+            return
+        part = (part - 1) & bits
+
+
+def check_repaired(protocol: Protocol, world: World) -> None:
+    """A repair after recovery takes in what is foreign, and changes nothing else."""
+    guest = Guest()
+    while guest.step < 4:
+        world, guest = protocol.repair(world, guest)
+    check_world(protocol, world)
+    assert world.visible == world.alive, "a repair after recovery leaves rows out, or has them twice"
 
 
 def search(protocol: Protocol) -> tuple[int, set[tuple[int, int]]]:
     """The number of situations, and what the two users can be told; raises where a promise breaks."""
     start = Situation(World())
+    if protocol.guest.endswith(" hive"):
+        # Two guests and one writer, which keeps the search short.
+        start = start._replace(owners=(Actor(DONE), Actor()))
     seen, stack = {start}, [start]
     ends: set[tuple[int, int]] = set()
     recovered: dict[World, World] = {}
     while stack:
         situation = stack.pop()
-        world, owners, _ = situation
+        world, owners, _, _ = situation
         after_recovery = recovered.get(world)
         if after_recovery is None:
             check_world(protocol, world)
             after_recovery = recovered[world] = protocol.recovered(world)
             check_recovered(protocol, after_recovery)
+            if "power" in protocol.guest:
+                for dark in after_power_loss(world):
+                    after = protocol.recovered(dark)
+                    check_recovered(protocol, after)
+            if protocol.guest:
+                check_repaired(protocol, after_recovery)
         check_told(world, after_recovery, owners)
         if owners[0].step == DONE and owners[1].step == DONE:
             ends.add((owners[0].told, owners[1].told))
@@ -368,3 +551,32 @@ def test_no_interleaving_breaks_a_promise(overwrites: tuple[bool, bool]) -> None
 def test_the_search_finds_a_protocol_with_a_mistake(mistake: str, broken: str) -> None:
     with pytest.raises(AssertionError, match=broken):
         search(Protocol((True, True), mistake))
+
+
+BOTH = (False, True)
+
+
+@pytest.mark.parametrize("guest", ["repair", "vacuum", "repair hive", "vacuum hive", "refusal power"])
+def test_no_guest_breaks_a_promise(guest: str) -> None:
+    situations, ends = search(Protocol(BOTH, guest=guest))
+    assert situations > 2_000, "the search has not gone far"
+    assert (NOTHING if guest.endswith(" hive") else SUCCESS, SUCCESS) in ends
+
+
+@pytest.mark.parametrize(
+    ("guest", "mistake", "broken"),
+    [
+        ("repair", "repair has no fence", "neither old nor new|is not there"),
+        ("repair", "repair asks for writers before it lists", "neither old nor new|is not there"),
+        ("repair", "repair asks for removals after it lists", "neither old nor new|is not there"),
+        ("vacuum", "vacuum takes what is not committed", "is not there"),
+        ("hive", "the clean-up goes by names", "a foreign file was lost"),
+        ("vacuum hive", "vacuum goes by the clock", "a foreign file was lost"),
+        ("power", "a promotion is not synced", "is not there"),
+        ("power", "a clean-up is not synced", "the listing shows something other than the index"),
+        ("refusal power", "an undoing is not synced", "the listing shows something other than the index"),
+    ],
+)
+def test_the_search_finds_what_a_guest_makes_of_a_mistake(guest: str, mistake: str, broken: str) -> None:
+    with pytest.raises(AssertionError, match=broken):
+        search(Protocol(BOTH, mistake, guest))

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.fault_points import MOVE_POINTS, armed
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError
 from tests.faults.commands import COMMANDS, MOVING, OTHER, attempt, check, prepare
@@ -54,7 +54,7 @@ def test_a_death_at_every_step(stand: Stand, tmp_path: Path, name: str) -> None:
     def die(_: str) -> None:
         raise Crash
 
-    for number, point in enumerate(OF_WRITING):
+    for number, point in enumerate((*OF_WRITING, *(MOVE_POINTS if name in MOVING else ()))):
         case = Stand(stand.index, stand.storage)
         prepare(case, tmp_path / f"{number}")
         told = "success"
@@ -71,12 +71,12 @@ def test_a_death_at_every_step(stand: Stand, tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize("name", MOVING)
 def test_a_recoverer_at_every_step_of_a_slow_owner(stand: Stand, tmp_path: Path, name: str) -> None:
     command = COMMANDS[name]
-    for number, point in enumerate(OF_WRITING):
+    for number, point in enumerate((*OF_WRITING, *MOVE_POINTS)):
         case = Stand(stand.index, stand.storage)
         prepare(case, tmp_path / f"{number}")
         with armed(point, lambda _, case=case: recover(case)):
             told = attempt(case, command)
-        assert told == ("failure" if point not in (*DECIDED, "begin.before") else "success"), point
+        assert told == ("failure" if point not in (*DECIDED, *MOVE_POINTS, "begin.before") else "success"), point
         recover(case)
         check(case, command, told, point=point)
         forget(case)
@@ -95,14 +95,15 @@ def test_a_store_that_refuses_a_move_brings_back_what_was_moved(stand: Stand, tm
 
 
 @pytest.mark.parametrize("name", MOVING)
-@pytest.mark.parametrize("point", ["undo.before", "undo.sources", "undo.after"])
+@pytest.mark.parametrize("point", ["undo.before", "undo.sources", *MOVE_POINTS, "undo.after"])
 def test_an_undoing_that_dies_is_taken_up_again(stand: Stand, tmp_path: Path, name: str, point: str) -> None:
     prepare(stand, tmp_path / "t")
 
     def refuse(_: str) -> None:
         raise StorageAccessDeniedError("No.")
 
-    with armed("promote.after", refuse), armed(point, "storage"):
+    # Before the undoing, the promotion has reached the points of moves.
+    with armed("promote.after", refuse), armed(point, "storage", nth=2 if point in MOVE_POINTS else 1):
         assert attempt(stand, COMMANDS[name]) == "failure"
     recover(stand)
     check(stand, COMMANDS[name], "failure", point=point)

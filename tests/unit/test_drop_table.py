@@ -25,7 +25,7 @@ from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, walked, write
-from tests.unit.test_partition_commands import managed
+from tests.unit.test_partition_commands import equals, external, managed
 from tests.writes import crash_at, insert, stage
 
 if TYPE_CHECKING:
@@ -303,3 +303,17 @@ def test_a_directory_that_gets_no_other_name_is_emptied(
     assert managed(catalog) == root, "it is free again"
     insert(catalog, "k=1")
     assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catalog: Catalog, tmp_path: Path) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    external(catalog, tmp_path, "e")
+    with pytest.warns(TableOverlapWarning):
+        catalog.partition_commands.add("s.e", [({"k": "1"}, f"file://{root}/k=1")])
+    with pytest.raises(TableLayoutError, match=r"the partition 'k=1' of table s\.e lies at file://.*/t/k=1"):
+        catalog.drop_table("s.t")
+    assert indexed(catalog, "s.e") == indexed(catalog) == walked(root, 1)
+    catalog.partition_commands.drop("s.e", [equals("k", "1")])
+    catalog.drop_table("s.t")
+    assert not root.exists()

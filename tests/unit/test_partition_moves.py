@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+from contextlib import nullcontext
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 from catalog_ext.metastore import errors
-from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.fault_points import MOVE_POINTS, armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.transactions.new_files import NewFiles
@@ -16,11 +18,10 @@ from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.scan.observe import StoreObserver
 from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import consistent, equals, external, managed, names, state
-from tests.writes import crash_at, insert
+from tests.writes import Crash, crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-    from pathlib import Path
+    from collections.abc import Callable, Iterable, Mapping
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.commit.removals import Removal
@@ -438,3 +439,163 @@ def test_a_slow_owner_moves_no_file_that_hive_has_written_since(catalog: Catalog
     with armed("promote.file", overtaken):
         catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
     assert indexed(catalog) == walked(root, 1) == {"k=1": {"000000_0": 8}, "k=7": {"000000_0": 2}}
+
+
+def undo(catalog: Catalog) -> None:
+    (rename,) = (t for t in catalog.index.moving_commands() if t.state is not State.ABORTED)
+    catalog.recover(undo=rename.transaction_id)
+
+
+def back_and_forth(catalog: Catalog) -> None:
+    catalog.partition_commands.rename("s.t", {"k": "7"}, {"k": "1"})
+
+
+def forth(catalog: Catalog) -> None:
+    catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+
+
+@pytest.mark.parametrize("point", MOVE_POINTS)
+def test_a_slow_undoing_takes_nothing_from_the_next_rename(catalog: Catalog, point: str) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    write(root, "k=1/000000_0", content=b"hive\n")
+    catalog.repair_partitions("s.t")
+    crash_at("promote.after", lambda: forth(catalog))
+
+    def overtaken(_: str) -> None:
+        undo(catalog)
+        assert indexed(catalog) == walked(root, 1)
+        forth(catalog)
+
+    with armed(point, overtaken):
+        undo(catalog)
+    assert names(catalog) == ["k=7"]
+    consistent(catalog)
+    catalog.recover(older_than=0)
+    consistent(catalog)
+
+
+@pytest.mark.parametrize("point", MOVE_POINTS)
+@pytest.mark.parametrize("then", [None, forth])
+@pytest.mark.parametrize("ends", ["undone", "finished"])
+def test_a_slow_rename_takes_nothing_from_who_comes_after_it(
+    catalog: Catalog, point: str, then: Callable[[Catalog], None] | None, ends: str
+) -> None:
+    root = managed(catalog)
+    write(root, "k=1/000000_0", "k=1/000001_0", content=b"hive\n")
+    catalog.repair_partitions("s.t")
+
+    def overtaken(_: str) -> None:
+        if ends == "undone":
+            undo(catalog)
+        else:
+            catalog.recover(older_than=0)
+            back_and_forth(catalog)
+        assert indexed(catalog) == walked(root, 1)
+        if then is not None:
+            then(catalog)
+
+    with armed(point, overtaken), nullcontext() if ends == "finished" else pytest.raises(errors.TransactionStateError):
+        forth(catalog)
+    assert names(catalog) == ["k=1" if then is None else "k=7"]
+    consistent(catalog)
+    catalog.recover(older_than=0)
+    consistent(catalog)
+    assert not [path for path in root.iterdir() if path.name.startswith("_")]
+
+
+@pytest.mark.parametrize("way", ["forth", "back"])
+def test_what_a_late_mover_dies_with_is_put_back(catalog: Catalog, way: str) -> None:
+    """It is overtaken before it takes the files, which are the next rename's by then, and dies before it asks again."""
+    root = managed(catalog)
+    write(root, "k=1/000000_0", "k=1/000001_0", content=b"hive\n")
+    catalog.repair_partitions("s.t")
+    if way == "back":
+        crash_at("promote.after", lambda: forth(catalog))
+    mover, late = [0], []
+
+    def overtaken(_: str) -> None:
+        undo(catalog)
+        if way == "back":
+            forth(catalog)
+        mover[0] = 1
+
+    def dies(_: str) -> None:
+        if mover[0]:
+            late.append(indexed(catalog) == walked(root, 1))
+            raise Crash
+
+    with armed("move.taken", dies, lasting=True), armed("move.before", overtaken), pytest.raises(Crash):
+        (forth if way == "forth" else undo)(catalog)
+    assert late == [False]
+    catalog.recover(older_than=0)
+    consistent(catalog)
+    assert not [path for path in root.iterdir() if path.name.startswith("_")]
+
+
+def test_an_undoing_whose_source_was_written_again_keeps_both(catalog: Catalog) -> None:
+    root = managed(catalog)
+    write(root, "k=1/000000_0", "k=1/a.csv", "k=1/_SUCCESS", content=b"1\n2\n3\n")
+    catalog.repair_partitions("s.t")
+
+    def hive_writes(_: str) -> None:
+        write(root, "k=1/000000_0", "k=1/a.csv", "k=1/_SUCCESS", content=b"9\n")
+        raise errors.StorageAccessDeniedError("quota")
+
+    with armed("promote.after", hive_writes), pytest.raises(errors.StorageAccessDeniedError):
+        forth(catalog)
+    (files,) = indexed(catalog).values()
+    assert list(files.values()) == [6, 6]
+    assert sorted(files)[0].startswith("000000_0-")
+    assert sorted(files)[1].startswith("a-")
+    assert sorted(files)[1].endswith(".csv")
+    assert walked(root, 1)["k=1"] == {**files, "000000_0": 2, "a.csv": 2}
+    assert catalog.history("s.t")[0].operation == "UNDO RENAME PARTITION"
+    catalog.repair_partitions("s.t")
+    consistent(catalog)
+    assert catalog.recover(older_than=0).transactions == ()
+
+
+@pytest.mark.parametrize("died", [False, True])
+def test_an_undoing_whose_source_is_a_file_now_keeps_the_rows_elsewhere(catalog: Catalog, died: bool) -> None:
+    root = managed(catalog)
+    write(root, "k=1/000000_0", content=b"1\n")
+    catalog.repair_partitions("s.t")
+    crash_at("promote.after", lambda: forth(catalog))
+    (root / "k=1").rmdir()
+    (root / "k=1").write_text("in the way")
+    if died:
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(type(catalog.index), "commit", lambda *_, **__: die())
+            with pytest.raises(Crash):
+                undo(catalog)
+    catalog.recover(older_than=0) if died else undo(catalog)
+    assert indexed(catalog) == {"k=1": {"000000_0": 2}}
+    (place,) = catalog.index.located_partitions(catalog.load_table("s.t")).values()
+    assert Path(place.removeprefix("file://"), "000000_0").read_bytes() == b"1\n"
+    assert not catalog.recover(older_than=0).transactions
+    insert(catalog, "k=1")
+    catalog.vacuum("s.t", retention=0)
+    assert len(indexed(catalog)["k=1"]) == 2
+    forth(catalog)
+    assert len(indexed(catalog)["k=7"]) == 2
+    catalog.unregister_table("s.t")
+
+
+def die() -> None:
+    raise Crash
+
+
+def test_nobody_writes_to_what_an_undoing_is_moving_back(catalog: Catalog) -> None:
+    managed(catalog)
+    insert(catalog, "k=1", "k=2")
+    crash_at("promote.after", lambda: forth(catalog))
+    (rename,) = catalog.index.moving_commands()
+    catalog.index.move_transaction(rename.transaction_id, (State.RESERVED,), State.ABORTING)
+    for spec in ("k=1", "k=7"):
+        with pytest.raises(errors.ConflictError, match=rename.transaction_id):
+            insert(catalog, spec, kind=WriteKind.OVERWRITE_PARTITIONS)
+    insert(catalog, "k=2")
+    catalog.recover(older_than=0)
+    insert(catalog, "k=1", "k=7")
+    consistent(catalog)

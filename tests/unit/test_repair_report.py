@@ -274,7 +274,7 @@ def test_a_scratch_file_that_fails_says_what_to_do() -> None:
 
 def test_the_public_surface() -> None:
     assert sorted(catalog_ext.__all__) == [
-        "Catalog", "CatalogExtError", "RepairProgress", "RepairReport", "ReportEntry", "configure", "connect",
+        "Catalog", "CatalogExtError", "RepairProgress", "RepairReport", "ReportEntry", "adopt", "configure", "connect",
         "repair_partitions",
     ]  # fmt: skip
     for name in catalog_ext.__all__:

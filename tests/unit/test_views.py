@@ -62,7 +62,7 @@ def test_the_command_line_lists_views_and_nobody_writes_them(
     catalog: Catalog, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     view = catalog.views.create(request("seen", "ds", "region"))
-    options = ["--index", str(tmp_path / "index.db"), "--metastore", "none", "--warehouse", str(tmp_path)]
+    options = ["--index", str(tmp_path / "index.db"), "--metastore", "none"]
     assert main([*options, "tables", "--json"]) == 0
     (listed,) = json.loads(capsys.readouterr().out)["tables"]
     assert (listed["name"], listed["table_type"]) == ("seen", "VIEW")

@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.hive.identity import with_id
 from catalog_ext.metastore.hive.mapping.conversion import (
     hive_partition_name,
     to_hive,
@@ -92,7 +93,7 @@ def carry_out(metastore: HiveMetastore, message: Message) -> None:
 
 def _alter_namespace(metastore: HiveMetastore, database: HiveDatabase) -> None:
     try:
-        metastore.alter_database(database)
+        metastore.alter_database(with_id(metastore, database))
     except NamespaceNotFoundError:
         make_database(metastore, database)
 

@@ -306,6 +306,13 @@ view_partition_dependencies = sa.Table(
 )  # fmt: skip
 """What a partition of a view was made of when it was added."""
 
+index_properties = sa.Table(
+    "index_properties", metadata,
+    sa.Column("name", ExactText(64), primary_key=True),
+    _text("value"),
+)  # fmt: skip
+"""What the index says of itself."""
+
 
 def partition_ids(table_id: int) -> tuple[int, int]:
     """Return the least number that a partition of the table can have, and the least one above them all."""

@@ -9,15 +9,26 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableLayoutError
-from catalog_ext.metastore.index.database.schema import dropped_tables, namespaces, tables, transactions
+from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
+    dropped_tables,
+    namespaces,
+    partitions,
+    tables,
+    transactions,
+)
 from catalog_ext.metastore.index.write.transactions import from_row
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table
+
+
+_AT_ONCE = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,9 +50,13 @@ class DroppedTable:
 
 def overlaps(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
     """Return the condition that a location is the given one, lies in it or around it."""
+    return sa.or_(column.in_(_around(location)), lies_in(column, location))
+
+
+def _around(location: str) -> list[str]:
     parts = location.rstrip("/").split("/")
     around = ["/".join(parts[:i]) for i in range(1, len(parts))]
-    return sa.or_(column.in_([*around, *(f"{a}/" for a in around)]), lies_in(column, location))
+    return [*around, *(f"{a}/" for a in around)]
 
 
 def lies_in(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
@@ -68,6 +83,17 @@ def any_undeleted(connection: sa.Connection) -> bool:
     return connection.execute(some).scalar() is not None
 
 
+def hold_tables_around(connection: sa.Connection, locations: Collection[str]) -> None:
+    """Have the tables stay, until the transaction ends, in whose directories something is to lie.
+
+    Whoever drops one of them comes before this, and has left a row in ``dropped_tables``, or sees what was put there.
+    """
+    places = sorted({place for location in locations for place in (location, *_around(location))})
+    for some in batched(places, _AT_ONCE):
+        held = sa.select(tables.c.table_id).where(tables.c.location.in_(some)).with_for_update(read=True)
+        connection.execute(held).all()
+
+
 def check_location_free(
     connection: sa.Connection, identifier: TableIdentifier, location: str, partition: str | None = None
 ) -> None:
@@ -77,11 +103,13 @@ def check_location_free(
         connection: Of the index.
         identifier: The table that is to lie there.
         location: The directory.
-        partition: The partition of the table, where it is that which is to lie there.
+        partition: The partition of the table, where it is that which is to lie there, after ``hold_tables_around``.
 
     Raises:
         ConflictError: One is.
     """
+    if location and partition is None:
+        hold_tables_around(connection, [location])
     there = _undeleted(connection, location) if location else []
     if there:
         what = f"Table {identifier}" if partition is None else f"Partition {partition[:200]!r} of table {identifier}"
@@ -104,7 +132,7 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
 
     Raises:
         ConflictError: Files of it are being moved, or a table is being created in its directory.
-        TableLayoutError: Another table lies in its directory, and would lose its files.
+        TableLayoutError: Another table lies in its directory, or a partition of one, and would lose its files.
     """
     t = transactions.c
     busy = sa.select(transactions).where(
@@ -119,6 +147,7 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
             raise _busy(table, one.transaction_id, f"table {one.table} is being created at {one.plan.location}")
     if deletes:
         _check_alone(connection, table)
+        _check_no_partition_inside(connection, table)
 
 
 def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:
@@ -144,6 +173,32 @@ def _check_alone(connection: sa.Connection, table: Table) -> None:
             f"{location} that would be deleted. Drop or unregister that one before, or unregister this one, which "
             "keeps all files.",
             {"table": str(table.identifier), "location": location, "other": f"{namespace}.{name}"},
+        )
+
+
+def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
+    """Return if no partition of another table has got its location in the directory, as by ADD PARTITION … LOCATION."""
+    location, p = table.definition.location, partitions.c
+    found = connection.execute(
+        sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
+        .select_from(partitions)
+        .join(tables, tables.c.table_id == p.table_id)
+        .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
+        .where(
+            p.location.is_not(None),
+            lies_in(p.location, location),
+            p.end_version == ALIVE,
+            p.table_id != table.table_id,
+        )
+        .limit(1)
+    ).one_or_none()
+    if found is not None:
+        other = f"{found.namespace}.{found.other}"
+        raise TableLayoutError(
+            f"Table {table.identifier} cannot be dropped: the partition {found.name[:200]!r} of table {other} lies at "
+            f"{found.location}, in the directory {location} that would be deleted. Drop that partition (of an external "
+            "table its files stay), or unregister this table, which keeps all files.",
+            {"table": str(table.identifier), "location": location, "other": other, "partition": found.name[:200]},
         )
 
 

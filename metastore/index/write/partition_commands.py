@@ -20,7 +20,7 @@ from catalog_ext.metastore.commit.plan import (
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions
-from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free
+from catalog_ext.metastore.index.tables.dropped import any_undeleted, check_location_free, hold_tables_around
 from catalog_ext.metastore.index.write.applier import Applier, Rewrite
 from catalog_ext.metastore.index.write.partition_rows import by_values, mark_in_metastore, matching, partition_of
 from catalog_ext.metastore.index.write.transaction_files import staged_within
@@ -108,6 +108,7 @@ class PartitionCommand:
             self._applier.add(add)
 
     def _check_locations(self, own: Mapping[str, str]) -> None:
+        hold_tables_around(self._connection, list(own.values()))
         if own and any_undeleted(self._connection):
             for name, location in own.items():
                 check_location_free(self._connection, self._table.identifier, location, name)

@@ -142,6 +142,14 @@ def load(database: Database, transaction_id: str) -> Transaction:
         return from_row(load_row(connection, transaction_id))
 
 
+def state_of(database: Database, transaction_id: str) -> State | None:
+    """Return the transaction's state now; None where there is no such transaction."""
+    statement = sa.select(transactions.c.state).where(transactions.c.transaction_id == transaction_id)
+    with database.reading() as connection:
+        state: str | None = connection.execute(statement).scalar()
+    return None if state is None else State(state)
+
+
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
     """Return the transaction's row; ``lock`` keeps everybody else from moving it."""
     statement = sa.select(transactions).where(transactions.c.transaction_id == transaction_id)
@@ -229,19 +237,15 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
     def work(connection: sa.Connection) -> bool:
         if connection.execute(statement).rowcount != 1:
             return False
+        moves = sa.exists().where(transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES))
         if to in (State.ABORTING, State.ABORTED):
-            connection.execute(
-                sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
-            )
+            claims = sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
+            # Files are still to be moved back: until then the partitions are nobody else's.
+            connection.execute(claims.where(~moves) if to is State.ABORTING else claims)
         if to in (State.ABORTED, State.FINISHED):
             files = sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id)
-            if to is State.ABORTED:
-                # Its owner may be slow, and move one more file of a command: that is to be put back, too.
-                moves = sa.select(transactions.c.transaction_id).where(
-                    transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES)
-                )
-                files = files.where(~sa.exists(moves))
-            connection.execute(files)
+            # A slow mover may have died with one of a command's files: that is to be put back, too.
+            connection.execute(files.where(~moves) if to is State.ABORTED else files)
         return True
 
     return database.write(work)

@@ -1,0 +1,39 @@
+"""The command by which an index takes on another metastore or warehouse."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext.catalog import adopt as adopt_home
+from catalog_ext.cli.options import json_option
+from catalog_ext.cli.writes import UNCHANGED, Listing
+
+if TYPE_CHECKING:
+    from catalog_ext.cli.invocation import Invocation
+
+_NEXT = "Restart the services and sessions that have it open. What another metastore lacks: catalog-ext publish --all"
+
+
+@click.command()
+@click.option("--dry-run", is_flag=True, help="Preview: say what would change and change nothing.")
+@json_option
+@click.pass_obj
+def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
+    """Make the --metastore and the --warehouse that are named the index's own, in the place of those that it has.
+
+    An index has one of each: whoever opens it gets both, and others are refused. Tables stay where they are.
+
+    \b
+    catalog-ext --index lake.db --metastore thrift://new-host:9083 adopt
+    catalog-ext --index lake.db --warehouse s3://bucket/lake adopt --dry-run
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    invocation.require_index()
+    adopted = adopt_home(
+        index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse, dry_run=dry_run
+    )
+    rows = [entry._asdict() for entry in adopted]
+    Listing(("change", "changes"), rows, ("what", "before", "after"), {"dry_run": dry_run}).show(
+        None, as_json=as_json, end=UNCHANGED if dry_run else _NEXT
+    )

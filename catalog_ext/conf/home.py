@@ -1,0 +1,131 @@
+"""An index has one metastore and one warehouse: who opens it gets both, and another one is refused."""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from catalog_ext.conf.resolved import EMBEDDED, Settings
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.hive.thrift.uris import parse_uris
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+logger = logging.getLogger(__name__)
+
+WAREHOUSE = "warehouse"
+METASTORE = "metastore"
+METASTORE_HOST = "metastore.host"
+"""Where the embedded metastore's folder is: another host may have one of the same name."""
+
+METASTORE_ID = "metastore.id"
+"""What the metastore itself says who it is, whatever its address."""
+
+_EMBEDDED_AT = "embedded:"
+_LOCAL = "file://"
+_NOT_USED = (
+    "The index %s belongs to the metastore %s; %s, which Spark's or Hive's configuration names, is not used for it. To "
+    "take that one on for good: %s"
+)
+
+
+def address(settings: Settings) -> str | None:
+    """Return the metastore's address as it is recorded: servers in order, the embedded one by its folder."""
+    if settings.metastore is None:
+        return None
+    if settings.metastore == EMBEDDED:
+        return f"{_EMBEDDED_AT}{settings.state}"
+    return ",".join(sorted(str(server) for server in parse_uris(settings.metastore.lower())))
+
+
+def record(settings: Settings) -> dict[str, str]:
+    """Return what an index that is opened with these settings for the first time says of itself."""
+    where = address(settings)
+    host = {METASTORE_HOST: socket.gethostname()} if settings.metastore == EMBEDDED else {}
+    return {WAREHOUSE: settings.warehouse} | ({} if where is None else {METASTORE: where} | host)
+
+
+def at_home(
+    settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None] = lambda _: None
+) -> Settings:
+    """Return the settings with the index's own metastore and warehouse in the place of defaults.
+
+    Args:
+        settings: What was given, and defaults.
+        recorded: What the index says of itself; nothing, where it is new or older than this record.
+        identify: Asks the metastore at an address who it is; None where it does not know.
+
+    Raises:
+        InvalidConfigurationError: Another metastore or warehouse was given.
+        MetastoreUnavailableError: One at another address was given, which cannot be asked whether it is the same.
+    """
+    return _with_metastore(_with_warehouse(settings, recorded.get(WAREHOUSE)), recorded, identify)
+
+
+def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
+    if recorded is None or recorded == settings.warehouse:
+        return settings
+    if WAREHOUSE not in settings.given:
+        return replace(settings, warehouse=recorded)
+    if _same_folder(settings.warehouse, recorded):
+        return settings
+    raise _another(settings, WAREHOUSE, recorded, settings.warehouse)
+
+
+def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None]) -> Settings:
+    own, asked = recorded.get(METASTORE), address(settings)
+    if own is None or asked is None or set(asked.split(",")) & set(own.split(",")):
+        return settings
+    embedded = own.startswith(_EMBEDDED_AT)
+    if METASTORE in settings.given and not (embedded and settings.metastore == EMBEDDED):
+        known = recorded.get(METASTORE_ID)
+        if known is None or identify(asked) != known:
+            raise _another(settings, METASTORE, own, asked)
+        return settings
+    if settings.metastore != EMBEDDED:
+        logger.warning(_NOT_USED, _shown(settings), own, asked, _adoption(settings, METASTORE, asked))
+    if embedded:
+        return _embedded_at(settings, Path(own.removeprefix(_EMBEDDED_AT)), recorded.get(METASTORE_HOST))
+    return replace(settings, metastore=own)
+
+
+def _embedded_at(settings: Settings, folder: Path, host: str | None) -> Settings:
+    if host not in (None, socket.gethostname()) and not folder.exists():
+        raise InvalidConfigurationError(
+            f"The index {_shown(settings)} belongs to the embedded metastore in {folder} on the host {host}, which is "
+            f"not here. Work there, or on the index alone with metastore none, or take another metastore on for good: "
+            f"{_adoption(settings, METASTORE, 'thrift://host:9083')}",
+            {"index": _shown(settings), "metastore": f"{_EMBEDDED_AT}{folder}", "host": str(host)},
+        )
+    return replace(settings, metastore=EMBEDDED, state=folder)
+
+
+def _same_folder(one: str, other: str) -> bool:
+    if not (one.startswith(_LOCAL) and other.startswith(_LOCAL)):
+        return False
+    return os.path.realpath(one.removeprefix(_LOCAL)) == os.path.realpath(other.removeprefix(_LOCAL))
+
+
+def _another(settings: Settings, what: str, recorded: str, asked: str) -> InvalidConfigurationError:
+    index = _shown(settings)
+    return InvalidConfigurationError(
+        f"The index {index} belongs to the {what} {recorded}, and was opened with {asked}. Leave the {what} out to use "
+        f"its own, or open another index. To take the other one on for good: {_adoption(settings, what, asked)}",
+        {"index": index, f"recorded_{what}": recorded, what: asked},
+    )
+
+
+def _adoption(settings: Settings, what: str, value: str) -> str:
+    return f"catalog-ext --index '{_shown(settings)}' --{what} '{value}' adopt"
+
+
+def _shown(settings: Settings) -> str:
+    # Not at the top: every start of the command line would import the databases.
+    from catalog_ext.metastore.index.database.urls import parse_url, shown_url
+
+    return shown_url(parse_url(settings.index))

@@ -1,0 +1,173 @@
+"""Opens an index with its own metastore and warehouse, and has it take others on."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING, NamedTuple
+
+from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, WAREHOUSE, at_home, record
+from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
+from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
+from catalog_ext.metastore.hive.identity import give_id, metastore_id
+from catalog_ext.metastore.hive.thrift.connect import connect
+
+if TYPE_CHECKING:
+    from catalog_ext.conf.resolved import Settings
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.index import Index
+
+logger = logging.getLogger(__name__)
+
+REPLACED = (
+    "The metastore of the index %s is not the one that it was: it has been lost or replaced, or has another one's "
+    "address. If that is meant to be: catalog-ext adopt with its --metastore, then catalog-ext publish --all"
+)
+_OF_METASTORE = (METASTORE, METASTORE_HOST, METASTORE_ID)
+
+
+class Adoption(NamedTuple):
+    """What an index has taken on, or in a preview would take on.
+
+    Attributes:
+        what: ``metastore`` or ``warehouse``.
+        before: The one that the index belonged to; None where it did not say.
+        after: The one that it belongs to now.
+    """
+
+    what: str
+    before: str | None
+    after: str
+
+
+def open_at_home(index: Index, settings: Settings) -> Settings:
+    """Return the settings with the index's own metastore and warehouse, which are recorded where they were not.
+
+    An index that holds nothing yet belongs to whatever is named. One of an older release has no record: it takes
+    what it is opened with, but for a warehouse that is only a default of the folder that somebody is in.
+
+    Raises:
+        InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
+        MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
+    """
+    recorded = index.properties()
+    given = record(settings)
+    if all(recorded.get(name) == value for name, value in given.items()):
+        return settings
+    empty = _is_empty(index)
+    try:
+        if empty and recorded:
+            recorded = _renew(index, settings, given, recorded)
+        recorded = _complete(index, settings, given, recorded, empty=empty)
+    except IndexDatabaseError as error:
+        # Who may only read it may open it, too.
+        logger.warning("The index %s cannot take down what belongs to it: %s", index.url, error.message)
+    return at_home(settings, recorded, lambda uris: _ask(uris, settings))
+
+
+def adopt(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[Adoption, ...]:
+    """Make the metastore and the warehouse that were named the index's own; return what changes by that.
+
+    Raises:
+        InvalidInputError: Neither was named.
+    """
+    given, recorded = record(settings), index.properties()
+    chosen = [what for what in (METASTORE, WAREHOUSE) if what in settings.given and what in given]
+    if not chosen:
+        raise InvalidInputError("Neither a metastore nor a warehouse is named. Name what the index is to belong to.")
+    if not dry_run:
+        _put(index, given, chosen)
+    return tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+
+
+def look_home(index: Index, settings: Settings) -> Settings:
+    """Return the settings with the index's own metastore and warehouse, and record nothing.
+
+    Raises:
+        InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
+        MetastoreUnavailableError: The metastore that was given cannot be asked whether it is the index's own.
+    """
+    return at_home(settings, index.properties(), lambda uris: _ask(uris, settings))
+
+
+def is_another(index: Index, metastore: HiveMetastore) -> bool:
+    """Return whether the metastore says that it is another one than the index has known.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    recorded = index.properties().get(METASTORE_ID)
+    return recorded is not None and metastore_id(metastore) != recorded
+
+
+def check_identity(index: Index, metastore: HiveMetastore) -> None:
+    """Learn who the index's metastore is when it is first talked to; later on warn when it is another one.
+
+    Raises:
+        MetastoreUnavailableError: It does not answer.
+    """
+    if METASTORE_ID in index.properties():
+        if is_another(index, metastore):
+            logger.warning(REPLACED, index.url)
+        return
+    found = give_id(metastore)
+    if found is not None:
+        index.add_properties({METASTORE_ID: found})
+
+
+def _put(index: Index, given: dict[str, str], chosen: list[str]) -> dict[str, str]:
+    """Record the chosen ones; who the metastore is, is learned when it is first talked to."""
+    names = [name for what in chosen for name in (_OF_METASTORE if what == METASTORE else (what,))]
+    index.replace_properties({name: given[name] for name in names if name in given}, removed=names)
+    return index.properties()
+
+
+def _renew(index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str]) -> dict[str, str]:
+    chosen = [
+        what
+        for what in (METASTORE, WAREHOUSE)
+        if what in settings.given and what in given and recorded.get(what) != given[what]
+    ]
+    if not chosen:
+        return recorded
+    logger.info("The index %s, which holds nothing yet, now belongs to %s", index.url, _shown(given, chosen))
+    return _put(index, given, chosen)
+
+
+def _complete(
+    index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str], *, empty: bool
+) -> dict[str, str]:
+    missing = [what for what in (METASTORE, WAREHOUSE) if what in given and what not in recorded]
+    # An index that was not named lies beside its warehouse.
+    if WAREHOUSE in missing and not empty and "index" in settings.given and WAREHOUSE not in settings.given:
+        missing.remove(WAREHOUSE)
+        if settings.metastore is not None:
+            logger.warning(
+                "The index %s does not say which warehouse is its own, and %s is a guess. Name it once: --warehouse.",
+                index.url,
+                settings.warehouse,
+            )
+    if not missing:
+        return recorded
+    logger.info("The index %s from now on belongs to %s", index.url, _shown(given, missing))
+    names = [name for what in missing for name in (_OF_METASTORE if what == METASTORE else (what,))]
+    return index.add_properties({name: given[name] for name in names if name in given})
+
+
+def _shown(given: dict[str, str], chosen: list[str]) -> str:
+    return " and ".join(f"the {what} {given[what]}" for what in chosen)
+
+
+def _is_empty(index: Index) -> bool:
+    return not index.list_namespaces() and not index.pending_deliveries(limit=1)
+
+
+def _ask(uris: str, settings: Settings) -> str | None:
+    client = connect(
+        uris,
+        connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),
+        call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
+    )
+    try:
+        return metastore_id(client)
+    finally:
+        client.close()

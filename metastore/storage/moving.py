@@ -1,0 +1,392 @@
+"""Moves of files that keep names which others give too: every file first gets a name that nobody else has.
+
+A mover that is only slow may rename a file long after its transaction has ended, when somebody else's file has the name
+that it takes. Where a rename is atomic it therefore takes a file to a directory of its own, then asks whether the
+transaction still wants it, and puts it back if not; ``docs/spec/commit-protocol.md`` (Moves) has the reasoning.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import secrets
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, TypeAlias
+
+from catalog_ext.metastore.commit.fault_points import fault_point
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    LocationNotFoundError,
+    StorageError,
+    StorageUnavailableError,
+)
+from catalog_ext.metastore.storage.entries import EntryKind, child_location
+from catalog_ext.metastore.storage.failures import occupied
+from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.storage.promotion import check_moved, is_moved, rename_file
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.promotion import StagedLocation
+    from catalog_ext.metastore.storage.store import Storage
+
+_FORTH, _BACK = "promote-", "restore-"
+"""What movers' directories begin with: files in the former came from their sources, in the latter from targets."""
+
+_ATTEMPTS = 20
+
+Held: TypeAlias = "dict[str, list[Location]]"
+"""Where files of the transaction are between their source and their target, by digest."""
+
+logger = logging.getLogger(__name__)
+
+
+class OvertakenError(Exception):
+    """The transaction does not want its files moved that way any more; what was taken is back."""
+
+
+@dataclass(frozen=True, slots=True)
+class Displaced:
+    """A file that could not be put back under its name.
+
+    Attributes:
+        file: The file.
+        place: Where it is now: beside its source, or in the mover's directory.
+        refusal: Why nothing can be put where it was; None where only its name is taken.
+    """
+
+    file: StagedLocation
+    place: Location
+    refusal: CatalogExtError | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Taken:
+    """A file that this mover has, where it has it, and where it is to be put if nobody wants it moved."""
+
+    file: StagedLocation
+    place: Location
+    origin: Location
+
+
+class Mover:
+    """Moves the files of one transaction forth, or back; movers of other processes may be at the same ones.
+
+    Args:
+        storage: The stores.
+        between: The transaction's own hidden directory, on the store of the files.
+        root: The directory up to which ``between`` is removed when it is empty.
+        wanted: Says whether the transaction wants the files moved in this direction, asked of the index each time.
+        exile: Says where a file goes for which there is no place any more where it was.
+        threads: Files that are moved at the same time.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        between: Location,
+        root: Location,
+        *,
+        wanted: Callable[[], bool],
+        exile: Callable[[StagedLocation], Location],
+        threads: int,
+    ) -> None:
+        self._storage = storage
+        self._between = between
+        self._root = root
+        self._wanted = wanted
+        self.exile = exile
+        self._threads = threads
+        self._token = secrets.token_hex(8)
+        self._taken: dict[str, _Taken] = {}
+        self._displaced: list[Displaced] = []
+
+    def promote(self, files: Sequence[StagedLocation]) -> None:
+        """Move files from their sources to their targets; one that is there is done.
+
+        Raises:
+            OvertakenError: The transaction is not to be promoted any more.
+            StagedFileMissingError: A file is gone for good.
+            StorageError: The store refuses or does not answer, or another file is at a source or a target.
+        """
+        if files and not self._storage.store_has_directories(self._between):
+            in_parallel(self._copy, files, self._threads)
+            return
+        self._in_turns(files, _FORTH, self._take_forth, self._put_forth)
+
+    def restore(self, files: Sequence[StagedLocation]) -> list[Displaced]:
+        """Bring files that were moved, or were to be, back to their sources; return those that have another place.
+
+        What somebody else has put at a source or a target stays, and what somebody has deleted is not missed.
+
+        Raises:
+            OvertakenError: Somebody else has brought them back.
+            StorageError: The store does not answer.
+        """
+        self._displaced.clear()
+        if files and not self._storage.store_has_directories(self._between):
+            in_parallel(self._remove_copy, files, self._threads)
+        else:
+            self._in_turns(files, _BACK, self._take_back, self._put_back)
+        return list(self._displaced)
+
+    def return_strays(self, files: Sequence[StagedLocation]) -> None:
+        """Put what movers have left behind, that died when their transaction had ended, to where they had it from.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        held = self._held()
+        for file in files:
+            for place in held.get(_digest(file), ()):
+                self._return(file, place, _origin(file, place))
+
+    def has_strays(self) -> bool:
+        """Return whether any mover has files of the transaction."""
+        return bool(self._held())
+
+    def place(self, displaced: Displaced, location: Location) -> None:
+        """Move a file that could not be put back to another place; it may be called again.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        if displaced.place != location:
+            self._rename(displaced.place, location)
+
+    def tidy(self) -> None:
+        """Remove the directories of movers that are empty.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        if self._storage.store_has_directories(self._between):
+            self._storage.remove_empty_directories([*self._movers(), self._between], self._root)
+
+    def _in_turns(
+        self,
+        files: Sequence[StagedLocation],
+        way: str,
+        take: Callable[[Held, StagedLocation], _Taken | None],
+        put: Callable[[_Taken], bool],
+    ) -> None:
+        """Take all, ask, put all; again those that another mover of the transaction has taken out of our hands."""
+        left = list(files)
+        for _ in range(_ATTEMPTS):
+            if not left:
+                return
+            if not self._wanted():
+                raise OvertakenError
+            fault_point("move.before")
+            self._taken.clear()
+            try:
+                taken = in_parallel(partial(take, self._held()), left, self._threads)
+            except CatalogExtError:
+                if self._taken and not self._wanted():
+                    self._return_all()
+                raise
+            fault_point("move.taken")
+            if self._taken and not self._wanted():
+                self._return_all()
+                raise OvertakenError
+            fault_point("move.asked")
+            mine = [one for one in taken if one is not None]
+            put_down = in_parallel(put, mine, self._threads)
+            left = [one.file for one, done in zip(mine, put_down, strict=True) if not done]
+        raise StorageUnavailableError(
+            f"Several processes move the same files to {shown(str(left[0].target))} at once. Try again.",
+            {"location": str(left[0].target)},
+        )
+
+    def _take_forth(self, held: Held, file: StagedLocation) -> _Taken | None:
+        """Return the file, which this mover has now; None where it is at its target."""
+        fault_point("promote.file")
+        source = _source(file)
+        for _ in range(_ATTEMPTS):
+            there = self._storage.stat(source)
+            if there is not None and not is_moved(file, there):
+                raise self._rewritten(file, source)
+            if there is not None and (found := self._grab(_FORTH, file, source, source)) is not None:
+                return found
+            for place in held.get(_digest(file), ()):
+                # What is on its way back is somebody else's.
+                if place.parent.name.startswith(_FORTH):
+                    found = self._grab(_FORTH, file, place, source)
+                    if found is not None:
+                        return found
+            target = self._storage.stat(file.target)
+            if is_moved(file, target):
+                return None
+            held = self._held()
+            if not held.get(_digest(file)):
+                # Whoever held it has put it down.
+                check_moved(file, self._storage.stat(file.target))
+                return None
+        raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
+
+    def _take_back(self, held: Held, file: StagedLocation) -> _Taken | None:
+        """Return the file, which this mover has now; None where it is back, or gone."""
+        source = _source(file)
+        for _ in range(_ATTEMPTS):
+            if is_moved(file, self._storage.stat(file.target)):
+                if is_moved(file, self._storage.stat(source)):
+                    # It was never moved, and what is at the target is somebody else's.
+                    return None
+                found = self._grab(_BACK, file, file.target, file.target)
+                if found is not None:
+                    return found
+            for place in held.get(_digest(file), ()):
+                found = self._grab(_BACK, file, place, _origin(file, place))
+                if found is not None:
+                    return found
+            if is_moved(file, self._storage.stat(source)):
+                return None
+            held = self._held()
+            if not held.get(_digest(file)) and not is_moved(file, self._storage.stat(file.target)):
+                # Back since the look, elsewhere since an earlier undoing, or deleted by somebody.
+                places = (name_beside(source, file), self.exile(file))
+                self._displaced += [Displaced(file, p) for p in places if is_moved(file, self._storage.stat(p))]
+                return None
+        raise StorageUnavailableError(f"The file {shown(str(source))} is moved by others. Try again.")
+
+    def _grab(self, way: str, file: StagedLocation, place: Location, origin: Location) -> _Taken | None:
+        """Return the file, renamed to this mover's own name for it; None where it is not there any more."""
+        mine = self._own(way, file)
+        if place == mine:
+            return None if self._storage.stat(mine) is None else _Taken(file, mine, origin)
+        if not self._rename(place, mine):
+            return None
+        self._taken[_digest(file)] = found = _Taken(file, mine, origin)
+        if not is_moved(file, self._storage.stat(mine)):
+            # Somebody has written it again between the look and the rename.
+            self._return(file, mine, origin)
+            del self._taken[_digest(file)]
+            if way == _FORTH:
+                raise self._rewritten(file, origin)
+            return None
+        return found
+
+    def _put_forth(self, taken: _Taken) -> bool:
+        """Return whether the file is at its target; not so where another mover has taken it."""
+        try:
+            return self._rename(taken.place, taken.file.target)
+        except FileExistsError as error:
+            self._return(taken.file, taken.place, taken.origin)
+            raise occupied(taken.file.target, _source(taken.file), "moved") from error
+
+    def _put_back(self, taken: _Taken) -> bool:
+        """Return whether the file is where it was, beside it, or can be at neither place."""
+        file, source = taken.file, _source(taken.file)
+        beside = name_beside(source, file)
+        for place in (source, beside):
+            try:
+                if not self._rename(taken.place, place):
+                    return False
+            except FileExistsError:
+                continue
+            except CatalogExtError as error:
+                if error.retryable:
+                    raise
+                self._displaced.append(Displaced(file, taken.place, error))
+                return True
+            if place == beside:
+                self._displaced.append(Displaced(file, beside))
+            return True
+        self._displaced.append(Displaced(file, taken.place, occupied(beside, source, "moved")))
+        return True
+
+    def _return_all(self) -> None:
+        for taken in self._taken.values():
+            self._return(taken.file, taken.place, taken.origin)
+        self.tidy()
+
+    def _return(self, file: StagedLocation, place: Location, origin: Location) -> None:
+        """Put a file that is not ours to move to where it was, or beside it."""
+        for to in (origin, name_beside(origin, file)):
+            try:
+                self._rename(place, to)
+            except FileExistsError:
+                continue
+            if to != origin:
+                logger.warning("%s has got the name %s: somebody else has written there. Repair.", origin, to)
+            return
+        logger.warning("%s stays at %s: somebody else's files are at its name and beside it.", origin, place)
+
+    def _rename(self, source: Location, target: Location) -> bool:
+        """Return whether the source was there, and has got the name of the target.
+
+        Raises:
+            FileExistsError: Something has that name.
+        """
+        return rename_file(self._storage, source, target)
+
+    def _own(self, way: str, file: StagedLocation) -> Location:
+        return self._between.join(f"{way}{self._token}/{_digest(file)}")
+
+    def _movers(self) -> list[Location]:
+        try:
+            entries = self._storage.list_directory(self._between)
+        except LocationNotFoundError:
+            return []
+        return [
+            entry.location
+            for entry in entries
+            if entry.kind is EntryKind.DIRECTORY and entry.location.name.startswith((_FORTH, _BACK))
+        ]
+
+    def _held(self) -> Held:
+        found: Held = {}
+        for mover in self._movers():
+            try:
+                entries = self._storage.list_directory(mover)
+            except LocationNotFoundError:
+                continue
+            for entry in entries:
+                found.setdefault(entry.location.name, []).append(entry.location)
+        return found
+
+    def _copy(self, file: StagedLocation) -> None:
+        # The source stays until the clean-up.
+        fault_point("promote.file")
+        if not self._wanted():
+            raise OvertakenError
+        self._storage.uploads_to(file.target).copy(_source(file), file.target, file.size, file.mark)
+
+    def _remove_copy(self, file: StagedLocation) -> None:
+        if not self._wanted():
+            raise OvertakenError
+        self._storage.uploads_to(file.target).restore(_source(file), file.target, file.size, file.mark)
+
+    def _rewritten(self, file: StagedLocation, source: Location) -> StorageError:
+        return StorageError(
+            f"The file {shown(str(source))}, which was to be moved to {shown(str(file.target))}, was written again by "
+            "somebody else. Repair the table.",
+            {"location": str(source)},
+        )
+
+
+def name_beside(place: Location, file: StagedLocation) -> Location:
+    """Return the name that the file gets in the directory of a place where somebody else's file has its name."""
+    stem, dot, suffix = place.name.rpartition(".")
+    digest = _digest(file)[:12]
+    name = f"{stem}-{digest}.{suffix}" if dot and stem else f"{place.name}-{digest}"
+    return child_location(place.parent, name)
+
+
+def _origin(file: StagedLocation, place: Location) -> Location:
+    """Return where a mover had the file from that lies in its directory."""
+    return file.target if place.parent.name.startswith(_BACK) else _source(file)
+
+
+def _source(file: StagedLocation) -> Location:
+    assert file.source is not None, "uploads are completed"
+    return file.source
+
+
+def _digest(file: StagedLocation) -> str:
+    # Of another length than the ids of transactions, for which names are searched.
+    return hashlib.blake2b(f"{file.source}\n{file.target}".encode(), digest_size=20).hexdigest()

@@ -1,0 +1,224 @@
+"""Moves the files of RENAME and EXCHANGE, and brings them back; the index follows where they cannot be as they were."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.commit.claims import bound_predicate
+from catalog_ext.metastore.commit.plan import CheckedExchange, RenamePartition
+from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.changes import ReplaceFiles
+from catalog_ext.metastore.predicates.tree import TRUE
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.storage.moving import Mover, OvertakenError
+from catalog_ext.metastore.storage.promotion import is_moved
+from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator, Sequence
+
+    from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import DataFile, Partition, Table, TableDefinition
+    from catalog_ext.metastore.storage.moving import Displaced
+    from catalog_ext.metastore.storage.promotion import StagedLocation
+    from catalog_ext.metastore.storage.store import Storage
+
+_AT_ONCE = 5000
+
+logger = logging.getLogger(__name__)
+
+
+class PartitionMoves:
+    """Moves the files of partition commands.
+
+    Args:
+        index: The index, which is asked before and after a file is taken whether its transaction still wants that.
+        storage: The stores.
+        deliver: Says whether changes of a table are enqueued for the metastore.
+        threads: Files that are moved at the same time.
+    """
+
+    def __init__(
+        self, index: Index, storage: Storage, deliver: Callable[[TableDefinition], bool], threads: int
+    ) -> None:
+        self._index = index
+        self._storage = storage
+        self._deliver = deliver
+        self._threads = threads
+
+    def promote(self, transaction: Transaction, files: Sequence[StagedLocation]) -> None:
+        """Move files to where the command wants them.
+
+        Raises:
+            OvertakenError: The transaction is not reserved any more.
+            CatalogExtError: As ``Mover.promote``.
+        """
+        mover = self._mover(transaction, (State.RESERVED,))
+        mover.promote(files)
+        mover.tidy()
+
+    def restore(self, transaction: Transaction) -> list[StagedLocation]:
+        """Bring the files of a command that is being undone back to where they were; return all of them.
+
+        Where somebody else's file has the name of one, it gets another one beside it; where its directory can take
+        none, the partition gets a directory of the transaction's. The index then has them there.
+
+        Raises:
+            CatalogExtError: Something is not back; the same call may be made again.
+        """
+        states: tuple[State, ...] = (State.ABORTING,)
+        if not self._storage.store_has_directories(Location.parse(transaction.plan.location)):
+            # A copy carries the transaction's mark: whatever does so in the end is left over.
+            states = (*states, State.ABORTED)
+        elif transaction.state is State.ABORTED:
+            self.return_strays(transaction)
+            return []
+        mover = self._mover(transaction, states)
+        everything: list[StagedLocation] = []
+        displaced: list[Displaced] = []
+        try:
+            for batch in batched(self._files(transaction), _AT_ONCE):
+                displaced += mover.restore(batch)
+                everything += batch
+        except OvertakenError:
+            # Somebody else has brought all of them back.
+            return []
+        if displaced:
+            self._settle(transaction, mover, everything, displaced)
+        mover.tidy()
+        return everything
+
+    def return_strays(self, transaction: Transaction) -> None:
+        """Put back what late movers of an aborted command have taken and, as they died, not put back themselves.
+
+        Raises:
+            CatalogExtError: The store refuses or does not answer.
+        """
+        if not self._storage.store_has_directories(Location.parse(transaction.plan.location)):
+            return
+        mover = self._mover(transaction, ())
+        if mover.has_strays():
+            mover.return_strays(list(self._files(transaction)))
+        mover.tidy()
+
+    def tidy(self, transaction: Transaction) -> None:
+        """Remove the directories that the transaction's files have passed through.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        self._mover(transaction, ()).tidy()
+
+    def _files(self, transaction: Transaction) -> Iterator[StagedLocation]:
+        locations = StagingLocations(transaction.transaction_id, transaction.plan)
+        return (locations.locate(file) for file in self._index.staged_files(transaction.transaction_id))
+
+    def _mover(self, transaction: Transaction, states: Collection[State]) -> Mover:
+        number, plan = transaction.transaction_id, transaction.plan
+        root = Location.parse(plan.location)
+        origin = Location.parse(plan.change.source_location) if isinstance(plan.change, CheckedExchange) else root
+
+        def exile(file: StagedLocation) -> Location:
+            assert file.source is not None, "commands move files"
+            return below(origin, f"{DATA}/{number}/{file.source.relative_to(origin)}")
+
+        return Mover(
+            self._storage,
+            below(root, f"{plan.staging}/{number}"),
+            root,
+            wanted=lambda: self._index.state_of(number) in states,
+            exile=exile,
+            threads=self._threads,
+        )
+
+    def _settle(
+        self,
+        transaction: Transaction,
+        mover: Mover,
+        everything: Sequence[StagedLocation],
+        displaced: Sequence[Displaced],
+    ) -> None:
+        """Have the index follow what could not be put back under its name.
+
+        Raises:
+            StorageError: A directory takes no files, and has some of its own: neither can follow the other.
+        """
+        exiled: set[Location] = set()
+        for one in displaced:
+            if one.refusal is not None or one.place == mover.exile(one.file):
+                exiled.add(_directory(one.file))
+                if one.refusal is not None and self._any_back(everything, _directory(one.file)):
+                    raise one.refusal
+        for one in displaced:
+            if _directory(one.file) in exiled:
+                mover.place(one, mover.exile(one.file))
+        try:
+            table = self._index.load_table_by_id(transaction.plan.source_id or transaction.table_id or 0)
+        except TableNotFoundError:
+            return
+        changes = self._changes(transaction, table, mover, displaced, exiled)
+        self._index.commit(
+            table.table_id,
+            changes,
+            operation=f"UNDO {transaction.operation}",
+            summary={"undone": transaction.transaction_id},
+            deliver=self._deliver(table.definition),
+        )
+
+    def _any_back(self, everything: Sequence[StagedLocation], directory: Location) -> bool:
+        own = [file for file in everything if _directory(file) == directory]
+        there = self._storage.stat_many([file.source for file in own if file.source is not None])
+        return any(is_moved(file, entry) for file, entry in zip(own, there, strict=True))
+
+    def _changes(
+        self,
+        transaction: Transaction,
+        table: Table,
+        mover: Mover,
+        displaced: Sequence[Displaced],
+        exiled: Collection[Location],
+    ) -> list[ReplaceFiles]:
+        living = {
+            Location.parse(table.directory(partition.name, partition.location)): partition
+            for partition in self._living(transaction, table)
+        }
+        changes: list[ReplaceFiles] = []
+        for directory in sorted({_directory(one.file) for one in displaced}):
+            partition = living.get(directory)
+            if partition is None:
+                # As an earlier undoing has left it.
+                continue
+            here = [one for one in displaced if _directory(one.file) == directory]
+            if directory in exiled:
+                place = str(mover.exile(here[0].file).parent)
+                changes.append(ReplaceFiles(partition.name, location=place))
+                logger.warning("%s takes no files: partition %s lies at %s now.", directory, partition.name, place)
+                continue
+            known = {file.path: file for file in self._known(partition)}
+            names = {one.file.source.name: one.place.name for one in here if one.file.source is not None}
+            renamed = {old: new for old, new in names.items() if old in known}
+            for old, new in renamed.items():
+                logger.warning("%s/%s was written by somebody else: what had that name is %s.", directory, old, new)
+            added = tuple(replace(known[old], path=new) for old, new in renamed.items())
+            if added:
+                changes.append(ReplaceFiles(partition.name, added, tuple(renamed)))
+        return changes
+
+    def _living(self, transaction: Transaction, table: Table) -> list[Partition]:
+        asked = transaction.plan.asked
+        if isinstance(asked, RenamePartition):
+            return self._index.partitions_of_values(table, [asked.name])
+        return self._index.partitions_matching(table, bound_predicate(transaction.plan, table) or TRUE)
+
+    def _known(self, partition: Partition) -> list[DataFile]:
+        return self._index.files_of_partitions([partition.partition_id]).get(partition.partition_id, [])
+
+
+def _directory(file: StagedLocation) -> Location:
+    assert file.source is not None, "commands move files"
+    return file.source.parent

@@ -1,0 +1,268 @@
+"""An index has one metastore and one warehouse, and says so to who opens it."""
+
+from __future__ import annotations
+
+import json
+import logging
+import socket
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import catalog_ext
+from catalog_ext.cli.main import main
+from catalog_ext.conf.home import METASTORE_HOST, METASTORE_ID, at_home, record
+from catalog_ext.conf.resolved import Settings
+from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.hive.identity import ID_PARAMETER
+from catalog_ext.metastore.hive.mapping.model import HiveDatabase
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.model.tables import Namespace
+from tests.fakes_metastore import FakeMetastore
+from tests.index_cases import local_index
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "cwd").mkdir()
+    monkeypatch.chdir(tmp_path / "cwd")
+    for name in ("INDEX", "WAREHOUSE", "STORAGE", "METASTORE"):
+        monkeypatch.delenv(f"CATALOG_EXT_{name}", raising=False)
+
+
+@pytest.fixture
+def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
+    """Metastores by address: two servers of one, and another one."""
+    one, other = FakeMetastore(), FakeMetastore()
+    for metastore in (one, other):
+        metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))
+    known = {A: one, B: one, ELSEWHERE: other}
+    for place in ("connection", "home"):
+        monkeypatch.setattr(f"catalog_ext.metastore_sync.{place}.connect", lambda uris, **_: known[uris])
+    return known
+
+
+def test_defaults_are_the_indexes_own(tmp_path: Path) -> None:
+    first = Settings.resolve(warehouse=str(tmp_path / "w1" / "wh"))
+    elsewhere = at_home(Settings.resolve(index=first.index), record(first))
+    assert (elsewhere.warehouse, elsewhere.metastore, elsewhere.state) == (first.warehouse, "embedded", first.state)
+    named = at_home(Settings.resolve(index=str(tmp_path / "i.db"), metastore="embedded"), record(first))
+    assert (named.metastore, named.state) == ("embedded", first.state)
+    served = Settings.resolve(warehouse=str(tmp_path / "wh"), metastore="thrift://B:9083/,thrift://a")
+    assert at_home(Settings.resolve(), record(served)).metastore == "thrift://a:9083,thrift://b:9083"
+    assert at_home(Settings.resolve(metastore=B), record(served)).metastore == B
+    assert at_home(Settings.resolve(metastore=None), record(served)).metastore is None
+
+
+def test_an_old_index_in_its_folder_has_the_embedded_metastore_beside_it(tmp_path: Path) -> None:
+    first = Settings.resolve(warehouse=str(tmp_path / "w1" / "wh"))
+    for index in (first.index, f"sqlite:///{first.index}"):
+        assert Settings.resolve(index=index).state == first.state
+    assert Settings.resolve(index=str(tmp_path / "i.db")).state == tmp_path / "cwd" / ".catalog-ext"
+    assert Settings.resolve(index="postgresql://h/.catalog-ext/x").state == tmp_path / "cwd" / ".catalog-ext"
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [({"metastore": ELSEWHERE}, ELSEWHERE), ({"warehouse": "s3://b/other"}, "s3a://b/other"),
+     ({"metastore": "embedded"}, "embedded:")],
+)  # fmt: skip
+def test_another_one_is_refused_with_both_names(tmp_path: Path, given: dict[str, str], named: str) -> None:
+    first = record(Settings.resolve(warehouse=str(tmp_path / "wh"), metastore=A))
+    with pytest.raises(InvalidConfigurationError, match=r"belongs to the .* adopt") as raised:
+        at_home(Settings.resolve(index="i.db", **given), first)
+    assert named in raised.value.message
+    assert first[next(iter(given))] in raised.value.message
+
+
+def test_the_same_folder_by_another_name_is_the_same_warehouse(tmp_path: Path) -> None:
+    (tmp_path / "link").symlink_to(tmp_path)
+    first = record(Settings.resolve(warehouse=str(tmp_path / "wh"), metastore=None))
+    at_home(Settings.resolve(warehouse=str(tmp_path / "link" / "wh"), index="i.db"), first)
+
+
+def test_what_hives_configuration_names_is_a_default(caplog: pytest.LogCaptureFixture) -> None:
+    first = record(Settings.resolve(metastore=A))
+    settings = Settings.resolve(index="i.db", configured_metastore=ELSEWHERE)
+    assert at_home(settings, first).metastore == A
+    assert ELSEWHERE in caplog.text
+    assert "adopt" in caplog.text
+    caplog.clear()
+    at_home(Settings.resolve(index="i.db", configured_metastore=f"{A},{B}"), first)
+    assert caplog.text == ""
+
+
+def test_an_embedded_metastore_of_another_host_is_not_started_here(tmp_path: Path) -> None:
+    first = record(Settings.resolve(warehouse=str(tmp_path / "gone" / "wh")))
+    assert first[METASTORE_HOST] == socket.gethostname()
+    there = first | {METASTORE_HOST: "far-away"}
+    with pytest.raises(InvalidConfigurationError, match="on the host far-away, which is not here"):
+        at_home(Settings.resolve(index="i.db"), there)
+    assert at_home(Settings.resolve(index="i.db", metastore=None), there).metastore is None
+    (tmp_path / "gone" / ".catalog-ext").mkdir(parents=True)  # a volume that both have
+    assert at_home(Settings.resolve(index="i.db"), there).state == tmp_path / "gone" / ".catalog-ext"
+
+
+def test_the_first_record_stays_until_it_is_replaced(tmp_path: Path) -> None:
+    with local_index(tmp_path) as index:
+        assert index.properties() == {}
+        assert index.add_properties({"warehouse": "file:///a"}) == {"warehouse": "file:///a"}
+        both = {"warehouse": "file:///a", "metastore": A}
+        assert index.add_properties(both | {"warehouse": "file:///b"}) == both
+        index.replace_properties({"warehouse": "file:///b"})
+        assert index.properties() == both | {"warehouse": "file:///b"}
+        index.replace_properties({}, removed=["metastore", "nope"])
+        assert index.properties() == {"warehouse": "file:///b"}
+
+
+def test_who_names_the_index_alone_gets_its_warehouse_and_metastore(
+    tmp_path: Path, servers: dict[str, FakeMetastore]
+) -> None:
+    index, warehouse = str(tmp_path / "i.db"), str(tmp_path / "wh")
+    with catalog_ext.connect(index=index, warehouse=warehouse, metastore=A) as catalog:
+        catalog.create_namespace("s")
+    with catalog_ext.connect(index=index) as catalog:
+        assert (catalog.settings.warehouse, catalog.settings.metastore) == (f"file://{warehouse}", A)
+        catalog.create_namespace("t")
+    assert servers[A].list_databases() == ["default", "s", "t"]
+    assert not (tmp_path / "cwd" / ".catalog-ext").exists()
+    for wrong in ({"metastore": ELSEWHERE}, {"warehouse": str(tmp_path / "other")}):
+        with pytest.raises(InvalidConfigurationError, match="adopt"):
+            catalog_ext.connect(index=index, **wrong)
+    with catalog_ext.connect(index=index, metastore=None) as catalog:
+        assert not catalog.metastore.enabled
+    assert servers[ELSEWHERE].list_databases() == ["default"]
+
+
+def test_one_metastore_may_have_many_addresses(tmp_path: Path, servers: dict[str, FakeMetastore]) -> None:
+    index = str(tmp_path / "i.db")
+    with catalog_ext.connect(index=index, metastore=A) as catalog:
+        catalog.create_namespace("s")
+    known = servers[A].get_database("default")
+    assert known.parameters["a"] == "1"
+    with Index.open(index) as opened:
+        assert opened.properties()[METASTORE_ID] == known.parameters[ID_PARAMETER]
+    with catalog_ext.connect(index=index, metastore=B) as catalog:
+        catalog.create_namespace("default", properties={"b": "2"})
+        catalog.alter_namespace("default", {"b": "3"})
+        catalog.deliver()
+    kept = servers[A].get_database("default").parameters
+    assert (kept["b"], kept[ID_PARAMETER]) == ("3", known.parameters[ID_PARAMETER])
+
+
+def test_a_metastore_that_was_replaced_is_noticed(
+    tmp_path: Path, servers: dict[str, FakeMetastore], caplog: pytest.LogCaptureFixture
+) -> None:
+    index = str(tmp_path / "i.db")
+    with catalog_ext.connect(index=index, metastore=A) as catalog:
+        catalog.create_namespace("s")
+    servers[A] = servers[ELSEWHERE]
+    with catalog_ext.connect(index=index) as catalog:
+        catalog.create_namespace("t")
+    assert "is not the one that it was" in caplog.text
+
+
+def test_an_index_that_holds_nothing_belongs_to_whom_is_named(tmp_path: Path) -> None:
+    index = str(tmp_path / "i.db")
+    catalog_ext.connect(index=index, metastore=None).close()
+    with catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "wh")) as catalog:
+        catalog.create_namespace("s")
+    with catalog_ext.connect(index=index, metastore=None) as catalog:
+        assert catalog.settings.warehouse == f"file://{tmp_path}/wh"
+
+
+def test_an_index_of_an_older_release_takes_what_it_is_opened_with(
+    tmp_path: Path, servers: dict[str, FakeMetastore], caplog: pytest.LogCaptureFixture
+) -> None:
+    index = str(tmp_path / "i.db")
+    with Index.open(index) as opened:
+        opened.create_namespace(Namespace("s"), deliver=False)
+    catalog_ext.connect(index=index, metastore=None).close()
+    with Index.open(index) as opened:
+        assert opened.properties() == {}, "a default of the folder that somebody is in says nothing"
+    with caplog.at_level(logging.INFO, "catalog_ext"):
+        catalog_ext.connect(index=index, metastore=A).close()
+        assert "is a guess. Name it once: --warehouse" in caplog.text
+        catalog_ext.connect(index=index, metastore=A, warehouse=str(tmp_path / "wh")).close()
+    assert f"from now on belongs to the metastore {A}" in caplog.text
+    with Index.open(index) as opened:
+        assert opened.properties() == {"metastore": A, "warehouse": f"file://{tmp_path}/wh"}
+
+
+def test_who_may_only_read_opens_it_all_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(*_: object) -> None:
+        raise IndexDatabaseError("permission denied for table index_properties")
+
+    monkeypatch.setattr(Index, "add_properties", refuse)
+    with catalog_ext.connect(index=str(tmp_path / "i.db"), metastore=None) as catalog:
+        assert catalog.list_namespaces() == []
+    assert "permission denied" in caplog.text
+
+
+def _cli(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, Any]:
+    code = main([*arguments, "--json"])
+    return code, json.loads(capsys.readouterr().out)
+
+
+def test_another_one_is_taken_on_by_a_command(
+    tmp_path: Path, servers: dict[str, FakeMetastore], capsys: pytest.CaptureFixture[str]
+) -> None:
+    index, warehouse = str(tmp_path / "i.db"), str(tmp_path / "wh")
+    with catalog_ext.connect(index=index, warehouse=warehouse, metastore=A) as catalog:
+        catalog.create_namespace("s")
+    assert _cli(capsys, "--index", index, "status") == (0, {"table": None, "entries": []})
+    code, answer = _cli(capsys, "--index", index, "--metastore", ELSEWHERE, "publish", "--all")
+    assert (code, answer["error"]["code"]) == (2, InvalidConfigurationError.code)
+    assert answer["error"]["parameters"] == {"index": f"sqlite+pysqlite:///{index}", "recorded_metastore": A,
+                                             "metastore": ELSEWHERE}  # fmt: skip
+    change = {"what": "metastore", "before": A, "after": ELSEWHERE}
+    for dry_run in (["--dry-run"], []):
+        code, answer = _cli(capsys, "--index", index, "--metastore", ELSEWHERE, "adopt", *dry_run)
+        assert (code, answer) == (0, {"dry_run": bool(dry_run), "changes": [change]})
+    with catalog_ext.connect(index=index) as catalog:
+        assert catalog.settings.metastore == ELSEWHERE
+        catalog.create_namespace("t")
+    assert servers[ELSEWHERE].list_databases() == ["default", "t"]
+    with Index.open(index) as opened:
+        given = servers[ELSEWHERE].get_database("default").parameters[ID_PARAMETER]
+        assert opened.properties()[METASTORE_ID] == given
+    adopted = catalog_ext.adopt(index=index, warehouse="s3://b/wh")
+    assert adopted == (("warehouse", f"file://{warehouse}", "s3a://b/wh"),)
+    with catalog_ext.connect(index=index, metastore=None) as catalog:
+        assert catalog.settings.warehouse == "s3a://b/wh"
+    with pytest.raises(InvalidInputError, match="Neither"):
+        catalog_ext.adopt(index=index, metastore=None)
+
+
+def test_doctor_looks_at_the_indexes_own(
+    tmp_path: Path, servers: dict[str, FakeMetastore], monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:  # fmt: skip
+    monkeypatch.setattr("catalog_ext.cli.checks.connect", lambda uris: servers[uris])
+    index = str(tmp_path / "i.db")
+    with catalog_ext.connect(index=index, metastore=A, warehouse=str(tmp_path / "wh")) as catalog:
+        catalog.create_namespace("s")
+    code, answer = _cli(capsys, "--index", index, "doctor", "--quick")
+    found = {check["check"]: check for check in answer["checks"]}
+    assert (code, found["belongs to"]["state"]) == (0, "ok")
+    assert A in found["belongs to"]["found"]
+    assert found["reachable"]["found"].startswith(A)
+    servers[A] = servers[ELSEWHERE]
+    code, answer = _cli(capsys, "--index", index, "doctor", "--quick")
+    assert (code, [c["check"] for c in answer["checks"] if c["state"] == "wrong"]) == (1, ["identity"])
+    code, answer = _cli(capsys, "--index", index, "--warehouse", str(tmp_path / "o"), "doctor", "--quick")
+    assert code == 1
+    assert "belongs to" in {c["check"] for c in answer["checks"] if c["state"] == "wrong"}
+
+
+def test_an_index_that_is_not_there_takes_nothing_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, answer = _cli(capsys, "--index", str(tmp_path / "no.db"), "--metastore", A, "adopt")
+    assert (code, answer["error"]["code"]) == (2, InvalidConfigurationError.code)
+    assert not (tmp_path / "no.db").exists()
