@@ -33,6 +33,7 @@ COMMANDS = {
     "status": "writes",
     "recover": "writes",
     "vacuum": "writes",
+    "discard-waiting": "writes",
     "drop-partitions": "maintenance",
     "expire-partitions": "maintenance",
     "outbox": "outbox",

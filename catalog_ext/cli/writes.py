@@ -104,6 +104,38 @@ def vacuum(
     return 1 if report.failed else 0
 
 
+@click.command("discard-waiting")
+@click.argument("table")
+@click.option("--dry-run", is_flag=True, help="Preview: say what would be given up and change nothing.")
+@limit_option
+@json_option
+@click.pass_obj
+def discard_waiting(invocation: Invocation, table: str, dry_run: bool, limit: int | None, as_json: bool) -> None:
+    """Give up files of streams into TABLE that waited for their partitions to be due and are gone.
+
+    A query whose epochs fail with CATALOG_EXT_WAITING_FILES_MISSING goes on when it is started again, without their
+    rows. What is there goes on waiting.
+
+    \b
+    catalog-ext discard-waiting sales.trips --dry-run
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with (
+        invocation.catalog(with_metastore=False) as catalog,
+        spinner(message_console(), f"Looking for what waits in table {table}"),
+    ):
+        report = catalog.discard_waiting(table, dry_run=dry_run)
+    rows = [asdict(file) for file in report.files]
+    Listing(
+        ("file", "files"),
+        rows,
+        ("partition", "location", "rows", "bytes", "since_ms", "transaction_id"),
+        {"table": table, "dry_run": dry_run},
+        right=("rows", "bytes"),
+        cells={"bytes": size, "since_ms": moment},
+        headings={"since_ms": "since (UTC)"},
+    ).show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "" if rows else "Nothing is lost.")
+
+
 @click.command()
 @click.argument("table", required=False)
 @limit_option

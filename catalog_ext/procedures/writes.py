@@ -33,6 +33,16 @@ _VACUUM_SCHEMA = pa.schema(
         ("reason", pa.string()),
     ]
 )
+_DISCARD_SCHEMA = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("location", pa.string()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("since", TIMESTAMP),
+        ("transaction", pa.string()),
+    ]
+)
 _STATUS_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -53,6 +63,12 @@ def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.Reco
 
 def _vacuum(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
     return in_batches((asdict(entry) for entry in catalog.vacuum(**arguments).entries), _VACUUM_SCHEMA)
+
+
+def _discard_waiting(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    files = catalog.discard_waiting(**arguments).files
+    rows = ({**asdict(f), "since": f.since_ms * 1000, "transaction": f.transaction_id} for f in files)
+    return in_batches(rows, _DISCARD_SCHEMA)
 
 
 def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -86,6 +102,13 @@ PROCEDURES = (
         ),
         _VACUUM_SCHEMA,
         _vacuum,
+    ),
+    Procedure(
+        "discard_waiting",
+        "Gives up files of streams that waited for their partitions and are gone",
+        (TABLE, DRY_RUN),
+        _DISCARD_SCHEMA,
+        _discard_waiting,
     ),
     Procedure(
         "status",

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
-    from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
+    from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, VacuumReport
 
 
 class WriteMaintenance:
@@ -70,6 +70,23 @@ class WriteMaintenance:
         age = seconds_of(older_than, "older_than")
         left = None if table is None else recoverable(self._context.index, self._context.identify(table))
         return self._context.transactions.recover(left, age, dry_run=dry_run)
+
+    def discard_waiting(self, table: str, *, dry_run: bool = False) -> DiscardReport:
+        """Give up files of streams that waited for their partitions to be due and are gone; return which.
+
+        A query whose epochs fail with ``CATALOG_EXT_WAITING_FILES_MISSING`` goes on afterwards, without their rows.
+        What is there goes on waiting.
+
+        Args:
+            table: Its name.
+            dry_run: Preview: report what would be given up and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            LocationNotFoundError: The table's directory is not there: nothing was given up.
+            StorageError: The store does not let itself be looked at.
+        """
+        return self._context.transactions.discard_waiting(self._context.load_table(table), dry_run=dry_run)
 
     def vacuum(self, table: str, *, retention: str | float | None = None, dry_run: bool = False) -> VacuumReport:
         """Remove files and versions that nothing needs any more, and what aborted writes may have left.

@@ -66,6 +66,7 @@ reference in ``docs/errors.md`` is made of them.
     │   ├── StorageAccessDeniedError
     │   ├── StorageUnavailableError       throttled, timed out, unreachable      (retryable)
     │   ├── StagedFileMissingError        a written file is gone before it had its final name
+    │   ├── WaitingFilesMissingError      files that an epoch of a stream has left waiting are gone
     │   └── IncompleteListingError
     ├── MetastoreError
     │   ├── MetastoreUnavailableError                                            (retryable)
@@ -159,6 +160,7 @@ from catalog_ext.metastore.errors.storage import (
     StorageAccessDeniedError,
     StorageError,
     StorageUnavailableError,
+    WaitingFilesMissingError,
 )
 from catalog_ext.metastore.errors.views import (
     ViewError,
@@ -242,4 +244,5 @@ __all__ = [
     "ViewPartitionColumnsNotLastError",
     "ViewPartitionLocationError",
     "ViewPartitionsAutomaticError",
+    "WaitingFilesMissingError",
 ]

@@ -45,6 +45,16 @@ class StagedFileMissingError(StorageError):
     code = "CATALOG_EXT_STAGED_FILE_MISSING"
 
 
+class WaitingFilesMissingError(StorageError):
+    """Files that an earlier epoch of a stream has left waiting are gone; nothing was written.
+
+    Remedy: `catalog-ext discard-waiting TABLE` says what is lost, gives it up, and the query goes on when it is started
+    again.
+    """
+
+    code = "CATALOG_EXT_WAITING_FILES_MISSING"
+
+
 class IncompleteListingError(StorageError):
     """A listing ended before its end; nothing was concluded from what it had shown.
 

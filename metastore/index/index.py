@@ -504,6 +504,10 @@ class Index:
         """Return the staged files that wait for their partition to be due, of one application or of all."""
         return waiting_files.waiting(self._database, table_id, app_id)
 
+    def discard_waiting(self, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
+        """Forget waiting files, given by transaction, partition and name; return how many there were."""
+        return waiting_files.discard(self._database, table_id, lost)
+
     def relocations(self, table_id: int) -> set[int]:
         """Return the versions of the table that relocating overwrites have made and vacuum has not forgotten."""
         return transactions.relocations(self._database, table_id)

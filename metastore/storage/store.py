@@ -209,6 +209,20 @@ class Storage(StoreConnections):
         except OSError as error:
             raise self.translate(error, root, "write out") from error
 
+    def sync_directories(self, directories: Iterable[Location]) -> None:
+        """Have a local disk keep what was removed from directories, which may be gone themselves; elsewhere nothing.
+
+        Raises:
+            StorageError: The disk refuses.
+        """
+        places = [place for place in directories if place.scheme == "file"]
+        if not places:
+            return
+        try:
+            self._local_files.sync_directories([place.path for place in places])
+        except OSError as error:
+            raise self.translate(error, places[0], "write out") from error
+
     def rename_directory(self, source: Location, target: Location) -> bool:
         """Give a directory, or a link to one, another name on its store, in one step.
 

@@ -18,6 +18,7 @@ from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
 from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations
+from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -47,6 +48,7 @@ class Checker:
         self._index = index
         self._storage = storage
         self._new_files = new_files
+        self._waiting = Waiting(index, storage)
 
     def empty_location(self, location: str, staging: str) -> bool:
         """Return whether the directory of a table that is to be created is not there yet.
@@ -94,6 +96,7 @@ class Checker:
 
         Raises:
             StagedFileMissingError: A staged file is not there with its size.
+            WaitingFilesMissingError: A file that waited for its partition to be due is gone.
             InvalidInputError: A partition's name does not fit the table.
             TableNotFoundError: The table is gone.
             StorageError: The store refuses or does not answer.
@@ -101,6 +104,7 @@ class Checker:
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
         names = self._staged_partitions(transaction, staging)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+        self._waiting.check(transaction.table_id or 0, transaction.table, transaction.app_id, decision.due)
         visible = (names - {*decision.waiting}) | {*decision.due}
         self._check_targets(transaction, staging, names)
         locations = transaction.plan.locations

@@ -52,3 +52,6 @@ class LeaseRenewal:
                     return
             except CatalogExtError as error:
                 logger.warning("The lease of transaction %s could not be renewed: %s", self._id, error.message)
+            except Exception:
+                # Whatever it was, the next third of the time may be better, and nobody else renews it.
+                logger.warning("The lease of transaction %s could not be renewed.", self._id, exc_info=True)

@@ -14,6 +14,7 @@ from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.parallel import in_parallel
+from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import below, transaction_id_in
@@ -182,15 +183,7 @@ class NewFiles:
 
 def _is_known(entry: Entry, known: Mapping[str, Removal]) -> bool:
     file = known.get(str(entry.location))
-    return file is not None and (has_own_name(entry.location) or file.is_still(entry.size, entry.modified_ms))
-
-
-def has_own_name(file: Location) -> bool:
-    """Return whether nobody gives a file that name again, so that its size and time need not be compared.
-
-    The index may have another time for such a file than the store.
-    """
-    return transaction_id_in(file.name) is not None
+    return file is not None and is_same_file(entry, file)
 
 
 def _require_settled(table: Table, moving: Mapping[str, Transaction], names: Iterable[str]) -> None:

@@ -56,6 +56,47 @@ class RecoveryReport:
         return tuple(t for t in self.transactions if t.action is RecoveryAction.FAILED)
 
 
+@dataclass(frozen=True, slots=True)
+class LostFile:
+    """A file of a stream that waited for its partition to be due, and is gone.
+
+    Attributes:
+        partition: Its partition.
+        location: Where it was, a URI.
+        name: Its name in the partition's directory.
+        rows: How many rows are lost; None where nobody has counted.
+        bytes: Its size.
+        since_ms: When it was kept back, in milliseconds since the epoch, UTC.
+        transaction_id: The epoch's transaction that has kept it back.
+    """
+
+    partition: str
+    location: str
+    name: str
+    rows: int | None
+    bytes: int
+    since_ms: int
+    transaction_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class DiscardReport:
+    """What was lost of what waited in a table, and is given up.
+
+    Attributes:
+        dry_run: Whether it was a preview.
+    """
+
+    table: str
+    files: tuple[LostFile, ...]
+    dry_run: bool = False
+
+    @property
+    def rows(self) -> int:
+        """The rows that are lost, as far as they were counted."""
+        return sum(file.rows or 0 for file in self.files)
+
+
 class VacuumAction(StrEnum):
     """What vacuum does with a path, or in a preview would do."""
 

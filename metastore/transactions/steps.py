@@ -28,6 +28,7 @@ from catalog_ext.metastore.storage.promotion import discard, promote, undo
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
+from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -82,6 +83,7 @@ class Steps:
         self._deliver = deliver
         self._threads = threads
         self._cleanup = cleanup
+        self._waiting_files = Waiting(index, storage)
         self._moves = PartitionMoves(index, storage, deliver, threads)
 
     def forward(self, transaction: Transaction, *, owner: bool = True) -> Transaction:
@@ -172,12 +174,8 @@ class Steps:
         self, table_id: int, app_id: str | None = None
     ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedLocation]]]]:
         """Yield the waiting files of a table with their locations, by partition and a document at a time."""
-        origins: dict[str, StagingLocations] = {}
-        for waiting in self._index.waiting_files(table_id, app_id):
-            origin = waiting.transaction_id
-            if origin not in origins:
-                origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
-            yield waiting.partition, [(file, origins[origin].locate(file)) for file in waiting.files]
+        for waiting, files in self._waiting_files.files(table_id, app_id):
+            yield waiting.partition, files
 
     def waiting_locations(self, table: Table) -> list[StagedLocation]:
         """Return where everything is that waits for its partition to be due."""
@@ -303,6 +301,7 @@ class Steps:
         if write is not None and write.static_partition is not None:
             directories.add(locations.directory(write.static_partition))
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
+        self._storage.sync_directories(directories)
         if transaction.plan.created_location and not self._index.overlapping_tables(transaction.plan.location):
             # Whoever has made a table there meanwhile keeps its directory.
             self._storage.remove_empty_directories([locations.location], locations.location.parent)
@@ -318,6 +317,8 @@ class Steps:
         moved = self._moves.restore(transaction) if plan.moves else []
         directories.update(place.target.parent for place in moved)
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
+        sources = {place.source.parent for place in moved if place.source is not None}
+        self._storage.sync_directories({*directories, *sources})
         self._index.move_transaction(transaction.transaction_id, (State.ABORTING,), State.ABORTED)
         fault_point("undo.after")
         return len(moved)
@@ -367,6 +368,8 @@ class Steps:
                 self._moves.tidy(transaction)
         else:
             self._cleanup.remove_staging(transaction, locations, self._still_waiting(transaction, locations))
+        # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
+        self._storage.sync_directories(directories)
         fault_point("clean.staging")
         self._run_policies(transaction, locations, {} if failures is None else failures)
         self._index.finish_transaction(transaction.transaction_id)

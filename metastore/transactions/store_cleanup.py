@@ -11,7 +11,7 @@ from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.transactions.new_files import has_own_name
+from catalog_ext.metastore.transactions.identity import has_own_name, is_same_file
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
 
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ class StoreCleanup:
                 named_again.append((location, removal))
         entries = self._storage.stat_many([location for location, _ in named_again])
         for (location, removal), entry in zip(named_again, entries, strict=True):
-            if entry is None or removal.is_still(entry.size, entry.modified_ms):
+            if entry is None or is_same_file(entry, removal):
                 files.append(location)
             else:
                 logger.warning("%s was written again by somebody else since it was replaced, and stays.", location)

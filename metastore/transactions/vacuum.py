@@ -9,12 +9,14 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, MetastoreError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.identity import is_same_file
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore.transactions.staging_locations import DATA, transaction_id_in
 
@@ -128,8 +130,8 @@ class Vacuum:
             rows = batch.to_pylist()
             there = self._storage.stat_many([Location.parse(row["uri"]) for row in rows])
             for row, entry in zip(rows, there, strict=True):
-                # Hive gives the same names again: what is younger than the end of the file is another one.
-                if entry is not None and entry.modified_ms <= row["ended_ms"]:
+                # Hive gives the same names again, and its store's clock need not be the database's.
+                if entry is not None and is_same_file(entry, Removal(row["uri"], row["size"], row["modified_ms"])):
                     if behind is not None and behind <= self._before_ms + _AT_COMMIT_MS:
                         raise MetastoreError(_BEHIND.format(self._table.identifier))
                     reason = _REPLACED.format(row["ended_version"])

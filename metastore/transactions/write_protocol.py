@@ -25,10 +25,12 @@ from catalog_ext.metastore.transactions.owner import Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
+from catalog_ext.metastore.transactions.reports import DiscardReport
 from catalog_ext.metastore.transactions.steps import Steps, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, Attempts
 from catalog_ext.metastore.transactions.vacuum import Vacuum
+from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -298,6 +300,30 @@ class Transactions:
             return None
         request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
         return self.commit(self.begin(request).transaction_id, final=True)
+
+    def discard_waiting(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
+        """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.
+
+        Raises:
+            LocationNotFoundError: The table's directory is not there, as when a mount is away: nothing was given up.
+            TableNotFoundError: The table is gone.
+            StorageError: The store refuses or does not answer.
+        """
+        self._storage.check_directory(table.definition.location)
+        lost = tuple(Waiting(self._index, self._storage).lost(table.table_id))
+        if lost and not dry_run:
+            self._index.discard_waiting(
+                table.table_id, [(file.transaction_id, file.partition, file.name) for file in lost]
+            )
+            for file in lost:
+                logger.warning(
+                    "%s of table %s was given up: %s rows of partition %s that waited to be due are lost.",
+                    file.location,
+                    table.identifier,
+                    "some" if file.rows is None else file.rows,
+                    file.partition,
+                )
+        return DiscardReport(str(table.identifier), lost, dry_run)
 
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:

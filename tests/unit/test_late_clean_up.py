@@ -89,6 +89,15 @@ def test_a_file_that_was_touched_since_it_was_registered_goes(
     }
 
 
+def test_vacuum_goes_by_no_clock(catalog: Catalog, root: Path) -> None:
+    """What Hive wrote after a relocating overwrite, on a store whose clock is behind the database's."""
+    insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS, **{"overwrite-mode": "relocate"})
+    write(root, f"k=1/{HIVES}", content=b"hive's\n")
+    age(root / "k=1" / HIVES, 3600)
+    catalog.vacuum("s.t", retention=0)
+    assert (root / "k=1" / HIVES).read_bytes() == b"hive's\n"
+
+
 @pytest.mark.parametrize("how", ["repair", "add"])
 def test_a_file_written_under_a_name_that_waits_to_be_deleted_is_seen(catalog: Catalog, root: Path, how: str) -> None:
     crash_at("clean.before", lambda: drop(catalog))

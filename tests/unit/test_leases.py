@@ -74,6 +74,28 @@ def test_what_takes_longer_than_its_lease_is_not_taken_for_dead(
     assert indexed(catalog) == walked(root, 1)
 
 
+def test_an_unexpected_error_does_not_end_the_renewal(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    whole, errors = Index.extend_lease, [MemoryError("no room for now")]
+
+    def extend(index: Index, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
+        if errors:
+            raise errors.pop()
+        return whole(index, transaction_id, until_ms, undoing=undoing)
+
+    monkeypatch.setattr(Index, "extend_lease", extend)
+
+    def slow(_: str) -> None:
+        time.sleep(0.7)
+        assert catalog.recover().transactions == ()
+
+    with armed("check.before", slow):
+        delete(catalog)
+    assert "no room for now" in caplog.text
+    assert indexed(catalog) == walked(root, 1)
+
+
 def test_a_recoverer_is_not_disturbed_by_another_one(catalog: Catalog, root: Path) -> None:
     crash_at("promote.before", lambda: insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS))
     time.sleep(0.4)

@@ -9,13 +9,15 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import CommitStateUnknownError, StorageError
+from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.storage.local import files
 from tests.repair_cases import indexed, walked
-from tests.unit.test_partition_commands import managed
+from tests.unit.test_partition_commands import equals, managed
 from tests.writes import insert
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from catalog_ext.catalog import Catalog
 
 
@@ -53,6 +55,44 @@ def test_what_a_rename_moves_is_kept(catalog: Catalog, synced: list[str]) -> Non
     catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
     (moved,) = walked(root, 1)["k=7"]
     assert {str(root / "k=7" / moved), str(root / "k=7"), str(root)} <= set(synced)
+
+
+def test_what_a_clean_up_deletes_stays_deleted(catalog: Catalog, synced: list[str]) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=2")
+    seen: list[set[str]] = []
+
+    def clear(_: str) -> None:
+        synced.clear()
+
+    with armed("clean.before", clear), armed("clean.staging", lambda _: seen.append(set(synced))):
+        insert(catalog, "k=1", "k=2", kind=WriteKind.OVERWRITE_PARTITIONS)
+    assert seen == [{str(root / "k=1"), str(root / "k=2")}]
+    table = catalog.load_table("s.t")
+    with armed("clean.before", clear):
+        catalog.writes.delete(table.table_id, table.version, equals("k", "1"), truncate=False)
+    assert synced == [str(root)], "the directory is gone with the file"
+
+
+@pytest.mark.parametrize(
+    "write",
+    [
+        lambda catalog: insert(catalog, "k=1", "k=7"),
+        lambda catalog: catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"}),
+    ],
+)
+def test_what_is_undone_stays_undone(catalog: Catalog, synced: list[str], write: Callable[[Catalog], object]) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1", "k=2")
+
+    def refuse(_: str) -> None:
+        synced.clear()
+        raise StorageAccessDeniedError("No.")
+
+    with armed("promote.after", refuse), pytest.raises(StorageAccessDeniedError):
+        write(catalog)
+    assert set(synced) >= {str(root / "k=1"), str(root)}
+    assert indexed(catalog) == walked(root, 1)
 
 
 def test_many_files_are_kept_by_one_call(catalog: Catalog, synced: list[str], monkeypatch: pytest.MonkeyPatch) -> None:

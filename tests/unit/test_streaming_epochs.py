@@ -6,10 +6,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidValueError
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidValueError,
+    LocationNotFoundError,
+    StorageAccessDeniedError,
+    WaitingFilesMissingError,
+)
 from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
 
 if TYPE_CHECKING:
@@ -191,3 +198,67 @@ def test_what_waits_goes_with_its_table(stand: Stand, tmp_path: Path) -> None:
         stand.index.drop_table(table.identifier, deliver=False)
     assert below(tmp_path / "t") == {"h=8", "h=8/_SUCCESS", "h=8/part"}
     assert list(stand.index.waiting_files(table.table_id)) == []
+
+
+def test_an_epoch_whose_waiting_files_have_gone_says_so_before_anything_is_written(
+    stand: Stand, tmp_path: Path
+) -> None:
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n", "h=8": "b\n"})
+    stream.epoch(7, {"h=7": "c\n"})
+    (gone, *_) = sorted(tmp_path.glob("t/_catalog_ext_staging/*/h=7/*.csv"))
+    left = {"a\n": "c\n", "c\n": "a\n"}[gone.read_text()]
+    gone.unlink()
+    for _ in range(2):
+        with pytest.raises(WaitingFilesMissingError, match=r"1 files .* s\.t .* are gone.*h=7.*discard-waiting s\.t"):
+            stream.epoch(8, {"h=8": "d\n"})
+    assert (stand.rows(), stand.listed()) == ({}, {})
+    assert {t.state for t in stand.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+    preview = stand.engine.discard_waiting(stand.table(), dry_run=True)
+    assert [(f.partition, f.location, f.rows) for f in preview.files] == [("h=7", f"file://{gone}", 1)]
+    assert waiting(stand) == ["h=7", "h=8"]
+    report = stand.engine.discard_waiting(stand.table())
+    assert (report.files, report.rows) == (preview.files, 1)
+    assert stand.engine.discard_waiting(stand.table()).files == ()
+    stream.epoch(8, {"h=8": "e\n"})
+    assert stand.rows() == stand.listed() == {"h=7": left}
+    stream.end()
+    assert stand.rows()["h=8"] == "b\ne\n"
+    assert unseen(stand) == []
+
+
+def test_a_whole_partition_that_has_gone_waits_no_more(stand: Stand, tmp_path: Path) -> None:
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n", "h=8": "b\n"})
+    for file in tmp_path.glob("t/_catalog_ext_staging/*/h=7/*.csv"):
+        file.write_text("cut off by a full disk")
+    with pytest.raises(WaitingFilesMissingError):
+        stream.end()
+    assert len(stand.engine.discard_waiting(stand.table()).files) == 1
+    assert waiting(stand) == ["h=8"]
+    stream.end()
+    assert stand.rows() == {"h=8": "b\n"}
+
+
+def test_nothing_is_given_up_while_the_tables_directory_is_away(stand: Stand, tmp_path: Path) -> None:
+    Stream(stand).epoch(7, {"h=7": "a\n"})
+    (tmp_path / "t").rename(tmp_path / "away")
+    with pytest.raises(LocationNotFoundError):
+        stand.engine.discard_waiting(stand.table())
+    (tmp_path / "away").rename(tmp_path / "t")
+    assert stand.engine.discard_waiting(stand.table()).files == ()
+    assert waiting(stand) == ["h=7"]
+
+
+def test_an_epoch_that_was_undone_after_it_had_promoted_what_waited_is_no_loss(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n"})
+
+    def refuse(_: str) -> None:
+        raise StorageAccessDeniedError("No.")
+
+    with armed("promote.after", refuse), pytest.raises(StorageAccessDeniedError):
+        stream.epoch(8, {"h=8": "b\n"})
+    assert stand.engine.discard_waiting(stand.table()).files == ()
+    stream.epoch(8, {"h=8": "c\n"})
+    assert stand.rows() == stand.listed() == {"h=7": "a\n"}

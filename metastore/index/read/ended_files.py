@@ -23,11 +23,12 @@ _COUNT = pa.int64()
 ENDED_SCHEMA = pa.schema([
     pa.field("uri", pa.string(), nullable=False),
     pa.field("size", _COUNT, nullable=False),
+    pa.field("modified_ms", _COUNT, nullable=False),
     pa.field("ended_version", _COUNT, nullable=False),
     pa.field("ended_ms", _COUNT, nullable=False),
 ])  # fmt: skip
-"""One row a file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since it
-ended (``ended_ms``: milliseconds since the epoch, UTC)."""
+"""One row a file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since; times
+are milliseconds since the epoch, UTC."""
 
 _PAGE = 5000
 _NAMES_AT_ONCE = 500
@@ -61,6 +62,7 @@ class _Ended:
                 {
                     "uri": uri,
                     "size": row["size"],
+                    "modified_ms": row["modified_ms"],
                     "ended_version": row["end_version"],
                     "ended_ms": row["committed_at_ms"],
                 }
@@ -75,7 +77,8 @@ class _Ended:
         low, high = partition_ids(self._table.table_id)
         statement = (
             sa.select(
-                f.partition_id, f.file_id, f.path, f.size, f.end_version, p.name, p.location, v.committed_at_ms
+                f.partition_id, f.file_id, f.path, f.size, f.modified_ms, f.end_version, p.name, p.location,
+                v.committed_at_ms,
             )
             .join(
                 partitions,

@@ -10,14 +10,18 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import staged_file_from_dict
 from catalog_ext.metastore.index.database.schema import transactions, waiting_files
+from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index.database.database import Database
 
 
+_ORIGINS_AT_ONCE = 500
 _WAITING_AT_ONCE = 20
 """Documents of waiting files that are held in memory."""
 
@@ -41,6 +45,45 @@ def waiting_tables(database: Database) -> list[int]:
     w = waiting_files.c
     with database.reading() as connection:
         return list(connection.execute(sa.select(w.table_id).distinct().order_by(w.table_id)).scalars())
+
+
+def discard(database: Database, table_id: int, lost: Collection[tuple[str, str, str]]) -> int:
+    """Forget waiting files, given by transaction, partition and name; return how many there were.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+    gone, origins = set(lost), sorted({transaction_id for transaction_id, _, _ in lost})
+    w = waiting_files.c
+
+    def work(connection: sa.Connection) -> int:
+        # A commit that takes them comes before this, or does not find them.
+        lock_table(connection, table_id, str(table_id))
+        count = 0
+        for some in batched(origins, _ORIGINS_AT_ONCE):
+            statement = sa.select(waiting_files).where(w.table_id == table_id, w.transaction_id.in_(some))
+            for row in connection.execute(statement).mappings().all():
+                count += _discard_from(connection, row, gone)
+        return count
+
+    return database.write(work)
+
+
+def _discard_from(connection: sa.Connection, row: sa.RowMapping, gone: Collection[tuple[str, str, str]]) -> int:
+    files = json.loads(row["payload"])
+    left = [file for file in files if (row["transaction_id"], row["name"], file["name"]) not in gone]
+    if len(left) == len(files):
+        return 0
+    w = waiting_files.c
+    this = (
+        w.table_id == row["table_id"], w.name_hash == row["name_hash"], w.transaction_id == row["transaction_id"],
+        w.number == row["number"],
+    )  # fmt: skip
+    if left:
+        connection.execute(sa.update(waiting_files).where(*this).values(payload=to_json(left), n_files=len(left)))
+    else:
+        connection.execute(sa.delete(waiting_files).where(*this))
+    return len(files) - len(left)
 
 
 def waiting(database: Database, table_id: int, app_id: str | None) -> Iterator[WaitingFiles]:

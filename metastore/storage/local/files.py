@@ -6,7 +6,7 @@ import ctypes
 import errno
 import os
 import sys
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -55,6 +55,25 @@ def _opened(path: str) -> Iterator[int]:
 def _sync(path: str) -> None:
     with _opened(path) as descriptor:
         os.fsync(descriptor)
+
+
+def _sync_if_there(directory: str) -> None:
+    # Somebody may remove an empty one at any time: what lay in it is gone with it.
+    with suppress(FileNotFoundError):
+        _sync(directory)
+
+
+def _nearest(directory: str) -> str:
+    while not os.path.lexists(directory):
+        directory = os.path.dirname(directory)
+    return directory
+
+
+def _sync_whole(syncfs: Callable[..., int], place: str) -> None:
+    with _opened(place) as descriptor:
+        if syncfs(descriptor) != 0:
+            code = ctypes.get_errno()
+            raise OSError(code, os.strerror(code), place)
 
 
 def _renamed_exclusively(source: str, target: str) -> bool:
@@ -132,10 +151,20 @@ class LocalFiles:
         if len(files) <= _SYNCED_SINGLY or syncfs is None:
             in_parallel(_sync, [*files, *directories], _SYNC_THREADS)
             return
-        with _opened(os.path.dirname(files[0])) as descriptor:
-            if syncfs(descriptor) != 0:
-                code = ctypes.get_errno()
-                raise OSError(code, os.strerror(code), files[0])
+        _sync_whole(syncfs, os.path.dirname(files[0]))
+
+    def sync_directories(self, directories: Iterable[str]) -> None:
+        """Have the disk keep what was removed from directories; of those that are gone, their parents.
+
+        Raises:
+            OSError: The operating system refuses.
+        """
+        there = sorted({_nearest(directory) for directory in directories})
+        syncfs = _syncfs()
+        if len(there) <= _SYNCED_SINGLY or syncfs is None:
+            in_parallel(_sync_if_there, there, _SYNC_THREADS)
+        else:
+            _sync_whole(syncfs, there[0])
 
     def delete_file(self, path: str) -> None:
         """Remove a file, and the checksum that Hadoop's local file system keeps beside it; gone is fine.

@@ -1,0 +1,109 @@
+"""Files of a stream that wait for their partitions to be due: where they are, and which of them are gone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import WaitingFilesMissingError
+from catalog_ext.metastore.storage.entries import EntryKind
+from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.metastore.transactions.reports import LostFile
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator
+
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.index import Index, WaitingFiles
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.promotion import StagedLocation
+    from catalog_ext.metastore.storage.store import Storage
+
+
+class Waiting:
+    """Knows what earlier epochs have left waiting; nothing is changed.
+
+    Args:
+        index: The index.
+        storage: The stores.
+    """
+
+    def __init__(self, index: Index, storage: Storage) -> None:
+        self._index = index
+        self._storage = storage
+
+    def files(
+        self, table_id: int, app_id: str | None = None
+    ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
+        """Yield the waiting files of a table, or of one query, with their locations, a document at a time."""
+        origins: dict[str, StagingLocations] = {}
+        for waiting in self._index.waiting_files(table_id, app_id):
+            origin = waiting.transaction_id
+            if origin not in origins:
+                origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
+            yield waiting, [(file, origins[origin].locate(file)) for file in waiting.files]
+
+    def lost(
+        self, table_id: int, app_id: str | None = None, partitions: Collection[str] | None = None
+    ) -> Iterator[LostFile]:
+        """Yield the waiting files that can never be promoted: they are gone, or are not as they were written.
+
+        Args:
+            table_id: The table's number.
+            app_id: Only those of this query.
+            partitions: Only those of these partitions.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        uploads: dict[Location, set[str]] = {}
+        for waiting, files in self.files(table_id, app_id):
+            if partitions is not None and waiting.partition not in partitions:
+                continue
+            places = [place for _, place in files]
+            sources = self._storage.stat_many([place.source or place.target for place in places])
+            for (file, place), entry in zip(files, sources, strict=True):
+                if place.upload is not None and place.upload.upload_id in self._pending(place, uploads):
+                    continue
+                if not (_is_whole(place, entry) or _is_whole(place, self._storage.stat(place.target))):
+                    yield LostFile(
+                        waiting.partition,
+                        str(place.source or place.target),
+                        file.name,
+                        file.rows,
+                        file.size,
+                        waiting.since_ms,
+                        waiting.transaction_id,
+                    )
+
+    def check(self, table_id: int, table: str, app_id: str | None, due: Collection[str]) -> None:
+        """Return if everything is there that waits in partitions that are due.
+
+        Raises:
+            WaitingFilesMissingError: Something is gone.
+            StorageError: The store refuses or does not answer.
+        """
+        lost = list(self.lost(table_id, app_id, due)) if due else []
+        if lost:
+            first = lost[0]
+            raise WaitingFilesMissingError(
+                f"{len(lost)} files of the stream into table {table} that waited for their partitions to be due are "
+                f"gone; the first is {shown(first.location)} of partition {first.partition[:200]!r}. Somebody has "
+                "deleted them, or the store has aborted their uploads. Nothing was written. `catalog-ext "
+                f"discard-waiting {table}` or CALL system.discard_waiting(table => '{table}') says which rows are "
+                "lost, gives them up, and lets the query go on; or bring the files back.",
+                {"table": table, "partition": first.partition[:200], "count": str(len(lost))},
+            )
+
+    def _pending(self, place: StagedLocation, known: dict[Location, set[str]]) -> set[str]:
+        """Return the uploads to the partition's directory that are neither completed nor aborted."""
+        directory = place.target.parent
+        if directory not in known:
+            known.clear()
+            known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}
+        return known[directory]
+
+
+def _is_whole(place: StagedLocation, entry: Entry | None) -> bool:
+    return entry is not None and entry.kind is EntryKind.FILE and entry.size == place.size
