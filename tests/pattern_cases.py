@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.storage.patterns import parse_pattern
-from catalog_ext.paths.keys import Pruner
-from catalog_ext.paths.walk import Walk
+from catalog_ext.scan.path_keys import Pruner
+from catalog_ext.scan.walk import Walk
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.storage.locations import Location

@@ -7,13 +7,19 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import catalog_ext
+from catalog_ext.metastore.errors import StorageAccessDeniedError
+from catalog_ext.metastore.storage.store import Storage
 from tests.index_cases import empty_index
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from pathlib import Path
 
+    import pytest
+
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.storage.entries import Entry
+    from catalog_ext.metastore.storage.locations import Location
 
 EU, US = "ds=2025-01-01/region=eu", "ds=2025-01-02/region=us"
 KEYS = {"ds": "DATE", "region": "STRING"}
@@ -86,3 +92,21 @@ def walked(root: Path, depth: int) -> dict[str, dict[str, int]]:
 def skipped(report: catalog_ext.RepairReport) -> dict[str, str]:
     """The reasons, by path."""
     return {entry.path: entry.reason for entry in report.skipped}
+
+
+def deny(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
+    """Make the operating system refuse to list these folders, as it would to anybody but root."""
+    scandir, listed, denied = os.scandir, Storage.list_directory, {str(f) for f in folders}
+
+    def guarded(path: str) -> object:
+        if str(path) in denied:
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    def guarded_listing(storage: Storage, location: str | Location) -> list[Entry]:
+        if str(location).removeprefix("file://") in denied:
+            raise StorageAccessDeniedError(f"Cannot list {location}: Permission denied.")
+        return listed(storage, location)
+
+    monkeypatch.setattr(os, "scandir", guarded)
+    monkeypatch.setattr(Storage, "list_directory", guarded_listing)

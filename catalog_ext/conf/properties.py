@@ -8,9 +8,10 @@ from catalog_ext.conf.keys import check_properties
 from catalog_ext.metastore.commit.partition_commit import OPTIONS, PartitionCommit
 from catalog_ext.metastore.errors import AcidTableError, InvalidConfigurationError, OperationNotSupportedError
 from catalog_ext.metastore.model.secrets import is_secret
+from catalog_ext.metastore.model.tables import LOCATION_WILDCARDS_PROPERTY
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Collection, Mapping, Sequence
 
     from catalog_ext.metastore.model.tables import TableDefinition
 
@@ -78,6 +79,35 @@ def check_not_bucketed(definition: TableDefinition) -> None:
             "by the engine that has made it and repair it here, or make a table without buckets of it by CREATE TABLE "
             "... AS SELECT.",
             {"table": str(definition.identifier), "bucketed_by": definition.bucketed_by},
+        )
+
+
+def check_one_directory(definition: TableDefinition, command: str) -> None:
+    """Return unless the table's location has wildcards: such a table is what lies there, and nothing writes it.
+
+    Raises:
+        OperationNotSupportedError: It has.
+    """
+    if definition.has_wildcards:
+        raise OperationNotSupportedError(
+            f"{command} is not for table {definition.identifier}: its location {definition.location} has wildcards, so "
+            "that it is what they match and is read only. Change the files by what writes them and repair the table "
+            "(MSCK REPAIR TABLE ... SYNC PARTITIONS), or register one directory as a table and write to that.",
+            {"table": str(definition.identifier), "location": definition.location},
+        )
+
+
+def check_wildcards_unaltered(definition: TableDefinition, changed: Collection[str]) -> None:
+    """Return unless the property that says whether a location has wildcards is among those to be changed.
+
+    Raises:
+        InvalidConfigurationError: It is.
+    """
+    if LOCATION_WILDCARDS_PROPERTY in {key.lower() for key in changed}:
+        raise InvalidConfigurationError(
+            f"The property {LOCATION_WILDCARDS_PROPERTY!r} of table {definition.identifier} goes with its location and "
+            "cannot be altered. Register the table anew with another location.",
+            {"table": str(definition.identifier), "key": LOCATION_WILDCARDS_PROPERTY},
         )
 
 

@@ -56,6 +56,7 @@ _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
         write_keys.WRITE_DISTRIBUTION_MODE,
         write_keys.WRITE_MAX_OPEN_WRITERS,
         write_keys.WRITE_MAX_FILE_SIZE,
+        write_keys.WRITE_STATISTICS_COLUMNS,
         write_keys.HIVE_COMPATIBLE,
         write_keys.MAX_DYNAMIC_PARTITIONS,
         write_keys.MAX_DYNAMIC_PARTITIONS_PER_TASK,

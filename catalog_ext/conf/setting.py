@@ -133,6 +133,14 @@ def count_or_all(text: str) -> int | None:
     return int(text)
 
 
+def any_count_or_all(text: str) -> int | None:
+    """Return a whole number from 0 to a million, or None for ``all``."""
+    try:
+        return 0 if text == "0" else count_or_all(text)
+    except ValueError:
+        raise ValueError("give a whole number from 0 to 1000000, or 'all'") from None
+
+
 def above_zero(text: str) -> int:
     """Read a whole number from 1 that 64 bits hold."""
     try:

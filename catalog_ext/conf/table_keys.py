@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from catalog_ext.conf.setting import FLAG, Scope, Setting, flag, truth, unchecked
-from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY
+from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, LOCATION_WILDCARDS_PROPERTY
 from catalog_ext.metastore.model.views import AUTOMATIC_PROPERTY
 
 _TABLE = (Scope.TABLE,)
@@ -113,6 +113,14 @@ BUCKETED_BY: Setting[str] = Setting(
     unchecked,
     _TABLE,
 )
+LOCATION_WILDCARDS: Setting[str] = Setting(
+    LOCATION_WILDCARDS_PROPERTY,
+    None,
+    "Whether the table's location is a pattern, which its registration says. Such a table is read and not written.",
+    "`true`",
+    unchecked,
+    _TABLE,
+)
 TRANSACTIONAL: Setting[str] = Setting(
     "transactional", "false", "Hive's ACID tables, which are refused.", "`false`", unchecked, _TABLE
 )
@@ -139,6 +147,7 @@ TABLE_SETTINGS: tuple[Setting[Any], ...] = (
     ORC_COMPRESS,
     COMPRESSION,
     BUCKETED_BY,
+    LOCATION_WILDCARDS,
     TRANSACTIONAL,
     HEADER_LINES,
 )

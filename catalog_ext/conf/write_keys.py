@@ -11,6 +11,7 @@ from catalog_ext.conf.setting import (
     TIME,
     Scope,
     Setting,
+    any_count_or_all,
     count,
     duration,
     flag,
@@ -150,6 +151,15 @@ WRITE_MAX_FILE_SIZE: Setting[int] = Setting(
     size,
     _WRITE,
     alias="hive_sink_max_file_size",
+)
+WRITE_STATISTICS_COLUMNS: Setting[int | None] = Setting(
+    "write.statistics-columns",
+    "100",
+    "How many of a table's columns, the first ones, have the least and greatest value and the count of NULLs kept of "
+    "each file that is written or analyzed.",
+    "a whole number from 0, or `all`",
+    any_count_or_all,
+    _WRITE,
 )
 DYNAMIC_PARTITION: Setting[bool] = Setting(
     "hive.exec.dynamic.partition",
@@ -316,6 +326,7 @@ WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     WRITE_DISTRIBUTION_MODE,
     WRITE_MAX_OPEN_WRITERS,
     WRITE_MAX_FILE_SIZE,
+    WRITE_STATISTICS_COLUMNS,
     DYNAMIC_PARTITION,
     DYNAMIC_PARTITION_MODE,
     MAX_DYNAMIC_PARTITIONS,

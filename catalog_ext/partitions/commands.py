@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
+from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.write_keys import transaction_options
 from catalog_ext.metastore.commit.plan import (
     AddPartitions,
@@ -49,7 +50,8 @@ if TYPE_CHECKING:
 class PartitionCommands:
     """The partition commands of a catalog; a *spec* gives literals (None is NULL) by key names.
 
-    Each method takes the table by its name, or as it was read, whose version then is the one to compare with.
+    Each method takes the table by its name, or as it was read, whose version then is the one to compare with. A table
+    whose location has wildcards is refused by each (OperationNotSupportedError).
     """
 
     def __init__(self, context: Context) -> None:
@@ -74,7 +76,7 @@ class PartitionCommands:
             InvalidInputError: A location cannot be a partition's.
             ConflictError: Another writer was first.
         """
-        target = self._table(table)
+        target = self._table(table, "ADD PARTITION")
         named = [(partition_name(target, spec, session), location) for spec, location in partitions]
         names = [name for name, _ in named]
         doubled = next((name for i, name in enumerate(names) if name in names[:i]), None)
@@ -113,7 +115,7 @@ class PartitionCommands:
                 table's partition columns.
             ConflictError: Another writer was first.
         """
-        target = self._table(table)
+        target = self._table(table, "DROP PARTITION")
         require_partitioned(target)
         predicates = [*predicates, *clauses.conditions(target)]
         if not predicates:
@@ -138,7 +140,7 @@ class PartitionCommands:
             TableLayoutError: Files that no partition has lie where its files are to be moved to.
             ConflictError: Another writer was first.
         """
-        target = self._table(table)
+        target = self._table(table, "RENAME PARTITION")
         asked = RenamePartition(partition_name(target, from_, session), partition_name(target, to, session))
         return self._run(target, asked, "RENAME PARTITION")
 
@@ -154,7 +156,7 @@ class PartitionCommands:
             InvalidInputError: The location cannot be a partition's.
             ConflictError: Another writer was first.
         """
-        target = self._table(table)
+        target = self._table(table, "PARTITION ... SET LOCATION")
         name = partition_name(target, spec, session)
         place = self._chosen_location(target, name, location)
         self._look_for_others(target, name, place, self._located(target), frozenset(), chosen=True)
@@ -178,7 +180,7 @@ class PartitionCommands:
             InvalidPartitionSpecError, InvalidValueError: A spec does not fit the tables.
             ConflictError: Another writer was first.
         """
-        target, origin = self._table(table), self._table(source)
+        target, origin = (self._table(each, "EXCHANGE PARTITION") for each in (table, source))
         if target.table_id == origin.table_id:
             raise InvalidInputError(
                 f"Partitions of table {target.identifier} cannot be exchanged with itself. Name another table.",
@@ -199,8 +201,15 @@ class PartitionCommands:
         options = transaction_options({}, {}, table.definition.properties, self._context.settings.conf)
         return self._context.transactions.command(table, asked, operation, options)
 
-    def _table(self, table: str | Table) -> Table:
-        return self._context.load_table(table) if isinstance(table, str) else table
+    def _table(self, table: str | Table, command: str) -> Table:
+        """Return the table, whose partitions a command changes.
+
+        Raises:
+            OperationNotSupportedError: Its location has wildcards, whose matches decide on its partitions.
+        """
+        found = self._context.load_table(table) if isinstance(table, str) else table
+        check_one_directory(found.definition, command)
+        return found
 
     def _chosen_location(self, table: Table, name: str, location: str) -> Location:
         """Return the location of a partition with a LOCATION of its own.

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from itertools import takewhile
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,10 +16,11 @@ from catalog_ext.metastore.model.types import parse_fields
 from catalog_ext.metastore.predicates.tree import bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.patterns import parse_pattern
-from catalog_ext.paths.keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
 from catalog_ext.paths.sampling import Sampler
-from catalog_ext.paths.states import FoundFile, expression
-from catalog_ext.paths.walk import Matches, Walk
+from catalog_ext.scan.location_pattern import common_root
+from catalog_ext.scan.path_keys import CastKey, Pruner, agreed_names, keys_of, partition_name, pruning_keys
+from catalog_ext.scan.walk import Matches, Walk
+from catalog_ext.scan.walk_states import FoundFile, expression
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -106,7 +106,7 @@ def load_path(storage: Storage, request: PathRequest) -> PathTable:
         else:
             files = [(file.location, file.size) for file in sample]
             columns = without_keys(infer_columns(storage, files, file_format, options), keys)
-        return PathTable(request.path, _root(alternatives), file_format, columns, keys, options)
+        return PathTable(request.path, common_root(alternatives), file_format, columns, keys, options)
     except CatalogExtError as error:
         raise _about(error, request.path) from error
 
@@ -237,17 +237,6 @@ def _keys(sample: Sequence[FoundFile]) -> tuple[Column, ...]:
             # Spellings that differ in case are one key; which comes first must not decide.
             names[name.lower()] = min(names.get(name.lower(), name), name)
     return tuple(Column(name, "string") for name in names.values())
-
-
-def _root(alternatives: Sequence[Alternative]) -> Location:
-    """Return the directory that all alternatives lie below, by their literal components."""
-    paths = []
-    for alternative in alternatives:
-        literals = takewhile(lambda text: text is not None, (c.literal for c in alternative.components[:-1]))
-        paths.append([text for text in literals if text is not None])
-    common = [same[0] for same in takewhile(lambda level: len(set(level)) == 1, zip(*paths, strict=False))]
-    place = alternatives[0].root
-    return Location(place.scheme, place.bucket, "/".join(common))
 
 
 def _about(error: CatalogExtError, path: str) -> CatalogExtError:

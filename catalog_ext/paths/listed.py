@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.patterns import parse_pattern
-from catalog_ext.paths.keys import agreed_names
-from catalog_ext.paths.walk import not_found
+from catalog_ext.scan.path_keys import agreed_names
+from catalog_ext.scan.walk import not_found
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

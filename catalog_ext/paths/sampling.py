@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, TypeVar
 from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
-from catalog_ext.paths.keys import Pruner
-from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, step
-from catalog_ext.paths.walk import Walk
+from catalog_ext.scan.path_keys import Pruner
+from catalog_ext.scan.walk import Walk
+from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, State, begin, step
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

@@ -72,7 +72,9 @@ PROCEDURES = (
         "Registers what lies at a location as an external table",
         (
             TABLE,
-            Parameter("location", "string", "the directory above the key=value directories", required=True),
+            Parameter(
+                "location", "string", "the directory above the key=value ones, or a path with wildcards", required=True
+            ),
             Parameter("format", "string", "parquet, orc, csv, json or text", default="parquet"),
             Parameter(
                 "partition_columns", MAP, "names and types of the keys; the keys in the paths, as STRING, if left out"

@@ -38,10 +38,15 @@ class Difference:
         keys: The table's partition columns.
         has_directories: Whether the table's store keeps empty directories, so that an absent partition is gone.
         drops: Whether partitions that are gone will be dropped, rather than stay registered.
+        location: The location of every partition, below which its files have their paths, where the table's own has
+            wildcards; otherwise each has its directory below the table's.
     """
 
-    def __init__(self, scratch: Scratch, keys: Sequence[Key], *, has_directories: bool, drops: bool) -> None:
+    def __init__(
+        self, scratch: Scratch, keys: Sequence[Key], *, has_directories: bool, drops: bool, location: str | None = None
+    ) -> None:
         self._scratch = scratch
+        self._location = location
         # Where directories are not kept, one that was registered empty looks the same as ever; it stays.
         at_root = "1" if has_directories else "0"
         keeps = f"CASE WHEN i.location IS NULL THEN {at_root} ELSE i.location LIKE 'file:%' END"
@@ -89,6 +94,8 @@ class Difference:
         for name, path, files, size in self._scratch.rows(query):
             keeps = path.startswith("file:") if "://" in path else self._has_directories
             reason = "the directory has gone" if keeps else "no file is left under the prefix"
+            if self._location is not None:
+                path, reason = name, "no file that the location matches has these values any more"
             yield Proposed(DropPartition(name), (ReportEntry("drop", name, path, files, size, reason),))
 
     def added(self) -> Iterator[Proposed]:
@@ -105,7 +112,7 @@ class Difference:
             files = tuple(by_path.values())
             obstacle = self._equivalent.obstacle(name)
             line = ReportEntry("add", name, name, len(files), sum(f.size for f in files), obstacle or NEW)
-            yield Proposed(AddPartition(name, files, in_metastore=not obstacle), (line,))
+            yield Proposed(AddPartition(name, files, self._location, in_metastore=not obstacle), (line,))
 
     def compare_files(self) -> None:
         """Find the files of known partitions that differ; ``changed`` reads them."""
@@ -156,7 +163,8 @@ class Difference:
             lines: list[ReportEntry] = []
             for path, sides in groupby(rows, key=lambda row: row[1]):
                 states = {row[4]: row for row in sides}
-                lines.append(_file_line(name, path, states))
+                shown = f"{name}/{path}" if name and self._location is None else path
+                lines.append(_file_line(name, shown, states))
                 if 0 in states:
                     removed.append(path)
                 if 1 in states:
@@ -164,8 +172,7 @@ class Difference:
             yield Proposed(ReplaceFiles(name, tuple(added), tuple(removed)), tuple(lines))
 
 
-def _file_line(name: str, path: str, states: dict[int, tuple[str, str, int, int, int]]) -> ReportEntry:
-    shown = f"{name}/{path}" if name else path
+def _file_line(name: str, shown: str, states: dict[int, tuple[str, str, int, int, int]]) -> ReportEntry:
     before, after = states.get(0), states.get(1)
     if before is None:
         reason = "file added"

@@ -69,7 +69,10 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
         StorageError: The store refuses or does not answer.
     """
     location, percent = table.definition.location, options.mass_drop_percent
-    if loss.here and nothing and (options.predicate is None or _is_empty(storage, location)):
+    # Where the location has wildcards, every partition's location is its own, and all of them are listed by it.
+    here = loss.partitions if table.definition.has_wildcards else loss.here
+    limited = options.predicate is not None
+    if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"
     elif loss.registered >= options.mass_drop_partitions and loss.partitions * 100 > loss.registered * percent:
         reason = f"more than the {percent} % that it may drop at once"

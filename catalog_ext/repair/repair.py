@@ -21,6 +21,7 @@ from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
+from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.scan.observe import (
     Progress,
     RepairProgress,
@@ -30,6 +31,7 @@ from catalog_ext.scan.observe import (
     report_elsewhere,
     report_taken,
 )
+from catalog_ext.scan.observe_pattern import PatternObserver
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -55,6 +57,7 @@ class Repair:
         self._options = options
         self._progress = progress
         self._layout = Layout(table.definition, options.predicate)
+        self._pattern = LocationPattern.of(table.definition)
         self._version = table.version
         self._base = table
         self._found_nothing = False
@@ -89,14 +92,18 @@ class Repair:
         self._progress(RepairProgress("comparing", 0, 0))
         has_directories = self._storage.store_has_directories(self._table.definition.location)
         difference = Difference(
-            scratch, self._layout.keys, has_directories=has_directories, drops=mode is not RepairMode.ADD
+            scratch,
+            self._layout.keys,
+            has_directories=has_directories,
+            drops=mode is not RepairMode.ADD,
+            location=None if self._pattern is None else str(self._pattern.root),
         )
         difference.protect_incomplete()
         if mode is RepairMode.SYNC:
             difference.compare_files()
         in_flight.leave_out_replaced()
         if self._options.verify:
-            Verification(self._storage, self._table, scratch, self._progress).run(mode)
+            Verification(self._storage, self._table, scratch, self._progress, pattern=self._pattern).run(mode)
         scratch.execute(
             "INSERT INTO entries (action, partition, path, files, bytes, reason)"
             " SELECT 'skip', partition, path, files, bytes, reason FROM skipped ORDER BY path"
@@ -109,6 +116,9 @@ class Repair:
 
     def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
         mode, predicate = self._options.mode, self._options.predicate
+        if self._pattern is not None:
+            self._observe_pattern(self._pattern, scratch)
+            return
         in_flight.note_removals()
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress)
         observe_registered = partial(
@@ -130,6 +140,17 @@ class Repair:
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, scratch)
         in_flight.leave_out()
+
+    def _observe_pattern(self, pattern: LocationPattern, scratch: Scratch) -> None:
+        """Observe a table whose location has wildcards: nothing writes it, so that no write is in flight."""
+        predicate = self._options.predicate
+        observer = PatternObserver(self._storage, self._table, pattern, predicate, scratch, self._progress)
+        observer.observe()
+        observe_index(self._index, self._table, predicate, scratch, files=True)
+        self._found_nothing = found_nothing(scratch)
+        leave_out_expired(scratch, self._table, now_ms())
+        if self._options.mode is not RepairMode.ADD:
+            observer.keep_unseen(missing_too=not self._options.allow_mass_drop)
 
     def _refuse_if_strict(self, scratch: Scratch) -> None:
         count = scratch.count("SELECT count(*) FROM skipped")

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.location_pattern import LocationPattern
     from catalog_ext.scan.observe import Progress
     from catalog_ext.scan.scratch import Scratch
 
@@ -59,6 +60,7 @@ class Verification:
         table: The table.
         scratch: What was listed and compared; files that cannot be read leave it, and are skipped.
         progress: Is called while it runs.
+        pattern: The table's location, if it has wildcards.
         look: Says why a file cannot be read.
     """
 
@@ -69,7 +71,10 @@ class Verification:
         scratch: Scratch,
         progress: Progress,
         look: Look = unreadable_reason,
+        *,
+        pattern: LocationPattern | None = None,
     ) -> None:
+        self._pattern = pattern
         self._storage = storage
         self._table = table
         self._scratch = scratch
@@ -99,15 +104,23 @@ class Verification:
         return (_File(*row) for row in self._scratch.rows(f"SELECT DISTINCT * FROM ({query}) ORDER BY 1, 2"))
 
     def _reason(self, file: _File) -> str | None:
-        root = self._table.definition.location
-        directory = Location.parse(file.directory or root)
-        path = file.path if file.directory is not None or not file.name else f"{file.name}/{file.path}"
-        return self._look(self._storage, below(directory, path), self._table.definition.format)
+        if self._pattern is not None:
+            place = below(self._pattern.root, file.path)
+        else:
+            place = below(Location.parse(self._table.directory(file.name, file.directory)), file.path)
+        return self._look(self._storage, place, self._table.definition.format)
 
     def _note(self, found: Sequence[tuple[_File, str]]) -> None:
         left = {0: "it is not registered", 1: "what is registered of it stays"}
+        whole = self._pattern is not None
         skipped = (
-            (f"{f.name}/{f.path}" if f.name else f.path, f.name, 1, f.size, f"{why.rstrip('.')}; {left[f.known]}")
+            (
+                f.path if whole or not f.name else f"{f.name}/{f.path}",
+                f.name,
+                1,
+                f.size,
+                f"{why.rstrip('.')}; {left[f.known]}",
+            )
             for f, why in found
         )
         self._scratch.insert("skipped", skipped, columns=5, ignore=True)

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
-_NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
+NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
+"""Why a path is skipped that no database could keep."""
+
 _Skipped: TypeAlias = tuple[str, str, int, int, str]
 
 
@@ -108,7 +110,7 @@ class StoreObserver:
 
     def _descend(self, directory: str) -> bool:
         if not is_storable(directory):
-            self._skip(printable(directory), _NOT_TEXT)
+            self._skip(printable(directory), NOT_TEXT)
             return False
         verdict = self._judge(directory)
         if verdict.place is Place.NONCONFORMING:
@@ -120,7 +122,7 @@ class StoreObserver:
         if is_hidden(name) or not name:
             return
         if not is_storable(name):
-            self._skip(printable(_path(event)), _NOT_TEXT, files=1, size=event.size)
+            self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
         place = self._judge(directory).place
         if place is Place.PARTITION:

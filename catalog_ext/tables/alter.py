@@ -5,14 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.properties import check_not_transactional, check_partition_commit, checked_properties
+from catalog_ext.conf.properties import (
+    check_not_transactional,
+    check_one_directory,
+    check_partition_commit,
+    check_wildcards_unaltered,
+    checked_properties,
+)
 from catalog_ext.metastore.errors import InvalidAlterationError, InvalidInputError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.alterations import altered, with_properties
 from catalog_ext.metastore.model.definition_checks import check_columns
 from catalog_ext.metastore.model.tables import TableType
-from catalog_ext.metastore.storage.locations import canonical_location
-from catalog_ext.tables.locations import check_location, warn_of_overlap
+from catalog_ext.tables.locations import check_location, located, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_alteration
 
 if TYPE_CHECKING:
@@ -69,6 +74,7 @@ class TableAlterations:
         there = self._context.load_table(table)
         checked = checked_properties(set_ or {})
         check_alteration(there.definition, checked, remove)
+        check_wildcards_unaltered(there.definition, [*checked, *remove])
         check_partition_commit(there.definition, checked, remove)
         check_not_transactional(str(there.identifier), checked)
         place = None if location is None else self._checked_location(there.definition, location)
@@ -124,7 +130,14 @@ class TableAlterations:
                 "lies there. Copy its rows by CREATE TABLE ... LOCATION ... AS SELECT.",
                 {"table": str(definition.identifier)},
             )
-        place = canonical_location(location)
+        check_one_directory(definition, "ALTER TABLE ... SET LOCATION")
+        place, found = located(definition.identifier, location, {})
+        if found:
+            raise InvalidAlterationError(
+                f"The location of table {definition.identifier} cannot become {place}, which has wildcards. Register "
+                "that as another table, or write a \\ before a character that stands for itself.",
+                {"table": str(definition.identifier), "location": place},
+            )
         check_location(self._context.storage, place, may_be_empty=True)
         others = self._context.index.overlapping_tables(place)
         warn_of_overlap(replace(definition, location=place), [o for o in others if o != definition.identifier])

@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.definition_checks import check_columns, check_f
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location, locations_equal
-from catalog_ext.tables.locations import warn_of_overlap
+from catalog_ext.tables.locations import located, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.registration import Registration
 
@@ -58,7 +58,9 @@ class TableCreation:
 
         Args:
             table: Its name.
-            location: The directory above the ``key=value`` directories.
+            location: The directory above the ``key=value`` directories; or a pattern with ``*``, ``?``, ``**``,
+                ``{a,b}`` or ``{1..9}``, whose keys are those in the paths that it matches, and whose table is read
+                only.
             format: ``parquet``, ``orc``, ``csv``, ``json`` or ``text``.
             partition_columns: Names and types of the keys, in the order of the directories; None finds the keys in the
                 paths, as STRING.
@@ -72,14 +74,14 @@ class TableCreation:
         Raises:
             TableAlreadyExistsError: The name is taken, here or in the metastore by a table at another location.
             NamespaceNotFoundError: Its namespace is not there.
-            LocationNotFoundError: The location is not there or is a file.
+            LocationNotFoundError: The location is not there or is a file; or a pattern names what is not there.
             StorageError: The location cannot be read.
             TableLayoutError: Its directories are not what the partition columns promise, or disagree on the keys.
             InvalidInputError: Another argument is wrong.
         """
         identifier = self._context.identify(table)
         there = self._context.find_table(identifier) if if_not_exists else None
-        if there is not None and locations_equal(there.definition.location, location):
+        if there is not None and locations_equal(there.definition.location, located(identifier, location, {})[0]):
             return there
         self.check_free(identifier)
         registration = Registration(
@@ -123,6 +125,15 @@ class TableCreation:
         """
         identifier = definition.identifier
         file_format = check_format(definition.format, str(identifier))
+        if location is not None:
+            location, properties = located(identifier, location, definition.properties)
+            definition = replace(definition, properties=properties)
+        if definition.has_wildcards and definition.table_type is TableType.MANAGED:
+            raise InvalidInputError(
+                f"The managed table {identifier} cannot lie at {location}, which has wildcards: what they match is "
+                "read only. Create an external table, or say which directory it is to have.",
+                {"table": str(identifier), "location": location or ""},
+            )
         definition, place = placed(definition, location, lambda: self._default_location(identifier))
         check_keys(definition.partition_columns, str(identifier))
         check_columns((*definition.columns, *definition.partition_columns))

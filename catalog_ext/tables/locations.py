@@ -5,12 +5,19 @@ from __future__ import annotations
 import warnings
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import InvalidInputError, LocationNotFoundError, TableAlreadyExistsError
-from catalog_ext.metastore.model.tables import TableDefinition, TableType
-from catalog_ext.metastore.storage.locations import locations_equal
+from catalog_ext.metastore.errors import (
+    InvalidConfigurationError,
+    InvalidInputError,
+    LocationNotFoundError,
+    TableAlreadyExistsError,
+)
+from catalog_ext.metastore.model.tables import LOCATION_WILDCARDS_PROPERTY, TableDefinition, TableType
+from catalog_ext.metastore.storage.locations import canonical_location, locations_equal
+from catalog_ext.metastore.storage.patterns import has_wildcards
+from catalog_ext.scan.location_pattern import LocationPattern
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.storage.store import Storage
@@ -33,6 +40,30 @@ def check_location(storage: Storage, location: str, *, may_be_empty: bool) -> No
         # On S3 a prefix without keys is no different from one that is not there: fine where an empty table is.
         if not may_be_empty or storage.store_has_directories(location) or storage.stat(location) is not None:
             raise
+
+
+def located(table: TableIdentifier, location: str, properties: Mapping[str, str]) -> tuple[str, Mapping[str, str]]:
+    r"""Return the canonical location of a new table, and its properties, which say whether that has wildcards.
+
+    A wildcard that is to stand for itself has a ``\`` before it.
+
+    Raises:
+        InvalidInputError: It is no location, or a pattern that cannot be read.
+        InvalidConfigurationError: The properties say that it has wildcards, and it has none.
+    """
+    kept = {key: text for key, text in properties.items() if key.lower() != LOCATION_WILDCARDS_PROPERTY}
+    if has_wildcards(location):
+        pattern = LocationPattern.parse(location)
+        if pattern.literal is None:
+            return pattern.text, {**kept, LOCATION_WILDCARDS_PROPERTY: "true"}
+        return str(pattern.literal), kept
+    if len(kept) < len(properties):
+        raise InvalidConfigurationError(
+            f"Table {table} has the property {LOCATION_WILDCARDS_PROPERTY!r}, and its location {location[:200]!r} has "
+            "no wildcards. Leave the property out.",
+            {"table": str(table), "key": LOCATION_WILDCARDS_PROPERTY},
+        )
+    return canonical_location(location), kept
 
 
 def check_hides_no_table(table: str, location: str | None, there: str | None) -> None:

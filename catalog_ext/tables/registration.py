@@ -10,9 +10,10 @@ from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
 from catalog_ext.metastore.model.definition_checks import check_columns, check_format, partition_columns_of
 from catalog_ext.metastore.model.tables import Column, TableDefinition, TableType
 from catalog_ext.metastore.model.types import Field, parse_fields
-from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.scan.location_pattern import LocationPattern
 from catalog_ext.tables.location_scan import LocationContents, LocationScan
-from catalog_ext.tables.locations import check_location
+from catalog_ext.tables.locations import check_location, located
+from catalog_ext.tables.pattern_scan import scan_pattern
 from catalog_ext.tables.schema_inference import infer_columns, without_keys
 
 if TYPE_CHECKING:
@@ -51,9 +52,13 @@ class Registration:
         table = str(self.identifier)
         try:
             bare = self._bare()
-            empty_is_fine = self.partition_columns is not None and self.schema is not None
-            check_location(storage, bare.location, may_be_empty=empty_is_fine)
-            contents = self._scanned(bare, LocationScan(storage, sample_files))
+            pattern = LocationPattern.of(bare)
+            if pattern is not None:
+                contents = self._matched(bare, pattern, storage, sample_files)
+            else:
+                empty_is_fine = self.partition_columns is not None and self.schema is not None
+                check_location(storage, bare.location, may_be_empty=empty_is_fine)
+                contents = self._scanned(bare, LocationScan(storage, sample_files))
             columns = bare.columns or self._infer(bare, contents, storage)
         except CatalogExtError as error:
             if table in error.message:
@@ -63,22 +68,32 @@ class Registration:
 
     def _bare(self) -> TableDefinition:
         """Return the definition by the user's words alone."""
+        location, properties = located(self.identifier, self.location, checked_properties(self.properties))
         return TableDefinition(
             self.identifier,
             TableType.EXTERNAL,
             check_format(self.format, str(self.identifier)),
-            canonical_location(self.location),
+            location,
             check_columns(map(_column, parse_fields(self.schema))) if self.schema is not None else (),
             partition_columns_of(self.partition_columns or {}, str(self.identifier)),
             checked_map(self.options, "options"),
-            checked_properties(self.properties),
+            properties,
             self.comment,
         )
 
     def _scanned(self, bare: TableDefinition, scan: LocationScan) -> LocationContents:
         if self.partition_columns is not None:
             return scan.with_keys(bare, sample=self.schema is None)
-        contents = scan.find_keys(bare.location, str(self.identifier))
+        return self._keyed(scan.find_keys(bare.location, str(self.identifier)))
+
+    def _matched(
+        self, bare: TableDefinition, pattern: LocationPattern, storage: Storage, sample_files: int | None
+    ) -> LocationContents:
+        given = self.partition_columns is not None
+        contents = scan_pattern(storage, bare, pattern, sample_files, keys=given)
+        return contents if given else self._keyed(contents)
+
+    def _keyed(self, contents: LocationContents) -> LocationContents:
         found = {c.name: c.type for c in contents.partition_columns}
         return replace(contents, partition_columns=partition_columns_of(found, str(self.identifier)))
 

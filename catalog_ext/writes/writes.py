@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.conf.properties import check_not_bucketed
+from catalog_ext.conf.properties import check_not_bucketed, check_one_directory
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite
 from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
@@ -107,27 +107,25 @@ class Writes:
             TableNotFoundError: The table is gone.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: The clause does not fit them.
-            OperationNotSupportedError: The table is bucketed.
+            OperationNotSupportedError: The table is bucketed, or its location has wildcards.
             InvalidConfigurationError: An option is none that its key may have.
         """
         table = self.table_at(table_id, None if kind is WriteKind.APPEND else version)
         check_not_bucketed(table.definition)
-        clauses.conditions(table)
+        check_one_directory(table.definition, "A write")
         bound_to(table, predicate)
         check_reachable(self._context.storage, table.definition, table.definition.location, write=True)
         settings = self._settings(batch.options, batch.session, table.definition.properties)
+        adds_others = write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add"
         request = BeginWrite(
-            asked_write(
-                kind,
-                predicate=predicate,
-                adds_others=write_keys.REPLACE_WHERE_MISMATCH.read(settings) == "add",
-            ),
+            asked_write(kind, predicate=predicate, adds_others=adds_others),
             batch.operation,
             batch.owner,
             table=table,
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=settings,
+            touches=clauses.bound(table, None if adds_others else predicate),
         )
         return self.transactions.begin(request), table
 
@@ -145,7 +143,8 @@ class Writes:
         Raises:
             TableAlreadyExistsError: It is to be created, and the name is taken here or in the metastore.
             TableNotFoundError: It is to be replaced, and is not there.
-            OperationNotSupportedError: It is to be replaced, and is bucketed.
+            OperationNotSupportedError: It is to be replaced, and is bucketed or has wildcards in its location; or it is
+                to be created at a location with wildcards.
             NamespaceNotFoundError, InvalidInputError: As in ``Catalog.create_table``.
         """
         context, identifier = self._context, definition.identifier
@@ -154,9 +153,11 @@ class Writes:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
         if there is not None:
             check_not_bucketed(there.definition)
+            check_one_directory(there.definition, "CREATE OR REPLACE TABLE")
         if kind is WriteKind.CREATE or there is None:
             self._creation.check_free(identifier)
         whole = self._creation.complete_definition(definition, location)
+        check_one_directory(whole, "CREATE TABLE ... AS SELECT")
         check_reachable(context.storage, whole, whole.location, write=True)
         if there is None:
             context.sync.check_free(whole)
@@ -214,14 +215,15 @@ class Writes:
 
         Raises:
             TableNotFoundError: The table is gone.
-            OperationNotSupportedError: An external table without ``external.table.purge`` is to be truncated, or all of
-                it to be deleted.
+            OperationNotSupportedError: The table's location has wildcards; or an external table without
+                ``external.table.purge`` is to be truncated, or all of it to be deleted.
             InvalidPredicateError, InvalidValueError: The predicate is none over the table's partition columns.
             InvalidPartitionSpecError: A clause is none over them.
             PartitionNotFoundError: A clause names no partition.
             ConflictError: Somebody else changed one of them meanwhile.
         """
         table = self.table_at(table_id, version)
+        check_one_directory(table.definition, "TRUNCATE TABLE" if truncate else "DELETE FROM")
         chosen = clauses.narrow(table, predicate)
         require_matches(self._context.index, table, clauses)
         bound = bound_to(table, chosen)

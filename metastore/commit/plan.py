@@ -282,8 +282,8 @@ class WritePlan:
         base: Directory under which new partition directories lie: the table's, or that of a relocating overwrite.
         promotion: By rename or by completing uploads.
         relocate: Whether an overwrite moves partitions to ``base``.
-        locations: Directories of partitions that are not under ``base``, by name: all of the table's until ``reserve``,
-            then of those that the write touches.
+        locations: Directories of partitions that are not under ``base``, by name: all that the write can touch
+            until ``reserve``, then of those that it touches.
         lease_ms: How long the owner may give no sign of life.
         created_location: Whether the table's directory was made for this transaction.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).

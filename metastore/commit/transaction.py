@@ -11,6 +11,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.commit.plan import Asked, WritePlan
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class State(StrEnum):
@@ -65,6 +66,7 @@ class BeginWrite:
         owner: Names the process, for people.
         table: The table at the version that the statement read; None where it is created.
         options: The write's own options, which go before the table's properties.
+        touches: A bound predicate that is true for every partition that the write can touch; None where any may be.
     """
 
     asked: Asked
@@ -74,6 +76,7 @@ class BeginWrite:
     app_id: str | None = None
     app_version: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
+    touches: Predicate | None = None
 
 
 @dataclass(frozen=True, slots=True)

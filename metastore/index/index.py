@@ -291,9 +291,9 @@ class Index:
         """Forget the repairs that had ended by a time (milliseconds since the epoch, UTC); returns how many."""
         return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
 
-    def located_partitions(self, table: Table) -> dict[str, str]:
-        """Return the locations of those partitions of the table that are not at their default ones, by name."""
-        return reader.located_partitions(self._database, table)
+    def located_partitions(self, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
+        """Return the locations of partitions that are not at their default ones, of those that a predicate leaves."""
+        return reader.located_partitions(self._database, table, predicate)
 
     def commit(
         self,

@@ -43,6 +43,10 @@ BUCKETED_BY_PROPERTY = "bucketed-by"
 """The table property that says how an imported table is bucketed in the metastore; it is read, and not written."""
 
 
+LOCATION_WILDCARDS_PROPERTY = "location-wildcards"
+"""The table property that says ``true`` where the location is a pattern; the table is read, and not written."""
+
+
 def stated_mode(properties: Mapping[str, str]) -> PartitionMode | None:
     """Return the mode that a table's properties state; None where they state none."""
     text = property_value(properties, PARTITION_MODE_PROPERTY)
@@ -116,6 +120,11 @@ class TableDefinition:
     def bucketed_by(self) -> str | None:
         """How the table is bucketed, in words (``id into 4 buckets``); None where it is not."""
         return property_value(self.properties, BUCKETED_BY_PROPERTY)
+
+    @property
+    def has_wildcards(self) -> bool:
+        """Whether the location is a pattern (``catalog_ext.metastore.storage.patterns``) rather than a directory."""
+        return property_value(self.properties, LOCATION_WILDCARDS_PROPERTY) is not None
 
     @property
     def keys(self) -> tuple[Key, ...]:

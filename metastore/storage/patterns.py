@@ -82,6 +82,11 @@ def escape(text: str) -> str:
     return re.sub(r"([*?{\\])", r"\\\1", text)
 
 
+def has_wildcards(text: str) -> bool:
+    r"""Return whether the text of a location is a pattern: a ``*``, ``?``, ``{`` or ``\`` makes it one."""
+    return any(character in text for character in "*?{\\")
+
+
 def parse_pattern(text: str) -> list[Alternative]:
     """Return the alternatives that ``text`` stands for, in order, each once.
 

@@ -24,7 +24,8 @@ from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING
 if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import BeginWrite
     from catalog_ext.metastore.index import Index
-    from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore.model.tables import Table, TableDefinition
+    from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.transactions.checking import Checker
 
 LEASE = "transaction.lease"
@@ -80,12 +81,16 @@ class Planner:
             locations=(
                 {}
                 if relocate or creates or commands or request.table is None
-                else self._index.located_partitions(request.table)
+                else self._located(request.table, request.touches, waits=bool(partition_commit))
             ),
             lease_ms=_lease_ms(options.get(LEASE)),
             created_location=fresh,
             partition_commit=partition_commit,
         )
+
+    def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> dict[str, str]:
+        # What has waited for its time may become visible with any write.
+        return self._index.located_partitions(table, None if waits else touches)
 
 
 def definition_of(request: BeginWrite) -> TableDefinition:

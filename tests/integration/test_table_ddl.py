@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pyarrow as pa
 import pytest
+from pyarrow import parquet as pq
 from pyspark.errors import AnalysisException, PySparkException
 
 from tests.integration import lake as lakes
@@ -281,7 +283,95 @@ SHOWN = {
     "keys": "(id INT, region STRING DEFAULT 'eu', ds DATE COMMENT 'day') USING orc PARTITIONED BY (ds, region)",
     "text": "(id INT) PARTITIONED BY (ds STRING) ROW FORMAT DELIMITED FIELDS TERMINATED BY '\\t' STORED AS TEXTFILE",
     "outside": "(id INT, ds STRING) USING json PARTITIONED BY (ds) LOCATION '{folder}/shown'",
+    "escaped": "(id INT, ds STRING) USING json PARTITIONED BY (ds) LOCATION '{folder}/a\\\\{{b}}\\\\*'",
 }
+
+
+@pytest.fixture(scope="module")
+def wild(lake: Lake) -> str:
+    for place in ("a/year=2023/month=1", "a/year=2024/month=2", "b/year=2024/month=2", "c/year=2030/month=1"):
+        folder = lake.folder / "wild" / place
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [len(place), int(place[7:11])]}), folder / "x.parquet")
+    location = f"{lake.folder}/wild/{{a,b}}/year=*/**.parquet"
+    lake.sql(f"CALL lake.system.register_table(table => 's.wild', location => '{location}')")
+    lake.sql("CALL lake.system.repair_partitions(table => 's.wild', strict => true, verify => true)")
+    return location
+
+
+class TestWildcards:
+    """A table whose location is a pattern: what its paths have is read, nothing is written."""
+
+    def test_it_is_read_and_pruned_by_its_keys(self, lake: Lake, wild: str) -> None:
+        assert lake.rows("SELECT max(id), count(*), year FROM lake.s.wild GROUP BY year ORDER BY year") == [
+            (2023, 2, "2023"), (2024, 4, "2024"),
+        ]  # fmt: skip
+        assert lake.spark.table("lake.s.wild").columns == ["id"]
+        assert lake.partitions("wild") == ["year=2023/month=1", "year=2024/month=2"]
+        assert "Files: 2 of 3" in str(lake.rows("EXPLAIN SELECT * FROM lake.s.wild WHERE month = '2'")[0][0])
+        paths = lake.rows("SELECT DISTINCT `$path` FROM lake.s.wild WHERE year = '2024' ORDER BY 1")
+        assert paths == lake.rows("SELECT path FROM lake.s.wild.files WHERE partition LIKE 'year=2024%' ORDER BY 1")
+        assert [str(path).partition("/wild/")[2] for (path,) in paths] == [
+            "a/year=2024/month=2/x.parquet", "b/year=2024/month=2/x.parquet",
+        ]  # fmt: skip
+        assert ("Location", f"file://{wild}", "") in lake.rows("DESCRIBE EXTENDED lake.s.wild")
+
+    def test_msck_follows_the_files(self, lake: Lake, wild: str) -> None:
+        folder = lake.folder / "wild/b/year=2025/month=3"
+        folder.mkdir(parents=True)
+        pq.write_table(pa.table({"id": [7]}), folder / "x.parquet")
+        lake.sql("MSCK REPAIR TABLE lake.s.wild")
+        assert lake.rows("SELECT id, month FROM lake.s.wild WHERE year = '2025'") == [(7, "3")]
+        (folder / "x.parquet").unlink()
+        error = lake.error("SELECT id FROM lake.s.wild WHERE year = '2025'")
+        assert error.getCondition() == "CATALOG_EXT_FILE_MISSING"
+        assert f"{folder}/x.parquet" in str(error)
+        lake.sql("MSCK REPAIR TABLE lake.s.wild SYNC PARTITIONS")
+        assert lake.rows("SELECT count(*) FROM lake.s.wild WHERE year = '2025'") == [(0,)]
+
+    @pytest.mark.parametrize(
+        "statement",
+        [
+            "INSERT INTO {t} (id, year, month) VALUES (1, 'x', 'y')",
+            "INSERT OVERWRITE {t} PARTITION (year = '2023', month = '1') SELECT 1L",
+            "DELETE FROM {t} WHERE year = '2023'",
+            "TRUNCATE TABLE {t} PARTITION (year = '2023')",
+            "TRUNCATE TABLE {t}",
+            "ALTER TABLE {t} ADD PARTITION (year = '1', month = '1')",
+            "ALTER TABLE {t} DROP PARTITION (year = '2023')",
+            "ALTER TABLE {t} PARTITION (year = '2023', month = '1') RENAME TO PARTITION (year = '9', month = '9')",
+            "ALTER TABLE {t} PARTITION (year = '2023', month = '1') SET LOCATION 'elsewhere'",
+            "ALTER TABLE {t} SET LOCATION '{folder}/elsewhere'",
+            "CREATE OR REPLACE TABLE {t} AS SELECT 1 AS id",
+            "CREATE TABLE lake.s.wild2 LOCATION '{folder}/wild/*' AS SELECT 1 AS id",
+        ],
+    )
+    def test_what_is_refused(self, lake: Lake, wild: str, statement: str) -> None:
+        condition, text = lake.refused(statement.format(t="lake.s.wild", folder=lake.folder))
+        assert condition == "CATALOG_EXT_NOT_SUPPORTED"
+        assert "has wildcards, so that it is what they match and is read only" in text
+        assert lake.rows("SELECT count(*) FROM lake.s.wild WHERE year < '2025'") == [(6,)]
+
+    def test_a_member_that_is_missing_is_named(self, lake: Lake, wild: str) -> None:
+        location = f"{lake.folder}/wild/{{a,nowhere}}/year=*/**.parquet"
+        condition, text = lake.refused(
+            f"CALL lake.system.register_table(table => 's.missing', location => '{location}')"
+        )
+        assert condition == "CATALOG_EXT_PATH_NOT_FOUND"
+        assert "/wild/nowhere/year=*/**.parquet" in text
+
+    def test_create_table_says_it_too_and_runs_again(self, lake: Lake, wild: str) -> None:
+        lake.sql(
+            "CREATE TABLE lake.s.wild3 (id BIGINT, year INT, month INT) USING parquet PARTITIONED BY (year, month) "
+            f"LOCATION '{lake.folder}/wild/?/year=202*/*/*.parquet'",
+            "MSCK REPAIR TABLE lake.s.wild3",
+        )
+        query = "SELECT DISTINCT year, month FROM lake.s.wild3 ORDER BY year"
+        assert lake.rows(query)[:2] == [(2023, 1), (2024, 2)]
+        ((statement,),) = lake.rows("SHOW CREATE TABLE lake.s.wild3")
+        before = lake.catalog.load_table("s.wild3").definition
+        lake.sql("DROP TABLE lake.s.wild3", str(statement))
+        assert lake.catalog.load_table("s.wild3").definition == before
 
 
 class TestShow:

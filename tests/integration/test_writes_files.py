@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import json
 import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -10,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow.orc
 import pyarrow.parquet
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 
@@ -249,6 +251,75 @@ def test_statistics_come_from_the_writers(lake: Lake) -> None:
         if fmt == "orc":
             expected["n"] = bounds(None, None)
         assert found == expected, fmt
+
+
+@pytest.mark.parametrize("fmt", ["parquet", "orc"])
+def test_the_first_columns_have_statistics_and_no_more(lake: Lake, fmt: str) -> None:
+    names = [f"c{number:03d}" for number in range(150)]
+    table = new_table(lake, ", ".join(f"{name} INT" for name in names), "", format=fmt)
+    row = lake.sql(f"SELECT {', '.join(f'{number} AS {name}' for number, name in enumerate(names))}")
+
+    def written(**options: str) -> list[str]:
+        row.writeTo(f"lake.w.{table}").options(**options).append()
+        return sorted(lake.statistics(table)[-1])
+
+    assert written() == names[:100]
+    assert written(**{"write.statistics-columns": "all"}) == names
+    lake.sql(f"ALTER TABLE lake.w.{table} SET TBLPROPERTIES ('write.statistics-columns' = '3')")
+    assert written() == names[:3]
+    lake.spark.conf.set("spark.sql.catalog.lake.write.statistics-columns", "7")
+    try:
+        assert written() == names[:7]
+    finally:
+        lake.spark.conf.unset("spark.sql.catalog.lake.write.statistics-columns")
+    # Of a file without statistics nothing is kept: the last one is the one before.
+    assert written(**{"write.statistics-columns": "0"}) == names[:7]
+    assert lake.rows(f"SELECT count(*), max(c149) FROM lake.w.{table}") == [(5, 149)]
+    # A file that somebody else wrote gets its statistics from ANALYZE.
+    written_here = next(path for path in lake.on_disk(table) if "part-" in path)
+    (lake.location(table) / f"new.{fmt}").write_bytes((lake.location(table) / written_here).read_bytes())
+    (lake.location(table) / f".new.{fmt}.crc").unlink(missing_ok=True)
+    lake.sql(f"MSCK REPAIR TABLE lake.w.{table} SYNC PARTITIONS", f"ANALYZE TABLE lake.w.{table} COMPUTE STATISTICS")
+    assert sorted(lake.statistics(table)[-1]) == names[:3]
+    wrong = lake.error(f"ALTER TABLE lake.w.{table} SET TBLPROPERTIES ('write.statistics-columns' = 'x')")
+    assert "a whole number from 0 to 1000000, or 'all'" in str(wrong)
+
+
+def test_the_driver_holds_reports_packed_and_parses_one_after_the_other(lake: Lake) -> None:
+    """200 files of 100 columns: a tenth of their text; what comes later is not looked at before it is asked for."""
+    jvm = lake.spark._jvm
+    staged = jvm.org.apache.spark.sql.catalogext.write.StagedFiles  # type: ignore[union-attr]
+    mapper = jvm.org.apache.spark.sql.catalogext.service.Json.mapper()  # type: ignore[union-attr]
+    columns = {f"c{number}": {"min": str(number), "max": str(number * 1000), "nulls": 0} for number in range(100)}
+    files = [{"partition": f"k={n}", "name": f"part-{n}", "size": n, "statistics": columns} for n in range(200)]
+    text = json.dumps(files)
+    message = staged.message(mapper.readTree(text))
+    assert len(message.commitMsg().obj()) * 10 < len(text)
+    messages = jvm.java.util.ArrayList()  # type: ignore[union-attr]
+    for each in (message, None, staged.message(mapper.readTree("[]")), message, "no message of ours"):
+        messages.add(each)
+    read = staged.read(jvm.org.apache.spark.api.python.PythonUtils.toSeq(messages))  # type: ignore[union-attr]
+    names = [read.next().get("name").asText() for _ in range(400)]
+    assert names == [file["name"] for file in files] * 2
+    with pytest.raises(Py4JJavaError, match="ClassCastException"):
+        read.hasNext()
+
+
+def test_partitions_at_locations_of_their_own_are_written_there(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+    for k in range(3):
+        (lake.folder / table / f"own-{k}").mkdir(parents=True)
+    added = " ".join(f"PARTITION (k = {k}) LOCATION '{lake.folder}/{table}/own-{k}'" for k in range(3))
+    lake.sql(
+        f"ALTER TABLE lake.w.{table} ADD {added}",
+        f"INSERT INTO lake.w.{table} SELECT id, id % 4 FROM range(0, 8, 1, 2)",
+        f"INSERT INTO lake.w.{table} PARTITION (k = 1) SELECT 100",
+        f"INSERT OVERWRITE lake.w.{table} PARTITION (k = 2) SELECT 200",
+    )
+    found = lake.rows(f"SELECT k, sum(x), first(_metadata.file_path) FROM lake.w.{table} GROUP BY k ORDER BY k")
+    assert [(k, total) for k, total, _ in found] == [(0, 4), (1, 106), (2, 200), (3, 10)]
+    own = [path.split(f"/{table}/")[1].split("/")[0] for _, _, path in found]
+    assert own == ["own-0", "own-1", "own-2", "k=3"]
 
 
 def test_files_that_hive_reads(lake: Lake) -> None:

@@ -24,8 +24,11 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.partition_clauses import PartitionClauses
+from catalog_ext.metastore.predicates.partition_specs import KeyComparison
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Not, Operator
 from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.metastore.transactions.vacuum import Vacuum
@@ -463,3 +466,51 @@ def test_properties_are_found_without_regard_to_case(catalog: Catalog) -> None:
     assert (begun.plan.staging, begun.lease_ms) == ("_Mine", 300_000)
     with pytest.raises(InvalidConfigurationError, match=r"write\.max-file-size"):
         catalog.alterations.alter("s.t", set_={"Write.Max-File-Size": "1 x"})
+
+
+@pytest.fixture
+def located(catalog: Catalog, tmp_path: Path) -> Path:
+    """300 partitions of one day, each at a location of its own."""
+    added = [AddPartition(f"ds=2025-03-01/region=r{n}", (), f"file://{tmp_path}/own/{n}") for n in range(300)]
+    catalog._context.index.commit(catalog.load_table("s.t").table_id, added, operation="repair", deliver=False)
+    return tmp_path / "own"
+
+
+def clauses(*comparisons: tuple[str, str, str]) -> PartitionClauses:
+    return PartitionClauses((tuple(KeyComparison(key, word, (value,)) for key, word, value in comparisons),))
+
+
+def test_the_plan_of_a_write_has_the_places_of_the_partitions_that_it_can_touch(
+    catalog: Catalog, located: Path
+) -> None:
+    table, batch = catalog.load_table("s.t"), Batch("INSERT", "test")
+
+    def places(kind: WriteKind, **more: Any) -> int:
+        begun, _ = catalog.writes.begin(kind, table.table_id, table.version, batch, **more)
+        catalog.writes.transactions.abort(begun.transaction_id, "counted")
+        assert begun.partition_locations == begun.plan.locations
+        return len(begun.plan.locations)
+
+    one = clauses(("ds", "=", "2025-03-01"), ("region", "=", "r7"))
+    assert places(WriteKind.APPEND, clauses=one) == 1
+    assert places(WriteKind.OVERWRITE_PARTITIONS, clauses=one) == 1
+    assert places(WriteKind.APPEND, clauses=clauses(("ds", "=", "2025-01-01"))) == 0
+    condition = Comparison(Operator.EQ, "region", "r7")
+    assert places(WriteKind.OVERWRITE, predicate=condition) == 1
+    adding = replace(batch, options={"replace-where-mismatch": "add"})
+    begun, _ = catalog.writes.begin(WriteKind.OVERWRITE, table.table_id, table.version, adding, predicate=condition)
+    assert len(begun.plan.locations) == 300
+    assert places(WriteKind.APPEND) == 300
+
+
+def test_a_write_of_one_partition_goes_to_its_own_place(catalog: Catalog, located: Path) -> None:
+    table, name = catalog.load_table("s.t"), "ds=2025-03-01/region=r7"
+    (located / "7").mkdir(parents=True)
+    one = clauses(("ds", "=", "2025-03-01"), ("region", "=", "r7"))
+    begun, _ = catalog.writes.begin(
+        WriteKind.OVERWRITE_PARTITIONS, table.table_id, table.version, Batch("INSERT", "test"), clauses=one
+    )
+    file = stage(begun, name)
+    catalog.writes.transactions.commit(begun.transaction_id, [file])
+    assert (located / "7" / file.name).exists()
+    assert indexed(catalog)[name] == {file.name: 2}

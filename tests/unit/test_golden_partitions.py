@@ -14,7 +14,7 @@ from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.model.values import cast_text, value_text
 from catalog_ext.metastore.predicates.partition_specs import MAX_COMPONENT_BYTES
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.paths.keys import keys_of
+from catalog_ext.scan.path_keys import keys_of
 from tests.contract.golden import NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
 
 

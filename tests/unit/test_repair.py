@@ -26,7 +26,7 @@ from catalog_ext.repair import repair as engine
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
 from catalog_ext.scan.scratch import Scratch
-from tests.repair_cases import indexed, local_catalog, register, skipped, walked, write
+from tests.repair_cases import deny, indexed, local_catalog, register, skipped, walked, write
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -248,18 +248,6 @@ def test_a_location_that_has_gone_drops_nothing(catalog: Catalog, root: Path) ->
     with pytest.raises(LocationNotFoundError, match=r"s\.t"):
         catalog.repair_partitions("s.t")
     assert set(indexed(catalog)) == {A}
-
-
-def deny(monkeypatch: pytest.MonkeyPatch, *folders: Path) -> None:
-    """Make the operating system refuse to list these folders, as it would to anybody but root."""
-    scandir, denied = os.scandir, {str(f) for f in folders}
-
-    def guarded(path: str) -> object:
-        if str(path) in denied:
-            raise PermissionError(13, "Permission denied", path)
-        return scandir(path)
-
-    monkeypatch.setattr(os, "scandir", guarded)
 
 
 def test_a_location_that_cannot_be_read_drops_nothing(

@@ -8,8 +8,8 @@ from catalog_ext.conf.keys import DISTRIBUTED_LISTING, USE_HIVE_PARTITIONING
 from catalog_ext.metastore.model.json import columns_to_list
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.paths.adhoc import SCHEMA, PathPlan, PathRequest, PathTable, load_path
-from catalog_ext.paths.keys import CastKey
 from catalog_ext.paths.listed import ListedPath
+from catalog_ext.scan.path_keys import CastKey
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.messages.settings import settings_json
 

@@ -67,6 +67,8 @@ def unrepresentable_reason(definition: TableDefinition) -> str | None:
 
     Such a table works on the index alone; its registration asks here and does not deliver it.
     """
+    if definition.has_wildcards:
+        return "its location has wildcards, and Hive reads one directory for each partition, and all of it"
     is_view = definition.table_type is TableType.VIEW
     keys = {c.name.lower() for c in definition.partition_columns}
     seen: set[str] = set()

@@ -182,8 +182,18 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
     return found
 
 
-def located_partitions(database: Database, table: Table) -> dict[str, str]:
-    """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version."""
+def located_partitions(database: Database, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
+    """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version.
+
+    Args:
+        database: The index.
+        table: The table.
+        predicate: A bound predicate that limits them, or None.
+    """
+    if predicate is not None:
+        batches = list_partitions(database, table, predicate)
+        found = (zip(*(b.column(n).to_pylist() for n in ("partition", "location")), strict=True) for b in batches)
+        return {name: location for rows in found for name, location in rows if location is not None}
     with database.reading() as connection:
         return {row.name: row.location for row in connection.execute(located_statement(table))}
 

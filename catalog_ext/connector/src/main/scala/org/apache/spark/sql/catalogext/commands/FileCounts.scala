@@ -13,7 +13,7 @@ import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.PlannedRows
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -24,6 +24,7 @@ import org.apache.spark.sql.catalyst.plans.logical.Project
 import org.apache.spark.sql.classic.{Dataset, SparkSession}
 import org.apache.spark.sql.functions
 import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 import org.apache.spark.util.SerializableConfiguration
 
 /** A file as `tables/plan` gave it, whose rows nobody has counted. */
@@ -57,13 +58,17 @@ object FileCounts {
   def count(session: SparkSession, table: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] =
     if (files.isEmpty) Nil
     else table.metadata.format match {
-      case "parquet" | "orc" => ofFooters(session, table.metadata, files)
+      case "parquet" | "orc" => ofFooters(session, table, files)
       case _ => byReading(session, table, files)
     }
 
-  private def ofFooters(session: SparkSession, table: TableMetadata, files: Seq[UncountedFile]): Seq[JsonNode] = {
+  private def ofFooters(session: SparkSession, of: CatalogExtTable, files: Seq[UncountedFile]): Seq[JsonNode] = {
+    val table = of.metadata
     val conf = new SerializableConfiguration(session.sessionState.newHadoopConfWithOptions(table.options))
-    val (format, schema) = (table.format, PartitionColumns.plainSchema(table.columns))
+    val settings = ResolvedSettings.of(
+      "write", of.client, of.catalogName, table, CaseInsensitiveStringMap.empty(), session.sessionState.conf)
+    val columns = table.columns.take(settings.long("write.statistics-columns").fold(Int.MaxValue)(_.toInt))
+    val (format, schema) = (table.format, PartitionColumns.plainSchema(StructType(columns)))
     val tasks = math.min(math.max(files.length / FilesOfTask, 1), session.sparkContext.defaultParallelism * 4)
     val found = session.sparkContext.parallelize(files.map(_.uri), tasks).map(footer(format, _, conf.value, schema))
       .collect()

@@ -57,10 +57,15 @@ object TableStatement {
       Option.when(keys.nonEmpty)("PARTITIONED BY " + keys.map(key =>
         if (asSerde) column(metadata, key) else quoteIfNeeded(key.name)).mkString("(", ", ", ")")),
       Option.when(asSerde)(hiveClauses(table)),
-      Option.when(external)(s"LOCATION ${SqlText.literal(metadata.location)}"),
+      Option.when(external)(s"LOCATION ${SqlText.literal(location(metadata))}"),
       Some(metadata.shownProperties).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
     parts.flatten.mkString("", "\n", "\n")
   }
+
+  /** The location as a statement says it: what stands for itself in a directory's name is no wildcard. */
+  private def location(metadata: TableMetadata): String =
+    if (metadata.properties.keys.exists(_.equalsIgnoreCase("location-wildcards"))) metadata.location
+    else metadata.location.replaceAll("([*?{\\\\])", "\\\\$1")
 
   /** The clauses that say the table's format. */
   private def hiveClauses(table: CatalogExtTable): String = {

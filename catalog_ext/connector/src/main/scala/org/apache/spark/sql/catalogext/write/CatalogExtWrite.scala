@@ -1,7 +1,9 @@
 package org.apache.spark.sql.catalogext.write
 
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
 import java.lang.management.ManagementFactory
 import java.net.InetAddress
+import java.util.zip.{GZIPInputStream, GZIPOutputStream}
 
 import scala.jdk.CollectionConverters._
 
@@ -120,9 +122,8 @@ class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWrit
       messages: Seq[WriterCommitMessage],
       watermarkMillis: Option[Long] = None,
       last: Boolean = false): WriteOutcome = {
-    val reports = messages.filter(_ != null).map(StagedFiles.read)
-    checkPartitions(reports)
-    transaction.stage(reports.iterator.flatMap(_.elements().asScala))
+    checkPartitions(messages)
+    transaction.stage(StagedFiles.read(messages))
     val outcome = transaction.commit(watermarkMillis, last)
     logInfo(s"${target.operation.getOrElse(target.kind.operation)} of ${target.tableName} made version " +
       s"${outcome.version}: ${outcome.partitions} partitions, ${outcome.files} files, ${outcome.rows} rows, " +
@@ -133,9 +134,9 @@ class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWrit
 
   def abort(reason: String): Unit = transaction.abort(reason)
 
-  private def checkPartitions(reports: Seq[JsonNode]): Unit = if (!target.onePartition) {
+  private def checkPartitions(messages: Seq[WriterCommitMessage]): Unit = if (!target.onePartition) {
     settings.maxPartitions.foreach { limit =>
-      val count = reports.iterator.flatMap(_.elements().asScala).map(_.get("partition").asText()).toSet.size
+      val count = StagedFiles.read(messages).map(_.get("partition").asText()).toSet.size
       if (count > limit) throw WriteErrors.tooManyPartitions(
         target.tableName, WriteSettings.MaxDynamicPartitions, limit, count, "the write")
     }
@@ -167,12 +168,26 @@ class CatalogExtBatchWrite(
   override def abort(messages: Array[WriterCommitMessage]): Unit = running.foreach(_.abort("the job failed"))
 }
 
-/** The form in which a task's files go to the driver: JDK and Spark types only, whoever loaded our classes. */
+/**
+ * The form in which a task's files go to the driver: JDK and Spark types only, whoever loaded our classes. The driver
+ * holds those of all tasks at once, so they are compressed until they are read, one file after the other.
+ */
 object StagedFiles {
-  def message(files: JsonNode): WriterCommitMessage = WriteTaskResult(
-    new org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage(files.toString),
-    org.apache.spark.sql.execution.datasources.ExecutedWriteSummary(Set.empty, Nil))
+  def message(files: JsonNode): WriterCommitMessage = {
+    val packed = new ByteArrayOutputStream
+    val compressed = new GZIPOutputStream(packed)
+    try Json.mapper.writeValue(compressed, files) finally compressed.close()
+    WriteTaskResult(
+      new org.apache.spark.internal.io.FileCommitProtocol.TaskCommitMessage(packed.toByteArray),
+      org.apache.spark.sql.execution.datasources.ExecutedWriteSummary(Set.empty, Nil))
+  }
 
-  def read(message: WriterCommitMessage): JsonNode =
-    Json.mapper.readTree(message.asInstanceOf[WriteTaskResult].commitMsg.obj.asInstanceOf[String])
+  /** The files of all messages, each parsed when it is asked for; a task that was lost has no message. */
+  def read(messages: Seq[WriterCommitMessage]): Iterator[JsonNode] =
+    messages.iterator.filter(_ != null).flatMap { message =>
+      val packed = message.asInstanceOf[WriteTaskResult].commitMsg.obj.asInstanceOf[Array[Byte]]
+      val input = new GZIPInputStream(new ByteArrayInputStream(packed))
+      // The values of an array, where that is what the input holds.
+      Json.mapper.readerFor(classOf[JsonNode]).readValues[JsonNode](input).asScala
+    }
 }

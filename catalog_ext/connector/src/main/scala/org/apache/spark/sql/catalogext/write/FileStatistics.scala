@@ -36,8 +36,9 @@ object FileStatistics {
 
   private case class Column(minimum: Option[Any], maximum: Option[Any], nulls: Option[Long])
 
+  /** Of the columns of `schema`, which may be a part of the file's. */
   def read(format: String, path: Path, conf: Configuration, schema: StructType, rows: Long): JsonNode = {
-    val columns = format match {
+    val columns = if (schema.isEmpty) Map.empty[String, Column] else format match {
       case "parquet" => parquet(path, conf, schema)
       case "orc" => orc(path, conf, schema, rows)
       case _ => Map.empty[String, Column]
@@ -62,7 +63,10 @@ object FileStatistics {
     val options = HadoopReadOptions.builder(conf, path).build()
     val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
     val groups = try reader.getRowGroups.asScala.toSeq finally reader.close()
-    val chunks = groups.flatMap(_.getColumns.asScala).filter(_.getPath.size == 1).groupBy(_.getPath.toArray.head)
+    val wanted = schema.fieldNames.toSet
+    val chunks = groups.flatMap(_.getColumns.asScala)
+      .filter(chunk => chunk.getPath.size == 1 && wanted(chunk.getPath.toArray.head))
+      .groupBy(_.getPath.toArray.head)
     val cut = conf.getInt(TruncateLength, Int.MaxValue) != Int.MaxValue
     (for {
       field <- schema

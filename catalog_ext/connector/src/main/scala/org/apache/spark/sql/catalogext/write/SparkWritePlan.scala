@@ -34,6 +34,7 @@ case class WriteJob(
     hadoopConf: SerializableConfiguration,
     allColumns: Seq[Attribute],
     dataColumns: Seq[Attribute],
+    statisticsColumns: Option[Int],
     fileSchema: StructType,
     sqlConf: Map[String, String],
     keys: Seq[PartitionKey],
@@ -45,8 +46,11 @@ case class WriteJob(
     partitionLimit: Option[(String, Long)],
     hiveStrategy: Boolean) {
 
-  /** The data columns under the table's names; `fileSchema` has the names that the files get. */
-  def dataSchema: StructType = DataTypeUtils.fromAttributes(dataColumns)
+  /** The columns whose statistics are kept, under the table's names; `fileSchema` has the names that the files get. */
+  def statisticsSchema: StructType = {
+    val schema = DataTypeUtils.fromAttributes(dataColumns)
+    statisticsColumns.fold(schema)(count => StructType(schema.take(count)))
+  }
 }
 
 /** How the rows of one write become files: which columns go where, in what order, by which writer. */
@@ -108,6 +112,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
       hadoopConf = new SerializableConfiguration(hadoop.getConfiguration),
       allColumns = allColumns,
       dataColumns = dataColumns,
+      statisticsColumns = settings.statisticsColumns,
       fileSchema = fileSchema,
       sqlConf = own,
       keys = keys,

@@ -35,6 +35,9 @@ class WriteSettings(
 
   val maxFileBytes: Long = resolved.long("write.max-file-size").get
 
+  /** How many columns, the first ones, have statistics of each file; None for all. */
+  val statisticsColumns: Option[Int] = resolved.long("write.statistics-columns").map(_.toInt)
+
   /** Files that a task keeps open for several partitions; 0 where rows are sorted instead. */
   val maxOpenWriters: Int = resolved.long("write.max-open-writers").get.min(Int.MaxValue.toLong).toInt
 

@@ -7,7 +7,9 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
+import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.DriverMetric
 import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.service.{CatalogExtRuntimeException, ConnectorErrors, ServiceException}
@@ -18,19 +20,20 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric
  * Where the tasks of a transaction put their files, as the service says; `docs/spec/service.md`, Writes.
  *
  * @param directory below it lie the directories of partitions, by their names
- * @param own the directories of the partitions whose files go elsewhere
+ * @param own the directories of the partitions whose files go elsewhere, None where there are none: many, it may be,
+ *            so that an executor gets them once and not with every task
  */
 case class StagingPlaces(
     transaction: String,
     location: String,
     directory: String,
-    own: Map[String, String],
+    own: Option[Broadcast[Map[String, String]]],
     upload: Boolean) {
 
   /** The path under which a task writes the file; of an upload, the one that it will have. */
   def path(partition: String, name: String): String = {
     val usual = if (partition.isEmpty) directory else s"$directory/$partition"
-    s"${own.getOrElse(partition, usual)}/$name"
+    s"${own.flatMap(_.value.get(partition)).getOrElse(usual)}/$name"
   }
 }
 
@@ -206,7 +209,8 @@ object WriteTransaction {
     transaction = answer.string("transaction"),
     location = answer.string("location"),
     directory = answer.string("directory"),
-    own = answer.stringMap("partition_directories"),
+    own = Some(answer.stringMap("partition_directories")).filter(_.nonEmpty)
+      .map(own => SparkSession.active.sparkContext.broadcast(own)),
     upload = answer.string("promotion") match {
       case "upload" => true
       case "rename" => false

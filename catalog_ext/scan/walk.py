@@ -4,25 +4,25 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError
+from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundError, StorageError
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import Entry, EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.paths.keys import Verdict, keys_of
-from catalog_ext.paths.states import EVERYTHING, FoundFile, State, begin, below, step
+from catalog_ext.scan.path_keys import Verdict, keys_of
+from catalog_ext.scan.walk_states import EVERYTHING, FoundFile, State, begin, below, step
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator
 
+    from catalog_ext.metastore.errors import CatalogExtError
     from catalog_ext.metastore.storage.patterns import Alternative
     from catalog_ext.metastore.storage.store import Storage
-    from catalog_ext.paths.keys import Pruner
+    from catalog_ext.scan.path_keys import Pruner
 
 _FEW_TREES = 4
 """So many trees are listed by several requests at a time each; more are listed side by side."""
@@ -46,6 +46,15 @@ class Matches:
     files: dict[Location, FoundFile] = field(default_factory=dict)
     left: list[State] = field(default_factory=list)
 
+    def missing(self) -> list[int]:
+        """Return the numbers of the alternatives of which nothing is there, as far as they were looked at."""
+        waiting = {state.number for state in self.left}
+        return [
+            number
+            for number in range(len(self.found))
+            if not (self.found[number] or self.pruned[number] or number in waiting)
+        ]
+
     @property
     def complete(self) -> bool:
         """Whether everything that the pattern names was looked at."""
@@ -57,12 +66,7 @@ class Matches:
         Raises:
             PathNotFoundError: Some are not; the message lists them. Or there is no file at all.
         """
-        waiting = {state.number for state in self.left}
-        missing = [
-            str(each)
-            for number, each in enumerate(alternatives)
-            if not (self.found[number] or self.pruned[number] or number in waiting)
-        ]
+        missing = [str(alternatives[number]) for number in self.missing()]
         if missing:
             raise not_found(pattern, missing, len(alternatives))
         if self.complete and not self.files:
@@ -100,6 +104,8 @@ class Walk:
         pruner: Says which directories need not be looked at.
         keys: How many keys a path is expected to have, for a good guess at the depth of a tree.
         limit: How many directories the walk lists on one level; it leaves a larger level to its caller.
+        take: Gets the files, some maybe twice, which are then not among the matches; it is called from one thread.
+        failed: Is told of directories that cannot be listed, from any thread; without it they are errors.
     """
 
     def __init__(
@@ -110,7 +116,11 @@ class Walk:
         *,
         keys: int = 1,
         limit: int | None = None,
+        take: Callable[[FoundFile], None] | None = None,
+        failed: Callable[[Location, CatalogExtError], None] | None = None,
     ) -> None:
+        self._take = take
+        self._failed = failed
         self._storage = storage
         self._alternatives = alternatives
         self._pruner = pruner
@@ -147,9 +157,8 @@ class Walk:
         few = len(trees) <= _FEW_TREES
         for numbers, file in _flat(pool.map(lambda item: self._tree(*item, few=few), trees.items())):
             self._keep(numbers, file)
-        for here, entries in zip(
-            levels.values(), pool.map(partial(_list_or_nothing, self._storage), levels), strict=True
-        ):
+        listings = pool.map(lambda item: self._entries(*item), levels.items())
+        for here, entries in zip(levels.values(), listings, strict=True):
             for entry in entries:
                 further.extend(self._next(here, entry))
         return further
@@ -202,7 +211,7 @@ class Walk:
         try:
             for event in listing:
                 if isinstance(event, ListingFailure):
-                    raise event.error
+                    self._fail(states, below(place, event.directory) if event.directory else place, event.error)
                 if not isinstance(event, ListedFile) or is_hidden(event.name):
                     continue
                 path = f"{event.directory}/{event.name}" if event.directory else event.name
@@ -214,9 +223,29 @@ class Walk:
         except LocationNotFoundError as error:
             if is_missing_bucket(error):
                 raise
+        except StorageError as error:
+            self._fail(states, place, error)
         finally:
             listing.close()
         return found
+
+    def _entries(self, directory: Location, states: list[State]) -> list[Entry]:
+        """List a directory; one that is not there holds nothing, unless its bucket is not there either."""
+        try:
+            return self._storage.list_directory(directory)
+        except LocationNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
+        except StorageError as error:
+            self._fail(states, directory, error)
+        return []
+
+    def _fail(self, states: list[State], directory: Location, error: CatalogExtError) -> None:
+        if self._failed is None:
+            raise error
+        self._failed(directory, error)
+        for state in states:
+            self._matches.pruned[state.number] = True
 
     def _next(self, states: list[State], entry: Entry) -> Iterator[State]:
         for state in states:
@@ -231,17 +260,10 @@ class Walk:
     def _keep(self, numbers: list[int], file: FoundFile) -> None:
         for number in numbers:
             self._matches.found[number] = True
-        self._matches.files[file.location] = file
-
-
-def _list_or_nothing(storage: Storage, directory: Location) -> list[Entry]:
-    """List a directory; one that is not there holds nothing, unless its bucket is not there either."""
-    try:
-        return storage.list_directory(directory)
-    except LocationNotFoundError as error:
-        if is_missing_bucket(error):
-            raise
-        return []
+        if self._take is None:
+            self._matches.files[file.location] = file
+        else:
+            self._take(file)
 
 
 def _flat(

@@ -65,14 +65,8 @@ def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[L
         PathLayoutError: They have not, or one has a key twice.
     """
     names = {directory: partition_name(directory, keys) for directory in directories}
-    kinds: dict[frozenset[str], str] = {}
-    for directory in directories:
-        found = [name for name, _ in keys_of(directory)]
-        kinds.setdefault(
-            frozenset(name.lower() for name in found), f"{', '.join(found) or 'no key'} in {shown(str(directory))}"
-        )
-    if len(kinds) > 1:
-        listed = list(kinds.values())
+    listed = kinds_of_keys(directories)
+    if len(listed) > 1:
         raise PathLayoutError(
             f"The files disagree on the keys in their paths: {'; '.join(listed[:_SHOWN_PATHS])}"
             f"{'; …' if len(listed) > _SHOWN_PATHS else ''}. Narrow the path or filter on a key, so that one kind is "
@@ -80,6 +74,17 @@ def agreed_names(directories: Sequence[Location], keys: Sequence[str]) -> dict[L
             {"paths": "\n".join(listed[:_SHOWN_PATHS])},
         )
     return names
+
+
+def kinds_of_keys(directories: Sequence[Location]) -> list[str]:
+    """Return, for each set of keys that some of the directories have, what it is and one of them, for people."""
+    kinds: dict[frozenset[str], str] = {}
+    for directory in directories:
+        found = [name for name, _ in keys_of(directory)]
+        kinds.setdefault(
+            frozenset(name.lower() for name in found), f"{', '.join(found) or 'no key'} in {shown(str(directory))}"
+        )
+    return list(kinds.values())
 
 
 class Verdict(Enum):

@@ -1,0 +1,146 @@
+"""Fills the scratch database with what a table's location with wildcards matches on the store."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.index.database.texts import is_storable
+from catalog_ext.metastore.model.batches import batched
+from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
+from catalog_ext.scan.observe import NOT_TEXT, Progress, RepairProgress, printable
+from catalog_ext.scan.walk import Walk
+from catalog_ext.scan.walk_states import FoundFile, expression
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.metastore.errors import CatalogExtError
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.scan.scratch import Scratch
+
+_BUFFER_ROWS = 5000
+
+
+class PatternObserver:
+    """Expands a table's location into the scratch database.
+
+    Args:
+        storage: The store.
+        table: The table.
+        pattern: Its location.
+        predicate: A bound predicate that limits which partitions are looked at, or None.
+        scratch: Gets what is found, and what is skipped.
+        progress: Is called while it runs.
+    """
+
+    def __init__(
+        self,
+        storage: Storage,
+        table: Table,
+        pattern: LocationPattern,
+        predicate: Predicate | None,
+        scratch: Scratch,
+        progress: Progress,
+    ) -> None:
+        self._storage = storage
+        self._pattern = pattern
+        self._layout = PatternLayout(table.definition, pattern, predicate)
+        self._scratch = scratch
+        self._progress = progress
+        self._partitions: dict[str, None] = {}
+        self._files: list[tuple[str, str, int, int]] = []
+        self._seen = 0
+        self._lock = threading.Lock()
+        self._failures: list[tuple[Location, CatalogExtError]] = []
+        self._missing: list[int] = []
+
+    def observe(self) -> None:
+        """Write down every file that the location matches, and what of it is not there or cannot be listed.
+
+        Raises:
+            StorageError: The directory above all that it can match cannot be listed.
+            LocationNotFoundError: The bucket does not exist.
+        """
+        walk = Walk(
+            self._storage,
+            list(self._pattern.alternatives),
+            self._layout.pruner,
+            keys=len(self._layout.keys),
+            take=self._take,
+            failed=self._fail,
+        )
+        matches = walk.run()
+        self._flush()
+        for place, error in self._failures:
+            if place == self._pattern.root:
+                raise error
+        self._missing = matches.missing()
+        skipped = [
+            (printable(self._pattern.relative(place)), "", 0, 0, f"the listing is incomplete: {error.message}")
+            for place, error in self._failures
+        ]
+        skipped += [
+            (str(self._pattern.alternatives[number]), "", 0, 0, "the location names it, and nothing lies there")
+            for number in self._missing
+        ]
+        self._scratch.insert("skipped", skipped, columns=5, ignore=True)
+
+    def keep_unseen(self, *, missing_too: bool) -> None:
+        """Take what is registered where nothing could be listed for what is there, so that it stays as it is.
+
+        Args:
+            missing_too: Whether that goes for what the location names and what is not there at all, too.
+        """
+        unlisted = [self._pattern.relative(place) for place, _ in self._failures]
+        missing = self._missing if missing_too else []
+        if not unlisted and not missing:
+            return
+        root = self._pattern.root.key.count("/") + 1 if self._pattern.root.key else 0
+        named = [expression(self._pattern.alternatives[number].components[root:]) for number in missing]
+
+        def is_unseen(path: str) -> bool:
+            return any(not d or path.startswith(f"{d}/") for d in unlisted) or any(e.fullmatch(path) for e in named)
+
+        rows = self._scratch.rows("SELECT name, path, size, modified_ms FROM indexed_files")
+        for chunk in batched((row for row in rows if is_unseen(row[1])), _BUFFER_ROWS):
+            names = dict.fromkeys((row[0],) for row in chunk)
+            self._scratch.insert("listed_partitions", names, columns=1, ignore=True)
+            self._scratch.insert("listed_files", chunk, columns=4)
+
+    def _take(self, file: FoundFile) -> None:
+        path = self._pattern.relative(file.location)
+        if not is_storable(path):
+            self._skip(printable(path), NOT_TEXT, file)
+            return
+        judged = self._layout.judge(file.directory)
+        if judged.reason:
+            self._skip(path, judged.reason, file)
+        elif judged.name is not None:
+            self._partitions[judged.name] = None
+            self._files.append((judged.name, path, file.size, file.modified_ms))
+            if len(self._files) >= _BUFFER_ROWS:
+                self._flush()
+
+    def _skip(self, path: str, reason: str, file: FoundFile) -> None:
+        self._seen += 1
+        self._scratch.insert("skipped", [(path, "", 1, file.size, reason)], columns=5, ignore=True)
+
+    def _fail(self, place: Location, error: CatalogExtError) -> None:
+        with self._lock:
+            self._failures.append((place, error))
+
+    def _flush(self) -> None:
+        self._seen += len(self._files)
+        self._scratch.insert("listed_partitions", self._names(), columns=1, ignore=True)
+        self._scratch.insert("listed_files", self._files, columns=4)
+        self._partitions.clear()
+        self._files.clear()
+        count = self._scratch.count("SELECT count(*) FROM listed_partitions")
+        self._progress(RepairProgress("listing", count, self._seen))
+
+    def _names(self) -> Iterator[tuple[str]]:
+        return ((name,) for name in self._partitions)
