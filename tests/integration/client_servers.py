@@ -6,7 +6,7 @@ import signal
 import socket
 from typing import TYPE_CHECKING
 
-from tests.integration.clients import environment, program
+from tests.integration.standing_service import environment, program
 from tests.servers.processes import ServerProcess, free_ports
 
 if TYPE_CHECKING:

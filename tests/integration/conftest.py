@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-    from tests.integration.clients import StandingService
     from tests.integration.spark_driver import Driver
+    from tests.integration.standing_service import StandingService
     from tests.servers.recorded_service import RecordedService
 
 
@@ -47,7 +47,7 @@ def index(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFacto
 @pytest.fixture(scope="module")
 def standing_service(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StandingService]:
     """``catalog-ext serve`` on an empty index."""
-    from tests.integration.clients import StandingService
+    from tests.integration.standing_service import StandingService
 
     service = StandingService(tmp_path_factory.mktemp("standing"))
     yield service

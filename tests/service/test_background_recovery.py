@@ -13,7 +13,7 @@ from catalog_ext.metastore.errors import IndexUnavailableError
 from catalog_ext.service.server import Service
 from catalog_ext.writes.background_recovery import BackgroundRecovery
 from tests.repair_cases import indexed, local_catalog, walked
-from tests.unit.test_partition_commands import managed
+from tests.unit.partitions.test_partition_commands import managed
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:

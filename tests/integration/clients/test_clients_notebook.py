@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from jupyter_client.manager import start_new_kernel
 
-from tests.integration.clients import environment
+from tests.integration.standing_service import environment
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from tests.integration.clients import conf_folder, program, run
+from tests.integration.standing_service import conf_folder, program, run
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from pathlib import Path
 
-    from tests.integration.clients import StandingService
+    from tests.integration.standing_service import StandingService
 
 pytestmark = pytest.mark.spark
 

@@ -18,7 +18,7 @@ from pyspark.sql.connect.session import SparkSession
 from catalog_ext.connector.build import connector_jar
 from catalog_ext.spark.session import SESSION_CATALOG, SESSION_CATALOG_CLASS
 from tests.integration.client_servers import connect_server, thrift_server
-from tests.integration.clients import conf_folder, program, run
+from tests.integration.standing_service import conf_folder, program, run
 from tests.integration.waiting import until
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from impala.hiveserver2 import HiveServer2Cursor
 
     from tests.integration.client_servers import SparkServer
-    from tests.integration.clients import StandingService
+    from tests.integration.standing_service import StandingService
 
 pytestmark = pytest.mark.spark
 

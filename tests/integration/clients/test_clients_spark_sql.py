@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.spark.session import CATALOG_CLASS
-from tests.integration.clients import conf_folder, program, run
+from tests.integration.standing_service import conf_folder, program, run
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from tests.integration.clients import StandingService
+    from tests.integration.standing_service import StandingService
 
 pytestmark = pytest.mark.spark
 

@@ -1,6 +1,7 @@
 """The partition codec of the connector, and what its tasks know of paths, against the golden files.
 
-``tests/unit/test_golden_partitions.py`` has the other half. The Scala classes are called through the session's JVM.
+``tests/unit/model/test_golden_partitions.py`` has the other half. The Scala classes are called through the
+session's JVM.
 """
 
 from __future__ import annotations

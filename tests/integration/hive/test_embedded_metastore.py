@@ -22,7 +22,7 @@ from catalog_ext.metastore.hive.embedded.lease import read_state
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 OWNER = """
 import os, pathlib, sys, time
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore

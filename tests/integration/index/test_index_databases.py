@@ -72,7 +72,7 @@ def add(
 
 @pytest.mark.parametrize("url", [name for name in DATABASES if name != "sqlite"], indirect=True)
 def test_sql_answers_as_the_evaluator(index: Index) -> None:
-    """As tests/unit/test_index_predicates.py shows it on SQLite."""
+    """As tests/unit/index/test_index_predicates.py shows it on SQLite."""
     filled = Filled(index)
 
     @settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None)

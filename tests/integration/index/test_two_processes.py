@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 PARTITIONS = 200
 TABLES = ["s.a", "s.b", "s.c"]
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 
 
 @pytest.fixture(params=["sqlite", "postgresql", "mariadb"])

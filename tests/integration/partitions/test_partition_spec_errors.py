@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.spark
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[2] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
 CASES = {case["mistake"]: case for case in GOLDEN["specs"]}
 TABLE, OTHER, VIEW = "lake.w.trips", "lake.w.others", "lake.w.v"
 EVERY_KEY = (

@@ -26,9 +26,9 @@ from tests.faults.commands import (
     check,
 )
 from tests.index_cases import empty_index
-from tests.integration.test_transactions_s3 import s3_stand
+from tests.integration.transactions.test_transactions_s3 import s3_stand
 from tests.repair_cases import local_catalog, write
-from tests.unit.test_partition_commands import equals
+from tests.unit.partitions.test_partition_commands import equals
 from tests.write_cases import Stand, definition
 from tests.writes import insert
 

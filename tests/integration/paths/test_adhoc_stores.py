@@ -12,7 +12,7 @@ from catalog_ext.metastore.errors import LocationNotFoundError, PathNotFoundErro
 from catalog_ext.metastore.predicates.parser import parse_predicate
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.paths.adhoc import PathPlan, PathRequest, load_path
-from tests.integration.test_storage_s3 import Bucket
+from tests.integration.storage.test_storage_s3 import Bucket
 
 if TYPE_CHECKING:
     from tests.servers.stores import S3Server

@@ -14,7 +14,7 @@ import pytest
 from catalog_ext.metastore.errors import EnvironmentSetupError
 from tests.servers.processes import ServerProcess, free_ports
 
-PROJECT = Path(__file__).parents[2]
+PROJECT = Path(__file__).parents[3]
 OWNER = """
 import pathlib, signal, sys, time
 from tests.servers.processes import ServerProcess

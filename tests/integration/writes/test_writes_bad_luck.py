@@ -18,10 +18,10 @@ import pytest
 from pyspark.errors import PySparkException
 
 from catalog_ext.catalog import connect
-from tests.integration.clients import StandingService
 from tests.integration.lake import Lake
 from tests.integration.spark_batch import Batch
 from tests.integration.spark_driver import sibling
+from tests.integration.standing_service import StandingService
 from tests.integration.waiting import WAIT_S, meets, until, waits
 
 if TYPE_CHECKING:

@@ -312,7 +312,7 @@ def test_what_a_partition_clause_may_not_say(lake: Lake) -> None:
 
 
 def test_durations_mean_what_the_golden_file_says(lake: Lake) -> None:
-    golden = json.loads((Path(__file__).parents[1] / "contract" / "settings.json").read_text(encoding="utf-8"))
+    golden = json.loads((Path(__file__).parents[2] / "contract" / "settings.json").read_text(encoding="utf-8"))
     reader = lake.spark._jvm.org.apache.spark.sql.catalogext.catalog.DurationText  # type: ignore[union-attr]
     for text, value in golden["duration"].items():
         found = reader.seconds(text)

@@ -19,7 +19,7 @@ from catalog_ext.metastore.model.tables import PartitionMode
 from catalog_ext.tables.partition_strategy import IN_DATA_FILE
 from docs.tools import reference
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 def test_the_nearest_source_wins() -> None:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
 GOLDEN: dict[str, dict[str, int | float | bool | None]] = json.loads(
-    (Path(__file__).parents[1] / "contract" / "settings.json").read_text(encoding="utf-8")
+    (Path(__file__).parents[2] / "contract" / "settings.json").read_text(encoding="utf-8")
 )
 PARSERS: dict[str, Callable[[str], int | float | bool]] = {
     "size": setting.size,

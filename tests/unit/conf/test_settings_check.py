@@ -4,7 +4,7 @@ from pathlib import Path
 
 from tests.settings_check import missing_keys, python_reads, reads, scala_reads
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 
 
 def test_what_a_scala_source_reads() -> None:

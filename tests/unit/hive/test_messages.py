@@ -38,7 +38,7 @@ from tests.fakes_metastore import FakeMetastore
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-RECORDED = Path(__file__).resolve().parents[1] / "contract" / "outbox" / "messages.json"
+RECORDED = Path(__file__).resolve().parents[2] / "contract" / "outbox" / "messages.json"
 TRIPS = TableIdentifier("sales", "trips")
 
 

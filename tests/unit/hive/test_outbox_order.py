@@ -15,7 +15,7 @@ from catalog_ext.metastore.hive.outbox.delivery import CLAIM_SECONDS, Deliverer,
 from catalog_ext.metastore.messages import SET_ASIDE_AFTER
 from catalog_ext.metastore.model.tables import Column
 from tests.fakes_metastore import FakeMetastore
-from tests.unit.test_hive_delivery import FakeOutbox, create, definition, document, partitions, sync
+from tests.unit.hive.test_hive_delivery import FakeOutbox, create, definition, document, partitions, sync
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.tables import Column, DataFile
 from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
 from tests.fakes_metastore import FakeMetastore
-from tests.unit.test_table_ddl import managed
+from tests.unit.tables.test_table_ddl import managed
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

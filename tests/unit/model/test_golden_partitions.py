@@ -1,6 +1,6 @@
 """The partition codec of Python against the golden files that the connector's is tested against as well.
 
-``tests/integration/test_golden_partitions.py`` has the other half.
+``tests/integration/connector/test_golden_partitions.py`` has the other half.
 """
 
 from __future__ import annotations

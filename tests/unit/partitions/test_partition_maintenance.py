@@ -14,7 +14,7 @@ from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
 from tests.repair_cases import catalog_of_files, indexed, register, skipped, write
 from tests.service_client import Client
-from tests.unit.test_partition_commands import external, managed, names, state
+from tests.unit.partitions.test_partition_commands import external, managed, names, state
 from tests.writes import insert
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     spec_condition,
 )
 
-GOLDEN = json.loads((Path(__file__).parents[1] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
+GOLDEN = json.loads((Path(__file__).parents[2] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
 
 
 def relation(kind: TableType, **keys: str) -> Table:

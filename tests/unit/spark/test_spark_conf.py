@@ -17,7 +17,7 @@ from catalog_ext.metastore.storage.options import StorageOptions
 from catalog_ext.spark.session import CATALOG_CLASS, EXTENSIONS_CLASS, SESSION_CATALOG, SESSION_CATALOG_CLASS
 from catalog_ext.spark.storage import s3a_packages
 
-PROJECT = Path(__file__).resolve().parents[2]
+PROJECT = Path(__file__).resolve().parents[3]
 CONF = PROJECT / "spark_conf"
 _CATALOG = "spark.sql.catalog.lake"
 

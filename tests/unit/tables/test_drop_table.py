@@ -26,7 +26,7 @@ from catalog_ext.metastore_sync.sync import MetastoreSync
 from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, walked, write
-from tests.unit.test_partition_commands import equals, external, managed
+from tests.unit.partitions.test_partition_commands import equals, external, managed
 from tests.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:

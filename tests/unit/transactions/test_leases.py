@@ -16,7 +16,7 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.repair_cases import indexed, walked
-from tests.unit.test_partition_commands import equals, managed
+from tests.unit.partitions.test_partition_commands import equals, managed
 from tests.writes import begin, crash_at, insert
 
 if TYPE_CHECKING:

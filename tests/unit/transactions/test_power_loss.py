@@ -12,7 +12,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.storage.local import files
 from tests.repair_cases import indexed, walked
-from tests.unit.test_partition_commands import equals, managed
+from tests.unit.partitions.test_partition_commands import equals, managed
 from tests.writes import insert
 
 if TYPE_CHECKING:

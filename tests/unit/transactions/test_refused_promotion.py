@@ -24,7 +24,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.repair_cases import indexed, register, walked
-from tests.unit.test_partition_commands import managed
+from tests.unit.partitions.test_partition_commands import managed
 from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
