@@ -31,9 +31,11 @@ def _dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa
     names: dict[str, DeclaredNames] = {}
 
     def declared(relation: str, name: str | None) -> str | None:
+        if name is None:  # also of every relation of another catalog
+            return None
         if relation not in names:
             names[relation] = DeclaredNames(_keys(catalog, relation))
-        return None if name is None else names[relation].of(name)
+        return names[relation].of(name)
 
     # A relation without partitions is one row, whose partition is NULL.
     rows = (
