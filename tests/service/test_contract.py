@@ -153,7 +153,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/hive_clauses": {"namespace": "s", "name": "t"},
     "tables/create": {
         "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "storage": None,
-        "default_format": "parquet", "location": None, "columns": [], "partition_columns": [], "options": {},
+        "default_format": "parquet", "location": None, "columns": [{"name": "x", "type": "int"}], "partition_columns": [], "options": {},
         "properties": {}, "comment": None, "dry_run": False,
     },
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
