@@ -231,7 +231,7 @@ def test_a_metastore_killed_between_messages_gets_each_in_order(
     make_hive_metastore: Callable[[], HiveMetastore], tmp_path: Path, method: str, *, answers: bool
 ) -> None:
     server = make_hive_metastore()
-    client = connect(server.uri, connect_timeout=2)
+    client = CountingMetastore(connect(server.uri, connect_timeout=2))
     index = Index.open(f"sqlite:///{tmp_path}/index.db")
     index.create_namespace(Namespace("dying"), deliver=True)
     table = index.create_table(definition("dying", location=f"file:{tmp_path}/trips"), deliver=True)

@@ -44,7 +44,10 @@ object ListHiddenKeys extends Rule[LogicalPlan] {
 
   private object Listed {
     def unapply(plan: LogicalPlan): Option[ResolvedTable] = plan match {
-      case ResolvedTable(catalog, ident, table, _) => listed(table).map(ResolvedTable.create(catalog, ident, _))
+      case ResolvedTable(catalog, ident, table, known) =>
+        listed(table).map(ResolvedTable.create(catalog, ident, _)).map(found => found.copy(
+          // The statement may have resolved its column already, by the attributes that were there.
+          outputAttributes = found.outputAttributes.map(a => known.find(_.name == a.name).getOrElse(a))))
       case _ => None
     }
   }
