@@ -154,6 +154,9 @@ class Publishing:
 
     def _compared(self, client: HiveMetastore, table: Table) -> Publication:
         definition = table.definition
+        if self._index.has_pending_predecessor(table):
+            # What the metastore has of the name is another table, and will be gone when this one is made.
+            return Publication(create=True)
         try:
             found = client.get_table(table.identifier.namespace, table.identifier.name)
         except TableNotFoundError:

@@ -580,6 +580,10 @@ class Index:
         """Return when the oldest message about a table was enqueued, in milliseconds; None where there is none."""
         return outbox.oldest_delivery_of(self._database, table_id)
 
+    def has_pending_predecessor(self, table: Table) -> bool:
+        """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
+        return outbox.has_pending_predecessor(self._database, table)
+
     def published_page(self, table: Table, after: int) -> tuple[list[PublishedPartition], int | None]:
         """Return the next partitions that the metastore is to have, and where the page after them begins, if any."""
         return publishing.published_page(self._database, table, after)

@@ -250,3 +250,26 @@ def test_a_commit_hears_of_its_own_tables_trouble_once(
     server.fake.down = True
     catalog.alterations.alter("s.plain", [], set_={"b": "1"})
     assert "fake.invalid" in catalog.metastore_state(catalog.load_table("s.plain")), "that is everybody's"
+
+
+def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: Catalog, server: Replaceable) -> None:
+    """Dropped and made again while the metastore was away: what it has of the name is the first one."""
+
+    def made(days: list[str]) -> None:
+        managed(catalog)
+        changes = [AddPartition(day, (DataFile("f", 7, 1),)) for day in days]
+        catalog.index.commit(catalog.load_table("s.t").table_id, changes, operation="repair", deliver=True)
+
+    made(DAYS[:3])
+    assert catalog.deliver().pending == 0
+    server.fake.down = True
+    catalog.drop_table("s.t")
+    made(DAYS[5:8])
+    server.fake.down = False
+    (entry,) = catalog.publish("s.t")
+    assert (entry.action, entry.published) == ("create", 3)
+    catalog.index.retry_deliveries()
+    assert catalog.deliver().pending == 0
+    assert list(server.fake.partition_names("s", "t")) == DAYS[5:8]
+    (entry,) = catalog.publish("s.t")
+    assert (entry.action, entry.pending) == ("in step", 0)

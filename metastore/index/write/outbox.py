@@ -176,6 +176,16 @@ def oldest_delivery_of(database: Database, table_id: int) -> int | None:
         return connection.execute(statement).scalar()
 
 
+def has_pending_predecessor(database: Database, table: Table) -> bool:
+    """Return whether the metastore has yet to hear that an earlier table of this name is gone."""
+    o, name = outbox.c, table.identifier
+    statement = sa.select(o.outbox_id).where(
+        o.namespace == name.namespace, o.table_name == name.name, o.table_id != table.table_id
+    )
+    with database.reading() as connection:
+        return connection.execute(statement.limit(1)).scalar() is not None
+
+
 def claim_delivery(database: Database, outbox_id: int, claim: str, lease_ms: int) -> bool:
     """Claim a message for so long; False where it is gone, or not due."""
 
