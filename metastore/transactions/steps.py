@@ -147,7 +147,8 @@ class Steps:
             modified.update(self._modification_times(batch))
             self._storage.sync([place.target for place in places], locations.location)
         if plan.aside and plan.write is not None and plan.write.waiting:
-            held = (locations.locate(f) for f in self._index.staged_files(transaction.transaction_id))
+            staged, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
+            held = (locations.locate(file) for file in staged if file.partition in waiting)
             for some in batched(held, _AT_ONCE):
                 keep(self._storage, some, threads=self._threads)
         left: list[Removal] = []

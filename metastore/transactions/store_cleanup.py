@@ -76,7 +76,8 @@ class StoreCleanup:
                     if transaction.transaction_id in upload.location.name and upload.location not in kept:
                         self._storage.abort_upload(upload.location, upload.upload_id)
         for directory in locations.staging_directories():
-            if any(directory.contains(file) for file in kept):
+            # On S3 there are objects, and no directories that go with them.
+            if transaction.plan.promotion is Promotion.UPLOAD or any(directory.contains(file) for file in kept):
                 self._delete_others(directory, kept)
             else:
                 self._delete_tree(directory)
