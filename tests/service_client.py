@@ -20,9 +20,18 @@ END_MARKER = b"\xff\xff\xff\xff\x00\x00\x00\x00"
 
 @dataclass
 class Answer:
+    """An answer of the service.
+
+    Attributes:
+        blanks: How many blanks come before the body, as a sign of life.
+        silent_for: Seconds between them and the body.
+    """
+
     status: int
     type: str
     body: bytes
+    blanks: int = 0
+    silent_for: float = 0
 
     @property
     def json(self) -> Any:

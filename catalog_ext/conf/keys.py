@@ -159,7 +159,15 @@ TOKEN_FILE: Setting[str] = Setting(
 REQUEST_TIMEOUT: Setting[float] = Setting(
     "request-timeout",
     "60s",
-    "How long Spark waits for the service's answer to one request.",
+    "How long Spark waits for the service's answer to one request, or for a sign of life while it is made.",
+    TIME,
+    seconds,
+    (Scope.SESSION,),
+)
+RETRY_TIMEOUT: Setting[float] = Setting(
+    "retry-timeout",
+    "90s",
+    "How long Spark repeats a request while a service that was there cannot be reached, or its stores cannot.",
     TIME,
     seconds,
     (Scope.SESSION,),
@@ -223,6 +231,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     TOKEN,
     TOKEN_FILE,
     REQUEST_TIMEOUT,
+    RETRY_TIMEOUT,
     PARTITION_COLUMNS,
     SAMPLE_FILES,
     MISSING_FILES,

@@ -277,7 +277,8 @@ MAX_RECORDS_PER_FILE: Setting[int] = Setting(
 TIME_ZONE: Setting[str] = Setting(
     "timeZone",
     None,
-    "Zone in which a write takes the local time of TIMESTAMP keys.",
+    "Zone that TIMESTAMP keys are local in. It may be an option of the table (`OPTIONS ('timeZone' = …)`) and of a "
+    "read, too; all go before the session.",
     "a zone such as `UTC` or `Asia/Shanghai`",
     unchecked,
     _OF_WRITE_ALONE,

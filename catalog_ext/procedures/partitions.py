@@ -85,6 +85,7 @@ PROCEDURES = (
         ),
         report.SCHEMA,
         _drop_partitions,
+        touches=("table",),
     ),
     Procedure(
         "expire_partitions",
@@ -96,6 +97,7 @@ PROCEDURES = (
         ),
         report.SCHEMA,
         _expire_partitions,
+        touches=("table",),
     ),
     Procedure(
         "exchange_partitions",
@@ -103,6 +105,7 @@ PROCEDURES = (
         (TABLE, Parameter("source", "string", "the table that loses them", required=True), SPEC),
         OUTCOME_SCHEMA,
         _exchange_partitions,
+        touches=("table", "source"),
     ),
     Procedure(
         "set_partition_location",
@@ -110,6 +113,7 @@ PROCEDURES = (
         (TABLE, SPEC, Parameter("location", "string", "the place; relative to the table's", required=True)),
         OUTCOME_SCHEMA,
         _set_partition_location,
+        touches=("table",),
     ),
     Procedure(
         "set_partition_columns",
@@ -121,5 +125,6 @@ PROCEDURES = (
         ),
         COLUMNS_SCHEMA,
         _set_partition_columns,
+        touches=("table",),
     ),
 )

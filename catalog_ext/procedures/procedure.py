@@ -66,6 +66,7 @@ class Procedure:
     Attributes:
         check_session: Raises where the arguments do not go with a table of that name in the session's own catalog,
             whose location, if it has one, is the second argument; None where it does not matter.
+        touches: The parameters, and the columns of the result, that name tables which a call may change.
     """
 
     name: str
@@ -74,6 +75,7 @@ class Procedure:
     schema: pa.Schema
     body: Callable[[Catalog, Mapping[str, Any]], Iterator[pa.RecordBatch]]
     check_session: Callable[[Mapping[str, Any], str | None], None] | None = None
+    touches: tuple[str, ...] = ()
 
     def describe(self) -> JsonObject:
         """Return the procedure as the service's contract has it."""
@@ -87,6 +89,7 @@ class Procedure:
             "columns": [
                 {"name": f.name, "type": _ARROW_NAMES[f.type], "nullable": True, "comment": None} for f in self.schema
             ],
+            "touches": list(self.touches),
         }
 
     def call(

@@ -90,6 +90,7 @@ PROCEDURES = (
         _TABLE_SCHEMA,
         _register,
         _check_session,
+        touches=("table",),
     ),
     Procedure(
         "import_table",
@@ -97,6 +98,7 @@ PROCEDURES = (
         (TABLE, Parameter("properties", MAP, "table properties")),
         _TABLE_SCHEMA,
         _import,
+        touches=("table",),
     ),
     Procedure(
         "unregister_table",
@@ -104,6 +106,7 @@ PROCEDURES = (
         (TABLE,),
         pa.schema([("table", pa.string())]),
         _unregister,
+        touches=("table",),
     ),
     Procedure(
         "repair_partitions",
@@ -121,5 +124,6 @@ PROCEDURES = (
         ),
         report.SCHEMA,
         _repair,
+        touches=("table",),
     ),
 )

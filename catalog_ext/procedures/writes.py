@@ -90,6 +90,7 @@ PROCEDURES = (
         ),
         _RECOVER_SCHEMA,
         _recover,
+        touches=("table",),
     ),
     Procedure(
         "vacuum",

@@ -35,6 +35,7 @@ from catalog_ext.metastore.errors import (
     UnauthorizedError,
     VersionExpiredError,
 )
+from catalog_ext.service import sign_of_life
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.namespaces import NamespaceOperations
 from catalog_ext.service.handlers.partitions import PartitionOperations
@@ -47,7 +48,7 @@ from catalog_ext.service.handlers.writes import WriteOperations
 from catalog_ext.service.messages.core import Request
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Generator, Mapping
+    from collections.abc import Callable, Generator, Mapping
     from typing import Any
 
     from starlette.requests import Request as HttpRequest
@@ -171,10 +172,18 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
     operations = operations_of(catalog)
 
     async def handle(http: HttpRequest) -> Response:
+        try:
+            seconds = sign_of_life.asked_for(http.headers)
+        except InvalidInputError as error:
+            return error_response(error)
+        made = respond(http, seconds)
+        return await made if seconds is None else await sign_of_life.answer_in_time(made, seconds)
+
+    async def respond(http: HttpRequest, seconds: float | None) -> Response:
         name = http.path_params["operation"]
         started = time.monotonic()
         try:
-            answer = await run_in_threadpool(_answer, operations, name, await _body(http))
+            answer = await run_in_threadpool(_answer, operations, name, await _body(http), seconds)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:
@@ -214,7 +223,10 @@ async def _body(http: HttpRequest) -> bytes:
 
 
 def _answer(
-    operations: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]], name: str, body: bytes
+    operations: Mapping[str, Callable[[Request], dict[str, Any] | ArrowStream]],
+    name: str,
+    body: bytes,
+    seconds: float | None,
 ) -> Response:
     handler = operations.get(name)
     if handler is None:
@@ -230,7 +242,8 @@ def _answer(
     # The first batch is made before the status is sent, so that a query that fails at once is an error answer.
     chunks = encode_stream(answer)
     first = next(chunks)
-    return StreamingResponse(_send(first, chunks), media_type=ARROW_STREAM)
+    sent = sign_of_life.send_batches(first, chunks, answer.schema, seconds)
+    return StreamingResponse(sent, media_type=ARROW_STREAM)
 
 
 def _parsed(body: bytes) -> object:
@@ -238,13 +251,3 @@ def _parsed(body: bytes) -> object:
         return json.loads(body or b"{}")
     except ValueError as error:
         raise InvalidInputError(f"The body of the request is not JSON: {error}") from error
-
-
-async def _send(first: bytes, rest: Generator[bytes, None, None]) -> AsyncIterator[bytes]:
-    try:
-        yield first
-        while chunk := await run_in_threadpool(next, rest, b""):
-            yield chunk
-    finally:
-        # Also when the client has hung up, and nobody asks for the rest.
-        rest.close()

@@ -27,7 +27,8 @@ NAMES = tuple(sorted((*_BY_PARTITION, *_WHOLE)))
 """The metadata tables that every table has."""
 
 _VALUES = "values"
-_LOCATIONS = frozenset({"location", "path"})
+_LOCATIONS = frozenset({"location"})
+_FILE_PATHS = frozenset({"path"})
 _TYPES = {
     pa.string(): "string",
     pa.int64(): "bigint",
@@ -46,13 +47,15 @@ class MetadataTable:
         columns: What a query sees, in order; the rows have each under its name, but for ``values``.
         values: The column with the typed values of the partition columns, of which the rows have the ``partition``;
             None where there is none.
-        locations: The columns that hold locations.
+        locations: The columns that hold locations of partitions.
+        file_paths: The columns that hold locations of files, which are joined with those that Spark gives rows.
         takes_condition: Whether its rows can be asked for by a condition over the partition columns.
     """
 
     columns: tuple[Column, ...]
     values: str | None
     locations: tuple[str, ...]
+    file_paths: tuple[str, ...]
     takes_condition: bool
 
 
@@ -62,12 +65,14 @@ def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
     if schema is None:
         return None
     sent = [Column(field.name, _OF_JSON.get(field.name, _TYPES[field.type])) for field in schema]
-    locations = tuple(column.name for column in sent if column.name in _LOCATIONS)
+    locations, file_paths = (
+        tuple(column.name for column in sent if column.name in names) for names in (_LOCATIONS, _FILE_PATHS)
+    )
     by_partition = name in _BY_PARTITION
     if by_partition and table.definition.partition_columns:
         values = Column(_VALUES, str(_values_type(table.definition.partition_columns)))
-        return MetadataTable((sent[0], values, *sent[1:]), _VALUES, locations, by_partition)
-    return MetadataTable(tuple(sent), None, locations, by_partition)
+        return MetadataTable((sent[0], values, *sent[1:]), _VALUES, locations, file_paths, by_partition)
+    return MetadataTable(tuple(sent), None, locations, file_paths, by_partition)
 
 
 def _values_type(keys: tuple[Column, ...]) -> DataType:

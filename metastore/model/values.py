@@ -252,22 +252,25 @@ def _with_fraction(clock: str, microsecond: int, day: str) -> str:
     return f"{day}{clock}{fraction}"
 
 
-def local_text(text: str, data_type: DataType, zone: str) -> str:
+def local_text(text: str, data_type: DataType, zone: str, target_zone: str | None = None) -> str:
     """Return the literal, an instant as the local time of a zone where the type is TIMESTAMP: ``…T10:00:00Z``.
 
     Args:
         text: A literal.
         data_type: The type that it is cast to.
         zone: The name or the offset of the session's zone, as Spark has it.
+        target_zone: The zone whose local time is wanted, if that is another: then a literal that names no zone is an
+            instant too, as the session has it.
     """
     trimmed = text.strip(_TRIMMED)
     if data_type.name != "timestamp":
         return text
     found = _ZONE.search(trimmed) or _REGION.search(trimmed)
-    if found is None:
+    if found is None and target_zone in {None, zone}:
         return text
-    local = _cast_timestamp(trimmed[: found.end("clock")], data_type)
-    source, target = _zone(trimmed[found.end("clock") :].strip()), _zone(zone)
+    end = len(trimmed) if found is None else found.end("clock")
+    local = _cast_timestamp(trimmed[:end], data_type)
+    source, target = _zone(zone if found is None else trimmed[end:].strip()), _zone(target_zone or zone)
     if not isinstance(local, datetime) or source is None or target is None:
         return text
     return value_text(local.replace(tzinfo=source).astimezone(target).replace(tzinfo=None))

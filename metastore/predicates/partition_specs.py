@@ -42,6 +42,9 @@ class Session:
 ANY_SESSION = Session()
 """Of calls that no session makes."""
 
+TIME_ZONE_OPTION = "timezone"
+"""Spark's option of the zone, in lower case."""
+
 ANY_VALUE = "any"
 """The operator of a key that INSERT or ANALYZE names without a value."""
 
@@ -214,10 +217,16 @@ def _canonical(table: Table, key: Key, literal: str | None, session: Session) ->
             f"which names no partition; say {key.name} = NULL for the default partition.",
         )  # fmt: skip
     try:
-        value = cast_text(local_text(literal, key.type, session.zone) if session.zone else literal, key.type)
+        text = local_text(literal, key.type, session.zone, _zone_of_keys(table)) if session.zone else literal
+        value = cast_text(text, key.type)
     except InvalidInputError as error:
         raise error.about(f"Partition column {key.name} of {_subject(table)}", {"column": key.name}) from error
     return None if value is None else value_text(value, key.type)
+
+
+def _zone_of_keys(table: Table) -> str | None:
+    """Return the zone that the table's TIMESTAMP keys are local in, if it is not the session's."""
+    return next((zone for name, zone in table.definition.options.items() if name.lower() == TIME_ZONE_OPTION), None)
 
 
 def _doubled(table: Table, name: str) -> InvalidPartitionSpecError:

@@ -12,7 +12,7 @@ from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError,
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
-from catalog_ext.metastore.transactions.unknown_state import Attempts, reason_of, state_unknown
+from catalog_ext.metastore.transactions.unknown_state import Attempts, may_pass, reason_of, state_unknown
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -145,7 +145,9 @@ class Owner:
             except WriteUndoneError as undone:
                 raise undone.reason from undone
             except Exception as error:
-                raise state_unknown(transaction.transaction_id, transaction.table, reason_of(error)) from error
+                raise state_unknown(
+                    transaction.transaction_id, transaction.table, reason_of(error), ask_again=may_pass(error)
+                ) from error
         raise AssertionError("the attempts end by raising")
 
     def abort(self, transaction_id: str, reason: str) -> None:

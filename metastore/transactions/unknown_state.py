@@ -48,12 +48,26 @@ def reason_of(error: BaseException) -> str:
     return error.message if isinstance(error, CatalogExtError) else f"{type(error).__name__}: {error}"
 
 
-def state_unknown(transaction_id: str, table: str | None, why: str) -> CommitStateUnknownError:
-    """Return the error for the owner of a transaction that may be committed or not."""
+def may_pass(error: BaseException) -> bool:
+    """Return whether what went wrong may be over when the commit is asked for again."""
+    return isinstance(error, CatalogExtError) and error.retryable
+
+
+def state_unknown(
+    transaction_id: str, table: str | None, why: str, *, ask_again: bool = True
+) -> CommitStateUnknownError:
+    """Return the error for the owner of a transaction that may be committed or not.
+
+    Args:
+        transaction_id: The transaction.
+        table: Its table, where it is known.
+        why: What went wrong, for people.
+        ask_again: Whether asking for the commit again may end it; otherwise somebody has to mend something first.
+    """
     of_table = f" to table {table}" if table else ""
     return CommitStateUnknownError(
         f"Whether the write {transaction_id}{of_table} is committed is not known yet: {why}. Nothing was deleted. "
         "Do not run the statement again before recover (by the next writer of the table, or by 'catalog-ext recover') "
         "has seen the transaction through.",
-        {"transaction": transaction_id, **({"table": table} if table else {})},
+        {"transaction": transaction_id, "ask_again": str(ask_again).lower(), **({"table": table} if table else {})},
     )

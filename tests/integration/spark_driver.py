@@ -94,6 +94,8 @@ def connected_to(uri: str, token: str) -> dict[str, str]:
         prefix: sessions.CATALOG_CLASS,
         f"{prefix}.uri": uri,
         f"{prefix}.token": token,
+        # A test that ends the service waits for the error.
+        f"{prefix}.retry-timeout": "2s",
     }
 
 

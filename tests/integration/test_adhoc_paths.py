@@ -73,9 +73,12 @@ def test_a_path_is_read_like_a_table(paths: Paths) -> None:
     assert found.columns == ["id"]
     assert found.where("year > '2023' AND month = '01'").collect() == [(202401,)]
     assert paths.rows("SELECT count(*), count(DISTINCT year) FROM lake.`file://{t}`") == [(4, 2)]
-    assert paths.rows("DESCRIBE lake.`{t}`") == [("id", "bigint", None)]
-    assert paths.rows("SHOW COLUMNS IN lake.`{t}`") == [("id",)]
-    assert ("month", "string", "") in paths.rows("DESCRIBE EXTENDED lake.`{t}`")
+    hidden = "hidden: SELECT * leaves it out"
+    keys = [("year", "string", hidden), ("month", "string", hidden)]
+    partitioned = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+    assert paths.rows("DESCRIBE lake.`{t}`") == [("id", "bigint", None), *keys, *partitioned, *keys]
+    assert paths.rows("SHOW COLUMNS IN lake.`{t}`") == [("id",), ("year",), ("month",)]
+    assert set(keys) <= set(paths.rows("DESCRIBE EXTENDED lake.`{t}`"))
     (name, path) = paths.rows("SELECT _metadata.file_name, _metadata.file_path FROM lake.`{t}` WHERE id = 202302")[0]
     assert (name, path) == ("a.parquet", f"file:{paths.folder}/t/year=2023/month=02/a.parquet")
 

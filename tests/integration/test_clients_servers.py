@@ -44,6 +44,8 @@ def servers(
         session: SESSION_CATALOG_CLASS,
         f"{session}.uri": standing_service.uri,
         f"{session}.token-file": str(standing_service.token_file),
+        f"{session}.retry-timeout": "2s",
+        "spark.sql.catalog.lake.retry-timeout": "2s",
         "spark.driver.extraClassPath": str(connector_jar()),
     }
     conf, folder = conf_folder(standing_service, both), tmp_path_factory.mktemp("servers")
@@ -161,7 +163,7 @@ def test_metadata_calls_answer_for_sparks_own_catalog(thrift: HiveServer2Cursor)
     thrift.get_tables(database_name="s")
     assert thrift.fetchall() == []
     assert rows(thrift, "SHOW TABLES IN lake.s") == [("s", "days", False)]
-    assert rows(thrift, "SHOW COLUMNS IN lake.s.days") == [("id",)]
+    assert rows(thrift, "SHOW COLUMNS IN lake.s.days") == [("id",), ("ds",)]
 
 
 def test_sparks_own_catalog_has_the_tables_as_well(thrift: HiveServer2Cursor, spark: SparkSession) -> None:

@@ -223,8 +223,18 @@ class TestTables:
         # A table has an owner that came from Hive.
         trips = service.table("trips").identifier
         service.catalog.index.alter_table(trips, lambda found: replace(found, owner="ada"), deliver=False)
-        assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
-        assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
+        hidden = "hidden: SELECT * leaves it out"
+        keys = [("k", "int", hidden), ("r", "string", hidden)]
+        partitioned = [("# Partition Information", "", ""), ("# col_name", "data_type", "comment")]
+        assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None), *keys, *partitioned, *keys]
+        assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",), ("k",), ("r",)]
+        assert ("comment", hidden) in rows(spark, "DESCRIBE lake.sales.trips k")
+        spark.sql("SET use_hive_partitioning = 0")
+        try:
+            assert rows(spark, "DESCRIBE lake.sales.trips") == [("id", "bigint", None)]
+            assert rows(spark, "SHOW COLUMNS IN lake.sales.trips") == [("id",)]
+        finally:
+            spark.conf.unset("use_hive_partitioning")
         extended = {row[0]: row[1] for row in rows(spark, "DESCRIBE EXTENDED lake.sales.trips")}
         assert extended["Type"] == "EXTERNAL"
         assert extended["Provider"] == "csv"
@@ -316,7 +326,7 @@ class TestRepair:
         assert [tuple(row) for row in report.collect()] == [("add", "k=3/r=y", "k=3/r=y", 1, 2, NEW)]
         assert service.last("procedures/call")["arguments"] == {
             "table": "lake.sales.trips", "mode": "sync", "where": "k > 1", "dry_run": False, "strict": False,
-            "allow_mass_drop": False,
+            "allow_mass_drop": False, "verify": False,
         }  # fmt: skip
 
     def test_map_arguments(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:
@@ -329,7 +339,7 @@ class TestRepair:
         assert rows(spark, call) == [("sales.x", f"file://{place}", "parquet", "ds DATE, r STRING", 1, "none")]
         assert service.last("procedures/call")["arguments"] == {
             "table": "sales.x", "location": str(place), "format": "parquet", "schema": "id BIGINT",
-            "partition_columns": {"ds": "DATE", "r": "STRING"},
+            "partition_columns": {"ds": "DATE", "r": "STRING"}, "if_not_exists": False,
         }  # fmt: skip
 
     def test_errors_of_a_procedure(self, spark: SparkSession, service: RecordedService, tmp_path: Path) -> None:

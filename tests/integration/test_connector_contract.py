@@ -10,7 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
-from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError
+from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError, IndexUnavailableError
+from catalog_ext.metastore.transactions.unknown_state import state_unknown
 from tests.integration.lake import rows
 from tests.servers.recorder import (
     changing,
@@ -18,8 +19,10 @@ from tests.servers.recorder import (
     in_small_batches,
     late,
     losing,
+    proxy_saying,
     refusing,
     unpruned,
+    with_signs_of_life,
     without_end,
 )
 from tests.service_client import END_MARKER
@@ -227,6 +230,9 @@ class TestPlanning:
             ("region = 'us' AND year(ds) = 2025", {"op": "=", "column": "region", "value": "us"}),
             ("region = 'us' OR year(ds) = 2024", None),
             ("try_cast(region AS INT) = 1", None),
+            # JSON has no text of bytes that are none.
+            ("region = CAST(X'ff' AS STRING)", None),
+            ("region <> CAST(X'ff' AS STRING) AND region = 'us'", {"op": "=", "column": "region", "value": "us"}),
         ],
     )
     def test_what_is_sent_of_a_filter(
@@ -345,6 +351,44 @@ class TestFailures:
             assert rows(spark, query) == [(count,)]
             assert service.last_answer("tables/plan").body.endswith(END_MARKER)
 
+    @pytest.mark.parametrize(
+        "reply", [hanging_up, without_end, refusing(IndexUnavailableError("busy")), proxy_saying(502)],
+        ids=["cut", "broken off", "retryable", "proxy"],
+    )  # fmt: skip
+    def test_what_only_reads_is_asked_again(self, spark: SparkSession, service: RecordedService, reply: Reply) -> None:
+        query = "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04'"
+        with service.answering(losing(reply), "tables/plan"):
+            assert rows(spark, query) == [(36,)]
+        assert service.requests["tables/plan"] == 2
+        with service.answering(losing(reply if reply is not without_end else hanging_up), "tables/load"):
+            assert rows(spark, query) == [(36,)]
+
+    def test_what_may_have_acted_is_not_asked_again(self, spark: SparkSession, service: RecordedService) -> None:
+        statement = "ALTER TABLE lake.sales.declared ADD PARTITION (ds = '2030-01-01', region = 'x')"
+        with service.answering(losing(hanging_up), "partitions/add"):
+            assert refused(spark, statement, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+        assert service.requests["partitions/add"] == 1
+        spark.sql("ALTER TABLE lake.sales.declared DROP PARTITION (ds = '2030-01-01')")
+
+    def test_a_long_call_may_take_long_and_a_silent_one_ends(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        spark.conf.set("spark.sql.catalog.long", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.long.uri", service.uri)
+        spark.conf.set("spark.sql.catalog.long.token", service.token)
+        spark.conf.set("spark.sql.catalog.long.request-timeout", "1500ms")
+        call = "CALL long.system.repair_partitions(table => 'sales.trips', dry_run => true)"
+        assert rows(spark, call) == []
+        with service.answering(late(4), "procedures/call"):
+            assert refused(spark, call, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+        with service.answering(with_signs_of_life(30), "procedures/call"):
+            assert rows(spark, call) == []
+        conflict = with_signs_of_life(1, refusing(ConflictError("another was first")))
+        with service.answering(conflict, "procedures/call"):
+            assert refused(spark, call) == "CATALOG_EXT_CONFLICT"
+        with service.answering(with_signs_of_life(1, silent_for=4), "procedures/call"):
+            assert refused(spark, call, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+
     def test_unknown_names_are_sparks_own_errors(self, spark: SparkSession, service: RecordedService) -> None:
         assert refused(spark, "SELECT * FROM lake.sales.nothing") == "TABLE_OR_VIEW_NOT_FOUND"
         assert refused(spark, "SELECT * FROM lake.nowhere.trips") == "TABLE_OR_VIEW_NOT_FOUND"
@@ -443,8 +487,18 @@ class TestWrites:
         assert service.last("writes/begin")["kind"] == "overwrite_partitions"
         assert rows(spark, "SELECT id FROM lake.sales.written ORDER BY id") == [(1,), (3,)]
 
+    def test_a_proxy_that_refuses_a_commit_ends_it_at_once(
+        self, spark: SparkSession, service: RecordedService, written: Table
+    ) -> None:
+        insert = "INSERT INTO lake.sales.written VALUES (8, DATE'2025-01-08')"
+        with service.answering(proxy_saying(403), "writes/commit"):
+            assert refused(spark, insert, SparkRuntimeException) == "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
+        assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (1, 0)
+
     @pytest.mark.parametrize(
-        "reply", [refusing(CommitStateUnknownError("nobody knows yet")), hanging_up], ids=["unknown", "cut"]
+        "reply",
+        [refusing(CommitStateUnknownError("nobody knows yet")), hanging_up, proxy_saying(502)],
+        ids=["unknown", "cut", "proxy"],
     )
     def test_an_answer_that_is_lost_is_asked_for_again_and_never_aborted(
         self, spark: SparkSession, service: RecordedService, written: Table, reply: Reply
@@ -454,6 +508,17 @@ class TestWrites:
         assert service.requests["writes/commit"] == 2
         assert service.requests["writes/abort"] == 0
         assert rows(spark, "SELECT id FROM lake.sales.written") == [(7,)]
+
+    def test_what_asking_again_does_not_change_ends_at_once(
+        self, spark: SparkSession, service: RecordedService, written: Table
+    ) -> None:
+        settled = state_unknown("f" * 32, "sales.written", "the store refuses the file", ask_again=False)
+        statement = "INSERT INTO lake.sales.written VALUES (1, DATE'2025-01-01')"
+        with service.answering(refusing(settled), "writes/commit"), pytest.raises(SparkRuntimeException) as caught:
+            spark.sql(statement)
+        assert caught.value.getCondition() == "CATALOG_EXT_COMMIT_STATE_UNKNOWN"
+        assert "the store refuses the file" in str(caught.value)
+        assert (service.requests["writes/commit"], service.requests["writes/abort"]) == (1, 0)
 
     def test_a_job_that_fails_aborts_and_one_that_is_refused_does_not(
         self, spark: SparkSession, service: RecordedService, written: Table

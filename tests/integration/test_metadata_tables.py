@@ -48,7 +48,7 @@ def asked(lake: Lake, query: str) -> dict[str, Any]:
 def test_partitions(lake: Lake) -> None:
     frame = lake.sql(f"SELECT * FROM {T}.partitions")
     assert frame.columns == [
-        "partition", "values", "location", "files", "bytes", "rows", "created_ms", "state",
+        "partition", "values", "location", "files", "bytes", "rows", "created_at", "state",
     ]  # fmt: skip
     rows = frame.collect()
     assert [row["partition"] for row in rows][:2] == [
@@ -100,6 +100,38 @@ def test_files(lake: Lake) -> None:
     assert lake.rows(f"SELECT count(*) FROM {T}.files") == [(6,)]
 
 
+def test_paths_of_files_join_with_those_of_rows_whatever_the_values(lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.w.odd (id INT, k STRING, at TIMESTAMP) PARTITIONED BY (k, at)")
+    values = [
+        "a b",
+        "a%3Ab",
+        "a:b",
+        "100%",
+        "a+b",
+        "ä€",
+        "a/b=c",
+        "a#b?c",
+        "a'b",
+        "__x",
+        "%",
+        "😀",
+        "a\\tb",
+        "[x]",
+        None,
+    ]
+    literals = ", ".join("NULL" if value is None else "'" + value.replace("'", "\\'") + "'" for value in values)
+    lake.sql(
+        "INSERT INTO lake.w.odd SELECT pos, col, timestamp'2025-01-01 10:00:00.5' "
+        f"FROM (SELECT posexplode(array({literals})))"
+    )
+    joined = "SELECT t.id FROM lake.w.odd t JOIN lake.w.odd.files f ON t._metadata.file_path = f.path ORDER BY id"
+    assert lake.rows(joined) == [(number,) for number in range(len(values))]
+    # As on the store, for who reads there by other means; Trino has it so.
+    (path,) = lake.rows("SELECT `$path` FROM lake.w.odd WHERE k = 'a b'")[0]
+    assert "/k=a b/at=2025-01-01 10%3A00%3A00.5/" in str(path)
+    assert lake.rows(f"SELECT id FROM lake.w.odd WHERE `$path` = '{path}'") == [(0,)]
+
+
 def test_history_transactions_and_repairs(lake: Lake) -> None:
     table = external(lake, "repaired", {"k": "int"})
     lake.sql(f"INSERT INTO {table} (id, v, k) VALUES (1, 'a', 1)")
@@ -116,7 +148,7 @@ def test_history_transactions_and_repairs(lake: Lake) -> None:
     )  # fmt: skip
     assert (added["mode"], added["added"], added["skipped"]) == ("add", 1, 1)
     assert (added["version_before"] + 1, added["version_after"]) == (added["version_after"], idle["version_before"])
-    assert idle["began_ms"] >= added["began_ms"]
+    assert idle["began_at"] >= added["began_at"]
     assert idle["duration_ms"] >= 0
     history = f"SELECT operation FROM {table}.history h LEFT JOIN {table}.repairs r ON h.version = r.version_after"
     assert ("repair",) in lake.rows(f"{history} WHERE r.added > 0")
@@ -173,12 +205,12 @@ def test_many_files_are_several_tasks(lake: Lake, tmp_path: Path) -> None:
 
 
 def test_instants_are_instants_whatever_timestamp_means_in_the_session(lake: Lake) -> None:
-    query = f"SELECT typeof(committed_ms), unix_millis(committed_ms) FROM {T}.history ORDER BY 2"
+    query = f"SELECT typeof(committed_at), unix_millis(committed_at) FROM {T}.history ORDER BY 2"
     expected = lake.rows(query)
     assert expected[0][0] == "timestamp"
     lake.spark.conf.set("spark.sql.timestampType", "TIMESTAMP_NTZ")
     try:
-        assert lake.rows(query.replace("typeof(committed_ms)", "'timestamp'")) == expected
-        assert lake.spark.table(f"{T}.history").schema["committed_ms"].dataType.simpleString() == "timestamp"
+        assert lake.rows(query.replace("typeof(committed_at)", "'timestamp'")) == expected
+        assert lake.spark.table(f"{T}.history").schema["committed_at"].dataType.simpleString() == "timestamp"
     finally:
         lake.spark.conf.unset("spark.sql.timestampType")

@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from catalog_ext.spark.session import active_catalog
 from tests.integration.lake import rows
+from tests.writes import crash_at, insert
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,3 +89,25 @@ def test_statements_move_files_and_rows(spark: SparkSession, tmp_path: Path) -> 
     spark.sql("ALTER TABLE moved PARTITION (k = 5) SET LOCATION 'fresh'")
     assert rows(spark, "SELECT k, count(*) FROM moved GROUP BY k ORDER BY k") == [(3, 3), (9, 1)]
     assert rows(spark, "CALL lake.system.recover(older_than => '0s')") == []
+
+
+def test_calls_refresh_what_is_cached_of_every_table_that_they_touch(spark: SparkSession) -> None:
+    for name in ("target", "source"):
+        spark.sql(f"CREATE TABLE {name} (id INT, k INT) USING parquet PARTITIONED BY (k)")
+    spark.sql("INSERT INTO source VALUES (1, 1), (2, 2)")
+    for name in ("target", "source"):
+        spark.sql(f"CACHE TABLE {name}")
+    spark.sql(
+        "CALL lake.system.exchange_partitions("
+        "table => 's.target', source => 'lake.s.source', partition => map('k', '1'))"
+    )
+    assert rows(spark, "SELECT id FROM target") == [(1,)]
+    assert rows(spark, "SELECT id FROM source") == [(2,)]
+    catalog = active_catalog("lake")
+    spark.sql("CREATE TABLE dead (x INT, ds STRING) USING csv PARTITIONED BY (ds)")
+    spark.sql("CACHE TABLE dead")
+    crash_at("reserve.after", lambda: insert(catalog, "ds=a", table="s.dead"))
+    assert rows(spark, "SELECT ds FROM dead") == []
+    assert len(rows(spark, "CALL lake.system.recover(older_than => '0s')")) == 1
+    assert rows(spark, "SELECT ds FROM dead") == [("a",)]
+    spark.catalog.clearCache()

@@ -6,15 +6,17 @@ have the same rows: ids 0 to 11, days 1 to 3, the regions `eu` and NULL.
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from pyspark.errors import AnalysisException
+from pyspark.errors import AnalysisException, StreamingQueryException
 
 from tests.integration.lake import external, local_lake
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import SparkSession
 
@@ -272,6 +274,28 @@ def test_views_over_our_tables(lake: Lake, spark: SparkSession) -> None:
     lake.sql("DROP VIEW pv")
 
 
+def test_a_view_says_how_to_have_a_key_that_it_leaves_out(lake: Lake) -> None:
+    lake.sql(
+        "CREATE OR REPLACE VIEW whole AS SELECT * FROM lake.w.hidden",
+        "CREATE OR REPLACE VIEW chosen_key AS SELECT *, ds FROM lake.w.hidden",
+        "CREATE OR REPLACE TEMPORARY VIEW whole_too AS SELECT * FROM lake.w.hidden",
+        "CREATE VIEW lake.w.whole AS SELECT * FROM lake.w.hidden",
+    )
+    queries = ("SELECT ds FROM {v}", "SELECT id FROM {v} x WHERE x.ds = 'a'", "SELECT id FROM {v} ORDER BY DS")
+    try:
+        for view in ("whole", "whole_too", "lake.w.whole"):
+            for query in queries:
+                error = lake.error(query.format(v=view))
+                assert error.getCondition() == "UNRESOLVED_COLUMN.WITH_SUGGESTION"
+                assert "SELECT *, `ds` FROM" in str(error)
+            assert "hidden partition column" not in str(lake.error(f"SELECT nothing FROM {view}"))
+        assert lake.rows("SELECT count(DISTINCT ds) FROM chosen_key") == [(3,)]
+        of_the_outer = "EXISTS (SELECT 1 FROM whole WHERE id > 0 AND ds IS NOT NULL)"
+        assert lake.rows(f"SELECT count(*) > 0 FROM small WHERE {of_the_outer}") == [(True,)]
+    finally:
+        lake.sql("DROP VIEW whole", "DROP VIEW chosen_key", "DROP VIEW lake.w.whole")
+
+
 def test_insert_select_star(lake: Lake) -> None:
     lake.sql("CREATE TABLE lake.w.copied (id INT, v STRING, ds DATE, region STRING) PARTITIONED BY (ds, region)")
     lake.sql("INSERT INTO lake.w.copied SELECT * FROM lake.w.shown")
@@ -340,6 +364,52 @@ def test_timestamp_keys_hold_local_time(lake: Lake, spark: SparkSession) -> None
         spark.conf.set(zone, before)
 
 
+@pytest.mark.parametrize("how", ["table", "write"])
+def test_the_option_time_zone_says_where_timestamp_keys_are_local(lake: Lake, spark: SparkSession, how: str) -> None:
+    zone = "spark.sql.session.timeZone"
+    before = spark.conf.get(zone)
+    table, of_table = f"lake.w.zoned_{how}", "OPTIONS ('timeZone' = 'Asia/Tokyo')" if how == "table" else ""
+    option = "" if how == "table" else "WITH ('timeZone' = 'Asia/Tokyo')"
+    noon = "timestamp'2025-06-01 12:00:00'"
+    try:
+        spark.conf.set(zone, "Europe/Berlin")
+        lake.sql(f"CREATE TABLE {table} (id INT, at TIMESTAMP) USING parquet {of_table} PARTITIONED BY (at)")
+        lake.sql(f"INSERT INTO {table} {option} VALUES (1, {noon}), (2, timestamp'2025-01-01 00:30:00')")
+        names = ["at=2025-01-01 08%3A30%3A00", "at=2025-06-01 19%3A00%3A00"]
+        assert lake.partitions(f"zoned_{how}") == names
+        for reader, at in (("Europe/Berlin", "12"), ("UTC", "10"), ("Asia/Tokyo", "19")):
+            spark.conf.set(zone, reader)
+            there = f"timestamp'2025-06-01 {at}:00:00'"
+            for query in (
+                f"SELECT id, at = {there} FROM {table} {option} WHERE id = 1",
+                f"SELECT id, true FROM {table} {option} WHERE at = {there}",
+                f"SELECT id, true FROM {table} {option} WHERE at > {there} - INTERVAL 1 SECOND",
+            ):
+                assert lake.rows(query) == [(1, True)], (reader, query)
+        if how == "write":
+            assert lake.rows(f"SELECT id FROM {table} WHERE at = timestamp'2025-06-01 19:00:00'") == [(1,)]
+            return
+        spark.conf.set(zone, "UTC")
+        of_files = f"SELECT values.at = timestamp'2025-06-01 10:00:00' FROM {table}.files WHERE at > '2025-03-01'"
+        assert lake.rows(of_files) == [(True,)]
+        # PARTITION clauses and conditions are of the session's time, as INSERT's rows are.
+        lake.sql(f"INSERT OVERWRITE {table} PARTITION (at = '2025-06-01 10:00:00') SELECT 3")
+        lake.sql(f"ALTER TABLE {table} ADD IF NOT EXISTS PARTITION (at = '2025-06-01 10:00:00')")
+        assert lake.partitions(f"zoned_{how}") == names
+        assert lake.rows(f"SELECT id FROM {table} ORDER BY id") == [(2,), (3,)]
+        assert lake.rows(f"SHOW PARTITIONS {table} PARTITION (at = '2025-06-01 10:00:00')") == [(names[1],)]
+        lake.sql(f"ALTER TABLE {table} DROP PARTITION (at = '2024-12-31 23:30:00')")
+        assert lake.partitions(f"zoned_{how}") == names[1:]
+        lake.sql(f"DELETE FROM {table} WHERE at = timestamp'2025-06-01 10:00:00'")
+        assert lake.partitions(f"zoned_{how}") == []
+        lake.sql(f"ALTER TABLE {table} ADD PARTITION (at = '2025-06-01 10:00:00')")
+        assert lake.partitions(f"zoned_{how}") == names[1:]
+    finally:
+        spark.conf.set(zone, before)
+    nowhere = "SELECT * FROM lake.w.hidden WITH ('timeZone' = 'nowhere')"
+    assert lake.condition(nowhere) == "CATALOG_EXT_INVALID_CONFIGURATION"
+
+
 @pytest.mark.parametrize("ansi", ["true", "false"])
 def test_ansi_mode_on_and_off(lake: Lake, spark: SparkSession, ansi: str) -> None:
     lake.sql("CREATE TABLE IF NOT EXISTS lake.w.texts (id INT, k STRING) PARTITIONED BY (k)")
@@ -386,7 +456,11 @@ def test_the_catalogs_methods(lake: Lake, spark: SparkSession) -> None:
     assert [(c.name, c.isPartition) for c in catalog.listColumns("lake.w.shown")] == [
         ("id", False), ("v", False), ("ds", True), ("region", True),
     ]  # fmt: skip
-    assert [c.name for c in catalog.listColumns("lake.w.hidden")] == ["id", "v"]
+    hidden = "hidden: SELECT * leaves it out"
+    assert [(c.name, c.isPartition, c.description) for c in catalog.listColumns("lake.w.hidden")] == [
+        ("id", False, None), ("v", False, None), ("ds", True, hidden), ("region", True, hidden),
+    ]  # fmt: skip
+    assert [c.name for c in catalog.listColumns("small")] == spark.table("small").columns
     assert catalog.databaseExists("lake.w")
     assert "lake" in {c.name for c in catalog.listCatalogs()}
     try:
@@ -454,3 +528,147 @@ def test_use_hive_partitioning(lake: Lake, spark: SparkSession) -> None:
         assert lake.rows("SELECT count(ds) FROM lake.w.shown") == [(12,)]
     finally:
         spark.conf.unset("use_hive_partitioning")
+
+
+@pytest.fixture(scope="module")
+def aged(lake: Lake) -> str:
+    """A table whose first partition has a file of 2020, and a folder with the same files."""
+    lake.sql("CREATE TABLE lake.w.aged (id INT, k INT) USING parquet PARTITIONED BY (k)")
+    for number in (1, 2):
+        lake.sql(f"INSERT INTO lake.w.aged VALUES ({number}, {number})")
+    (old,) = (lake.location("aged") / "k=1").glob("*.parquet")
+    os.utime(old, (1_577_880_000, 1_577_880_000))
+    lake.sql("CALL lake.system.repair_partitions(table => 'w.aged', mode => 'sync')")
+    return str(lake.location("aged"))
+
+
+class TestOptionsOfReaders:
+    """Spark's options by which files are chosen: honoured or refused, never overlooked."""
+
+    @pytest.mark.parametrize(
+        ("option", "ids"),
+        [
+            (("modifiedBefore", "2021-01-01T00:00:00"), [1]),
+            (("MODIFIEDAFTER", "2021-01-01T00:00:00"), [2]),
+            (("modifiedAfter", "2999-01-01T00:00:00"), []),
+            (("recursiveFileLookup", "false"), [1, 2]),
+        ],
+    )
+    def test_times(self, lake: Lake, aged: str, option: tuple[str, str], ids: list[int]) -> None:
+        frame = lake.spark.read.option(*option).table("lake.w.aged")
+        assert sorted(row.id for row in frame.collect()) == ids
+        assert frame.count() == len(ids)
+        assert frame.where("k > 0").count() == len(ids)
+        assert frame.join(lake.spark.table("small").limit(1)).count() == len(ids)
+        if len(ids) == 1:
+            assert "Files: 1 of 2" in frame._jdf.queryExecution().executedPlan().toString()
+        name, value = option
+        by_path = (
+            f"SELECT id FROM lake.files('file://{aged}', format => 'parquet', options => map('{name}', '{value}'))"
+        )
+        assert sorted(row[0] for row in lake.rows(by_path)) == ids
+        assert lake.rows(f"SELECT count(*) FROM lake.`file://{aged}` WITH ('{name}' = '{value}')") == [(len(ids),)]
+
+    def test_names(self, lake: Lake, aged: str) -> None:
+        (name,) = (path.name for path in (lake.location("aged") / "k=2").glob("*.parquet"))
+        frame = lake.spark.read.option("pathGlobFilter", name).table("lake.w.aged")
+        assert [row.id for row in frame.collect()] == [2]
+        assert lake.spark.read.option("pathGlobFilter", "*.orc").table("lake.w.aged").count() == 0
+        assert lake.spark.table("lake.w.aged").count() == 2
+        options = "OPTIONS ('pathGlobFilter' = '*.none')"
+        lake.sql(f"CREATE TABLE lake.w.narrow (id INT, k INT) USING parquet {options} PARTITIONED BY (k)")
+        lake.sql("INSERT INTO lake.w.narrow VALUES (2, 2)")
+        assert lake.rows("SELECT id, k FROM lake.w.narrow") == []
+        assert lake.rows("SELECT id, k FROM lake.w.narrow WITH ('pathGlobFilter' = '*.parquet')") == [(2, 2)]
+
+    @pytest.mark.parametrize(
+        ("option", "of_table", "of_path"),
+        [
+            ("'recursiveFileLookup' = 'true'", True, False),
+            ("'ignoredPathSegmentRegex' = 'x.*'", True, True),
+            ("'pathGlobFilter' = '*.parquet'", False, True),
+        ],
+    )
+    def test_what_is_refused(self, lake: Lake, aged: str, option: str, of_table: bool, of_path: bool) -> None:
+        for name, refused in (("lake.w.aged", of_table), (f"lake.`file://{aged}`", of_path)):
+            query = f"SELECT count(*) FROM {name} WITH ({option})"
+            if refused:
+                error = lake.error(query)
+                assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+                assert option.split("'")[1].lower() in str(error).lower()
+            else:
+                assert lake.rows(query) == [(2,)]
+
+    def test_streams_take_no_times(self, lake: Lake, aged: str, tmp_path: Path) -> None:
+        stream = lake.spark.readStream.option("modifiedAfter", "2021-01-01T00:00:00").table("lake.w.aged")
+        writer = stream.writeStream.option("checkpointLocation", str(tmp_path)).trigger(availableNow=True)
+        with pytest.raises(StreamingQueryException, match="option modifiedafter"):
+            writer.toTable("lake.w.streamed").awaitTermination()
+
+
+@pytest.mark.parametrize("table", [*OURS, "lake.w.hidden.files"])
+def test_time_travel_is_said_to_be_missing(lake: Lake, spark: SparkSession, table: str) -> None:
+    for query in (f"SELECT * FROM {table} VERSION AS OF 1", f"SELECT * FROM {table} TIMESTAMP AS OF '2025-01-01'"):
+        error = lake.error(query)
+        assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert f"{table} cannot be read as of an earlier version" in str(error)
+    for option in (("versionAsOf", "1"), ("timestampAsOf", "2025-01-01")):
+        with pytest.raises(AnalysisException, match="cannot be read as of an earlier version"):
+            spark.read.option(*option).table(table).collect()
+    assert lake.condition("SELECT * FROM lake.w.nothing VERSION AS OF 1") == "TABLE_OR_VIEW_NOT_FOUND"
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        "SELECT id, ds FROM (SELECT DISTINCT id FROM {t})",
+        "SELECT id FROM (SELECT DISTINCT id FROM {t}) WHERE ds = '2025-01-01'",
+        "SELECT DISTINCT id FROM {t} ORDER BY ds",
+        "WITH x AS (SELECT DISTINCT id FROM {t}) SELECT x.ds FROM x",
+        "SELECT a.ds FROM (SELECT DISTINCT id FROM {t}) a JOIN small ON true",
+        "SELECT `$path` FROM (SELECT DISTINCT id FROM {t})",
+        "SELECT _metadata.file_path FROM (SELECT DISTINCT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} UNION ALL SELECT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} UNION SELECT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} UNION ALL SELECT 1)",
+        "SELECT ds FROM (SELECT id FROM {t} INTERSECT SELECT id FROM {t})",
+        "SELECT ds FROM (SELECT id FROM {t} EXCEPT SELECT 1)",
+    ],
+)
+def test_hidden_columns_end_where_rows_are_compared(lake: Lake, query: str) -> None:
+    assert str(lake.condition(query.format(t="lake.w.hidden"))).startswith("UNRESOLVED_COLUMN")
+
+
+def test_distinct_rows_are_those_that_are_shown(lake: Lake, spark: SparkSession) -> None:
+    hidden = spark.table("lake.w.hidden")
+    for frame in (hidden.distinct(), hidden.dropDuplicates(["id"]), hidden.select("id").distinct()):
+        assert frame.count() == 12
+        with pytest.raises(AnalysisException) as caught:
+            frame.select("id", "ds").collect()
+        assert str(caught.value.getCondition()).startswith("UNRESOLVED_COLUMN")
+    assert hidden.select("id", "ds").distinct().select("ds").distinct().count() == 3
+    assert lake.rows("SELECT DISTINCT region FROM lake.w.hidden ORDER BY region") == [(None,), ("eu",)]
+    assert alike(lake, "SELECT DISTINCT ds, region FROM {t}")
+    assert alike(lake, "SELECT ds FROM (SELECT DISTINCT ds, id FROM {t}) WHERE id < 3")
+    assert alike(lake, "SELECT DISTINCT ds FROM {t} WHERE region = 'eu' ORDER BY ds")
+
+
+def test_a_recursive_query_keeps_its_shape(lake: Lake) -> None:
+    query = "WITH RECURSIVE r(n) AS (SELECT 1 UNION {} SELECT n + 1 FROM r WHERE n < 3) SELECT n FROM r ORDER BY n"
+    assert lake.condition(query.format("")) == "UNION_NOT_SUPPORTED_IN_RECURSIVE_CTE"
+    assert lake.rows(query.format("ALL")) == [(1,), (2,), (3,)]
+
+
+def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
+    lake.sql("CREATE OR REPLACE TEMPORARY VIEW numbers AS SELECT 1 AS id, date'2025-01-02' AS day")
+    for query in (
+        "SELECT id.ds, id.v FROM {t} id WHERE id.region = 'eu'",
+        "SELECT id.ds FROM {t} id JOIN small s ON id.ds = s.ds",
+        "SELECT n.id, v.id, v.region FROM {t} v JOIN numbers n ON v.ds = n.day",
+        "SELECT id.ds, count(*) FROM {t} id GROUP BY id.ds HAVING max(id.region) = 'eu' ORDER BY id.ds",
+        "SELECT id.v FROM {t} id ORDER BY id.ds, id.id",
+        "SELECT id.ds FROM {t} id, {t} v WHERE id.ds = v.ds AND v.region = id.region",
+        "SELECT day.v, day.DS FROM {t} day JOIN numbers n ON day.ds = n.day",
+    ):
+        assert alike(lake, query), query
+    assert len(lake.rows("SELECT id._metadata.file_name, id.`$path` FROM lake.w.hidden id")) == 12

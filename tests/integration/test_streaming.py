@@ -194,6 +194,67 @@ class TestWrites:
             run(source.stream().selectExpr(*columns).writeStream, table, tmp_path / "checkpoint")
         assert lake.rows(f"SELECT * FROM {table}") == []
 
+    def test_fields_within_columns_are_found_by_name(self, lake: Lake, tmp_path: Path) -> None:
+        table = lake.table(
+            "id INT, s STRUCT<a: INT, b: INT>, l ARRAY<STRUCT<a: INT, b: STRUCT<x: INT, y: INT>>>, "
+            "m MAP<STRING, STRUCT<a: INT, b: INT>>",
+            "id",
+        )
+        swapped = (
+            "id INT, s STRUCT<b: INT, A: INT>, l ARRAY<STRUCT<b: STRUCT<y: INT, x: INT>, a: INT>>, "
+            "m MAP<STRING, STRUCT<b: INT, a: INT>>"
+        )
+        source = Source(lake, tmp_path, swapped)
+        inner = {"b": {"y": 4, "x": 3}, "a": 1}
+        source.put({"id": 1, "s": {"b": 2, "A": 1}, "l": [inner, None], "m": {"k": {"b": 2, "a": 1}, "n": None}})
+        source.put({"id": 2, "s": None, "l": None, "m": None})
+        run(source.stream().writeStream, table, tmp_path / "checkpoint")
+        shown = "s.a, s.b, to_json(l), to_json(m)"
+        assert lake.rows(f"SELECT {shown} FROM {table} ORDER BY id") == [
+            (1, 2, '[{"a":1,"b":{"x":3,"y":4}},null]', '{"k":{"a":1,"b":2},"n":null}'), (None,) * 4,
+        ]  # fmt: skip
+
+    @pytest.mark.parametrize(
+        "schema", ["s STRUCT<a: INT, c: INT>", "s STRUCT<a: INT>", "s STRUCT<a: INT, b: BIGINT>", "s ARRAY<INT>"]
+    )
+    def test_fields_that_do_not_fit_are_refused(self, lake: Lake, tmp_path: Path, schema: str) -> None:
+        table, source = lake.table("id INT, s STRUCT<a: INT, b: INT>", ""), Source(lake, tmp_path, f"id INT, {schema}")
+        source.put({"id": 1})
+        with pytest.raises(StreamingQueryException, match=r"CATALOG_EXT_INVALID_INPUT(.|\n)*'s' of type.*without loss"):
+            run(source.stream().writeStream, table, tmp_path / "checkpoint")
+        assert lake.rows(f"SELECT * FROM {table}") == []
+
+    def test_lengths_of_char_and_varchar_are_those_of_batch_writes(self, lake: Lake, tmp_path: Path) -> None:
+        columns = "id INT, v VARCHAR(3), c CHAR(4), s STRUCT<v: VARCHAR(3)>, k CHAR(3), w VARCHAR(2)"
+        texts = "id INT, v STRING, c STRING, s STRUCT<v: STRING>, k STRING, w STRING"
+        table, source = lake.table(columns, "k, w"), Source(lake, tmp_path, texts)
+        source.put({"id": 1, "v": "abc  ", "c": "ab", "s": {"v": "abc"}, "k": "x", "w": "y "})
+        run(source.stream().writeStream, table, tmp_path / "checkpoint")
+        lake.sql(f"INSERT INTO {table} VALUES (2, 'abc  ', 'ab', named_struct('v', 'abc'), 'x', 'y ')")
+        streamed, batch = lake.rows(f"SELECT v, c, s.v, k, w, `$partition` FROM {table} ORDER BY id")
+        assert streamed == batch
+        assert streamed[:2] == ("abc", "ab  ")
+        lake.sql("SET spark.sql.readSideCharPadding = false")
+        try:
+            assert lake.rows(f"SELECT length(c) FROM {table}") == [(4,), (4,)], "the files have the padded text"
+        finally:
+            lake.spark.conf.unset("spark.sql.readSideCharPadding")
+        for number, row in enumerate(({"v": "abcd"}, {"c": "abcde"}, {"s": {"v": "abcd"}}, {"k": "abcd"})):
+            folder = tmp_path / str(number)
+            folder.mkdir()
+            source = Source(lake, folder, texts)
+            source.put({"id": 3, **row})
+            with pytest.raises(StreamingQueryException, match="EXCEED_LIMIT_LENGTH"):
+                run(source.stream().writeStream, table, folder / "checkpoint")
+        assert lake.rows(f"SELECT count(*) FROM {table}") == [(2,)]
+
+    def test_null_is_refused_where_the_table_has_none(self, lake: Lake, tmp_path: Path) -> None:
+        table, source = lake.table("id INT NOT NULL, v STRING", ""), Source(lake, tmp_path, "id INT, v STRING")
+        source.put({"v": "x"})
+        with pytest.raises(StreamingQueryException, match="NOT_NULL_ASSERT_VIOLATION"):
+            run(source.stream().writeStream, table, tmp_path / "checkpoint")
+        assert lake.rows(f"SELECT * FROM {table}") == []
+
     def test_complete_mode_replaces_the_table(self, lake: Lake, tmp_path: Path) -> None:
         table, source = lake.table("n BIGINT, hour INT", "hour"), Source(lake, tmp_path)
         for rows in ([event(1, 9), event(2, 9)], [event(3, 9), event(4, 10)]):

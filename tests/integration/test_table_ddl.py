@@ -311,6 +311,9 @@ class TestShow:
             before.columns, before.partition_columns, before.options, before.location,
         )  # fmt: skip
         assert lake.spark.table("lake.s.shown_tree").columns == ["id"]
+        assert "TBLPROPERTIES (\n  'partition-columns' = 'virtual')" in str(statement)
+        properties = dict(lake.rows("SHOW TBLPROPERTIES lake.s.shown_tree"))
+        assert properties == {"partition-columns": "virtual", "option.sep": "\x01"}
         (lake.folder / "clash" / "ds=1").mkdir(parents=True)
         lake.catalog.register_table(
             "s.clash", location=f"{lake.folder}/clash", partition_columns={"ds": "STRING"}, schema="id INT, ds INT"
@@ -325,11 +328,8 @@ class TestShow:
         before = lake.catalog.load_table("s.serde").definition
         ((statement,),) = lake.rows("SHOW CREATE TABLE lake.s.serde AS SERDE")
         assert "PARTITIONED BY (ds STRING)" in str(statement)
-        lake.sql("DROP TABLE lake.s.serde", "USE lake")
-        try:
-            lake.sql(str(statement))
-        finally:
-            lake.sql("USE spark_catalog.default")
+        assert str(statement).startswith("CREATE TABLE lake.s.serde (")
+        lake.sql("DROP TABLE lake.s.serde", str(statement))
         assert lake.catalog.load_table("s.serde").definition == before
         lake.sql("CREATE TABLE lake.s.no_serde (id INT) USING csv")
         assert lake.refused("SHOW CREATE TABLE lake.s.no_serde AS SERDE")[0] == "CATALOG_EXT_NOT_SUPPORTED"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
@@ -76,8 +77,8 @@ def logged(lake: Lake, name: str) -> Iterator[Callable[[], list[str]]]:
         logger.removeAppender(appender)
 
 
-def interrupted(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[], None]) -> PySparkException:
-    """What the statement raises if ``meanwhile`` is done when all its tasks but one, of three, have ended."""
+def held(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[], None]) -> BaseException | None:
+    """What the statement raises, if ``meanwhile`` is done when all its tasks but one, of three, have ended."""
     tracker = lake.spark.sparkContext.statusTracker()
 
     def ended() -> bool:
@@ -91,9 +92,24 @@ def interrupted(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[]
             meanwhile()
         finally:
             (folder / "go").touch()
-        error = running.exception(WAIT_S)
+        return running.exception(WAIT_S)
+
+
+def interrupted(lake: Lake, statement: str, folder: Path, meanwhile: Callable[[], None]) -> PySparkException:
+    """The same of a statement that raises an error of Spark's."""
+    error = held(lake, statement, folder, meanwhile)
     assert isinstance(error, PySparkException), error
     return error
+
+
+@contextmanager
+def patient(lake: Lake) -> Iterator[Lake]:
+    """A session that waits for the service as long as it does by default; the service has answered it."""
+    spark = sibling(lake.spark)
+    spark.conf.unset("spark.sql.catalog.lake.retry-timeout")
+    spark.udf.register("waits", waits, "bigint")
+    spark.sql("SHOW TABLES IN lake.w").collect()
+    yield Lake(spark, lake.catalog, lake.folder)
 
 
 def staged(lake: Lake, table: str) -> list[Path]:
@@ -167,6 +183,40 @@ def test_the_service_is_killed_while_tasks_write(service: StandingService, lake:
     lake.check_clean(table)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (3, 1)")
     assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 0), (2, 1), (3, 1)]
+    lake.check_clean(table)
+
+
+def test_a_service_that_is_started_again_fails_no_query(service: StandingService, lake: Lake, tmp_path: Path) -> None:
+    table = new_table(lake)
+    lake.sql(f"INSERT INTO lake.w.{table} VALUES (1, 0), (2, 1)")
+    statements = (
+        f"SELECT x FROM lake.w.{table} WHERE k = 0",
+        f"SELECT count(*) FROM lake.w.{table}.files",
+        f"INSERT INTO lake.w.{table} VALUES (3, 1)",
+        f"ALTER TABLE lake.w.{table} ADD PARTITION (k = 7)",
+    )
+    with patient(lake) as waiting, ThreadPoolExecutor(len(statements)) as pool:
+        service.stop()
+        try:
+            running = [pool.submit(waiting.rows, statement) for statement in statements]
+            # Longer than a service is waited for that was never there.
+            time.sleep(2)
+            assert not any(each.done() for each in running)
+        finally:
+            service.start()
+        chosen, counted, _, _ = [each.result(WAIT_S) for each in running]
+        assert chosen == [(1,)]
+        assert counted in ([(2,)], [(3,)])
+        assert sorted(lake.rows(f"SELECT * FROM lake.w.{table}")) == [(1, 0), (2, 1), (3, 1)]
+        assert "k=7" in lake.partitions(table)
+
+        def restart() -> None:
+            service.stop()
+            service.start()
+
+        insert = f"INSERT INTO lake.w.{table} SELECT {{}}, id % 2 FROM range(0, 3000, 1, 3)"
+        assert held(waiting, insert, tmp_path, restart) is None
+    assert lake.rows(f"SELECT count(*) FROM lake.w.{table}") == [(3003,)]
     lake.check_clean(table)
 
 

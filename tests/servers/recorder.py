@@ -34,6 +34,7 @@ Reply = Callable[[Body, Ask], Answer]
 PRUNED = ("tables/plan", "partitions/list")
 """The operations that take a predicate for a hint."""
 _TIMEOUT_S = 120
+_PAUSE_S = 0.1
 
 
 class HangUpError(Exception):
@@ -141,8 +142,13 @@ class Recorder:
             def _give(self, answer: Answer) -> None:
                 self.send_response(answer.status)
                 self.send_header("Content-Type", answer.type)
-                self.send_header("Content-Length", str(len(answer.body)))
+                self.send_header("Content-Length", str(answer.blanks + len(answer.body)))
                 self.end_headers()
+                for _ in range(answer.blanks):
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                    time.sleep(_PAUSE_S)
+                time.sleep(answer.silent_for)
                 self.wfile.write(answer.body)
 
         return Handler
@@ -179,6 +185,21 @@ def late(seconds: float) -> Reply:
         return ask(body)
 
     return answer
+
+
+def with_signs_of_life(blanks: int, reply: Reply | None = None, *, silent_for: float = 0) -> Reply:
+    """Return the reply that begins with so many blanks, a tenth of a second apart, and is silent before its body."""
+
+    def answer(body: Body, ask: Ask) -> Answer:
+        given = ask(body) if reply is None else reply(body, ask)
+        return replace(given, status=200, blanks=blanks, silent_for=silent_for)
+
+    return answer
+
+
+def proxy_saying(status: int) -> Reply:
+    """Return what a proxy answers in the service's place."""
+    return lambda body, ask: Answer(status, "text/html", b"<html>nobody here</html>")
 
 
 def changing(**fields: object) -> Reply:

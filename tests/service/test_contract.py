@@ -703,7 +703,9 @@ def test_procedures_describe_themselves(client: Client) -> None:
     described = client.call("procedures/list").json["procedures"]
     assert [p["name"] for p in described] == [p.name for p in PROCEDURES]
     for procedure in described:
-        assert set(procedure) == {"name", "description", "parameters", "columns"}
+        assert set(procedure) == {"name", "description", "parameters", "columns", "touches"}
+        named = {each["name"] for each in (*procedure["parameters"], *procedure["columns"])}
+        assert set(procedure["touches"]) <= named
         names = [p["name"] for p in procedure["parameters"]]
         assert names[0] in ("table", "view") or "table" not in names, "what it is about comes first"
         assert all(set(p) == {"name", "type", "required", "default", "comment"} for p in procedure["parameters"])
@@ -876,9 +878,9 @@ def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Cl
         (column, statistics if column == "statistics" else of) for column, of in columns
     ]
     assert all(column["nullable"] and column["comment"] is None for column in described["columns"])
-    assert (described["values"], described["locations"], described["predicate"]) == {
-        "files": ("values", ["path"], True), "partitions": ("values", ["location"], True),
-    }.get(name, (None, [], False))  # fmt: skip
+    assert (described["values"], described["locations"], described["file_paths"], described["predicate"]) == {
+        "files": ("values", [], ["path"], True), "partitions": ("values", ["location"], [], True),
+    }.get(name, (None, [], [], False))  # fmt: skip
 
 
 def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text_for_chars(client: Client) -> None:

@@ -415,7 +415,7 @@ def test_metadata_of_files_and_repairs(writer: Writer, catalog: Catalog, root: P
     ]  # fmt: skip
     assert [r["partition"] for r in metadata("files", us).rows] == [US]
     (only,) = metadata("partitions", us).rows
-    assert (only["partition"], only["created_ms"] > files[0]["modified_ms"]) == (US, True)
+    assert (only["partition"], only["created_at"] > files[0]["modified_at"]) == (US, True)
     assert metadata("files", {"op": "=", "column": "v", "value": "1"}).status == 400
     assert metadata("history", us).error["code"] == "CATALOG_EXT_INVALID_INPUT"
 

@@ -102,11 +102,11 @@ def test_transactions_are_rows(index: Index, table: Table) -> None:
     finish(index, begin(index, table, plan(table), "k=1", app_id="a", app_version=7))
     begin(index, table, plan(table), "k=1", "k=2", each=3, began_at_ms=1_700_000_000_001)
     opened, committed = index.transaction_rows(table).read_all().to_pylist()
-    assert (opened["state"], opened["files"], opened["version"], opened["ended_ms"]) == ("open", 6, None, None)
+    assert (opened["state"], opened["files"], opened["version"], opened["ended_at"]) == ("open", 6, None, None)
     assert (committed["state"], committed["version"], committed["app_id"], committed["app_version"]) == (
         "committed", 1, "a", 7,
     )  # fmt: skip
-    assert committed["began_ms"].timestamp() == 1_700_000_000
+    assert committed["began_at"].timestamp() == 1_700_000_000
     assert committed["files"] is None
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +95,23 @@ def test_values_have_the_canonical_text_of_their_types() -> None:
 def test_an_instant_is_the_local_time_of_the_session(zone: str, literal: str, local: str) -> None:
     assert local_text(literal, parse_type("timestamp"), zone) == local
     assert local_text(literal, parse_type("timestamp_ntz"), zone) == literal
+
+
+@pytest.mark.parametrize(
+    ("literal", "local"),
+    [
+        ("2024-07-01 12:00:00", "2024-07-01 19:00:00"),
+        ("2024-07-01", "2024-07-01 07:00:00"),
+        ("2024-07-01 12:00:00Z", "2024-07-01 21:00:00"),
+    ],
+)
+def test_the_time_of_a_session_is_that_of_the_tables_keys(literal: str, local: str) -> None:
+    assert local_text(literal, parse_type("timestamp"), "Europe/Berlin", "Asia/Tokyo") == local
+    assert local_text(literal, parse_type("timestamp_ntz"), "Europe/Berlin", "Asia/Tokyo") == literal
+    of_tokyo = relation(TableType.EXTERNAL, at="timestamp")
+    definition = replace(of_tokyo.definition, options={"timeZone": "Asia/Tokyo"})
+    spec = full_spec(replace(of_tokyo, definition=definition), {"at": literal}, Session("Europe/Berlin"))
+    assert spec == {"at": local}
 
 
 @pytest.mark.parametrize(

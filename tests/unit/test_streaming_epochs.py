@@ -158,7 +158,7 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
     stream.epoch(10, {"h=8": "a\n", "h=12": "b\n"})
     stream.epoch(10, {"h=12": "c\n\n"})
     found = stand.index.partition_rows(stand.table()).read_all().to_pylist()
-    assert [row.pop("created_ms") is None for row in found] == [False, True]
+    assert [row.pop("created_at") is None for row in found] == [False, True]
     root = f"file://{tmp_path}/t"
     assert found == [
         {"partition": "h=8", "location": f"{root}/h=8", "files": 1, "bytes": 2, "rows": 1, "state": "committed"},

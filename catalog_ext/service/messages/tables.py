@@ -51,6 +51,7 @@ def metadata_json(table: Table, name: str) -> dict[str, Any]:
         "columns": columns_to_list(found.columns),
         "values": found.values,
         "locations": list(found.locations),
+        "file_paths": list(found.file_paths),
         "predicate": found.takes_condition,
     }  # fmt: skip
     return {"metadata": described, "metadata_tables": list(NAMES)}

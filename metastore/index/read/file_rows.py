@@ -20,7 +20,7 @@ FILE_ROWS_SCHEMA = pa.schema([
     pa.field("partition", pa.string(), nullable=False),
     pa.field("path", pa.string(), nullable=False),
     pa.field("size", pa.int64(), nullable=False),
-    pa.field("modified_ms", pa.timestamp("ms", tz="UTC"), nullable=False),
+    pa.field("modified_at", pa.timestamp("ms", tz="UTC"), nullable=False),
     pa.field("rows", pa.int64()),
     pa.field("version", pa.int64(), nullable=False),
     pa.field("statistics", pa.string()),
@@ -53,7 +53,7 @@ def _rows(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
         "partition": batch.column("partition"),
         "path": pc.binary_join_element_wise(directories(batch, root), batch.column("path"), "/"),
         **{name: batch.column(name) for name in ("size", "rows", "version", "statistics")},
-        "modified_ms": batch.column("modified_ms").cast(FILE_ROWS_SCHEMA.field("modified_ms").type),
+        "modified_at": batch.column("modified_ms").cast(FILE_ROWS_SCHEMA.field("modified_at").type),
     }
     return pa.RecordBatch.from_pydict(columns, schema=FILE_ROWS_SCHEMA)
 

@@ -27,7 +27,7 @@ _COUNTS = (
 HISTORY_SCHEMA = pa.schema([
     pa.field("version", _COUNT, nullable=False),
     pa.field("operation", pa.string(), nullable=False),
-    pa.field("committed_ms", _TIME, nullable=False),
+    pa.field("committed_at", _TIME, nullable=False),
     pa.field("transaction", pa.string()),
     *(pa.field(name, _COUNT) for name in _COUNTS),
     pa.field("summary", pa.string(), nullable=False),
@@ -39,9 +39,9 @@ TRANSACTIONS_SCHEMA = pa.schema([
     pa.field("operation", pa.string(), nullable=False),
     pa.field("state", pa.string(), nullable=False),
     pa.field("owner", pa.string(), nullable=False),
-    pa.field("began_ms", _TIME, nullable=False),
-    pa.field("expires_ms", _TIME, nullable=False),
-    pa.field("ended_ms", _TIME),
+    pa.field("began_at", _TIME, nullable=False),
+    pa.field("expires_at", _TIME, nullable=False),
+    pa.field("ended_at", _TIME),
     pa.field("base_version", _COUNT, nullable=False),
     pa.field("version", _COUNT),
     pa.field("app_id", pa.string()),
@@ -75,13 +75,13 @@ def history_rows(database: Database, table: Table) -> pa.RecordBatchReader:
 
 
 def _history_row(
-    version: int, operation: str, committed_ms: int, transaction_id: str | None, summary: str
+    version: int, operation: str, committed_at_ms: int, transaction_id: str | None, summary: str
 ) -> dict[str, Any]:
     counts = json.loads(summary)
     return {
         "version": version,
         "operation": operation,
-        "committed_ms": committed_ms,
+        "committed_at": committed_at_ms,
         "transaction": transaction_id,
         **{name: counts.get(name) for name in _COUNTS},
         "summary": summary,
@@ -99,8 +99,8 @@ def transaction_rows(database: Database, table: Table) -> pa.RecordBatchReader:
     )
     select = (
         sa.select(
-            t.transaction_id.label("transaction"), t.operation, t.state, t.owner, t.began_at_ms.label("began_ms"),
-            t.expires_at_ms.label("expires_ms"), t.ended_at_ms.label("ended_ms"), t.base_version, t.version, t.app_id,
+            t.transaction_id.label("transaction"), t.operation, t.state, t.owner, t.began_at_ms.label("began_at"),
+            t.expires_at_ms.label("expires_at"), t.ended_at_ms.label("ended_at"), t.base_version, t.version, t.app_id,
             t.app_version, sa.cast(staged.c.files, sa.BigInteger).label("files"), t.error,
         )
         .select_from(transactions.outerjoin(staged, staged.c.transaction_id == t.transaction_id))

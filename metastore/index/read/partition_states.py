@@ -26,7 +26,7 @@ PARTITION_STATES_SCHEMA = pa.schema([
     pa.field("files", pa.int64(), nullable=False),
     pa.field("bytes", pa.int64(), nullable=False),
     pa.field("rows", pa.int64()),
-    pa.field("created_ms", pa.timestamp("ms", tz="UTC")),
+    pa.field("created_at", pa.timestamp("ms", tz="UTC")),
     pa.field("state", pa.string(), nullable=False),
 ])  # fmt: skip
 """One row a partition and state: ``committed``, or ``waiting`` for what streaming epochs have kept back."""
@@ -69,7 +69,7 @@ def _committed(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
     columns = {
         "partition": batch.column("partition"),
         "location": directories(batch, root),
-        "created_ms": batch.column("created_ms").cast(PARTITION_STATES_SCHEMA.field("created_ms").type),
+        "created_at": batch.column("created_ms").cast(PARTITION_STATES_SCHEMA.field("created_at").type),
         **{name: batch.column(name) for name in ("files", "bytes", "rows")},
         "state": pa.repeat(pa.scalar(COMMITTED), batch.num_rows),
     }
@@ -87,7 +87,7 @@ def _waiting(database: Database, table_id: int, root: str, located: Mapping[str,
             "files": len(found),
             "bytes": sum(size for size, _ in found),
             "rows": None if any(rows is None for _, rows in found) else sum(rows or 0 for _, rows in found),
-            "created_ms": None,
+            "created_at": None,
             "state": WAITING,
         }
         for name, found in sorted(files.items())

@@ -21,7 +21,7 @@ _COUNT = pa.int64()
 _PAGE = 5000
 
 REPAIRS_SCHEMA = pa.schema([
-    pa.field("began_ms", _TIME, nullable=False),
+    pa.field("began_at", _TIME, nullable=False),
     pa.field("duration_ms", _COUNT, nullable=False),
     pa.field("mode", pa.string(), nullable=False),
     pa.field("where", pa.string()),
@@ -104,7 +104,7 @@ def _row(kept: dict[str, object]) -> dict[str, object]:
     assert isinstance(ended, int)
     return {
         **{name: kept[name] for name in REPAIRS_SCHEMA.names if name in kept},
-        "began_ms": began,
+        "began_at": began,
         "duration_ms": ended - began,
         "where": kept["limited_to"],
         "strict": bool(kept["strict"]),

@@ -5,7 +5,9 @@ import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, Partitio
   ResolvePartitionCommands, ShowSignatures, TableCommandStrategy}
 import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
-import org.apache.spark.sql.catalogext.session.{MarkJoinSides, SessionGuards, SessionListings, ShowJoinColumns}
+import org.apache.spark.sql.catalogext.session.{EndHiddenColumns, ExplainHiddenKeys, ListHiddenKeys, MarkAliasedRelations,
+  MarkComparedRows, MarkJoinSides, MarkListedRelations, ResolveQualifiedNames, SessionGuards, SessionListings,
+  ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
@@ -25,6 +27,13 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => new ResolvePartitionCommands)
     extensions.injectHintResolutionRule(_ => MarkJoinSides)
     extensions.injectResolutionRule(_ => ShowJoinColumns)
+    extensions.injectHintResolutionRule(new MarkAliasedRelations(_))
+    extensions.injectResolutionRule(_ => ResolveQualifiedNames)
+    extensions.injectHintResolutionRule(_ => MarkComparedRows)
+    extensions.injectResolutionRule(_ => EndHiddenColumns)
+    extensions.injectHintResolutionRule(_ => MarkListedRelations)
+    extensions.injectResolutionRule(_ => ListHiddenKeys)
+    extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)
     extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)

@@ -79,7 +79,7 @@ class CatalogExtTable(
       metadata.comment.map(TableCatalog.PROP_COMMENT -> _) ++
       Option.when(metadata.tableType == "EXTERNAL")(TableCatalog.PROP_EXTERNAL -> "true")
     val options = metadata.options.map { case (key, value) => s"${TableCatalog.OPTION_PREFIX}$key" -> value }
-    (metadata.properties ++ options ++ reserved).asJava
+    (metadata.shownProperties ++ options ++ reserved).asJava
   }
 
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(
@@ -151,6 +151,13 @@ class CatalogExtTable(
     val declared = mode.text(CatalogOptions.PartitionColumns).contains("declared")
     new CatalogExtTable(catalogName, metadata.copy(declared = declared), client, virtualColumnsShown, target)
   }
+
+  /** The table with its virtual keys as columns, for statements that list columns; None where it has none to show. */
+  def withKeysListed: Option[CatalogExtTable] =
+    Option.when(!keysAreColumns && virtualColumnsShown && visibleKeys.nonEmpty) {
+      val columns = StructType(metadata.columns ++ PartitionColumns.marked(visibleKeys))
+      new CatalogExtTable(catalogName, metadata, client, virtualColumnsShown, Some(columns))
+    }
 
   // An equal table at an equal version reads the same: cached plans are found by this. A target is never read.
   override def equals(other: Any): Boolean = other match {

@@ -17,12 +17,17 @@ object CatalogOptions {
   val TokenVariable = "CATALOG_EXT_TOKEN"
   val RequestTimeout = "request-timeout"
   private val DefaultRequestTimeout = "60s"
+  val RetryTimeout = "retry-timeout"
+  private val DefaultRetryTimeout = "90s"
   /** Options that are the connector's own and never sent. */
-  private val Own = Set(Uri, Token, TokenFile, RequestTimeout)
+  private val Own = Set(Uri, Token, TokenFile, RequestTimeout, RetryTimeout)
   val PartitionColumns = "partition-columns"
 
   def client(catalog: String, options: CaseInsensitiveStringMap): ServiceClient =
-    new ServiceClient(uri(catalog, options), () => token(catalog, options), requestTimeout(catalog, options))
+    new ServiceClient(
+      uri(catalog, options), () => token(catalog, options),
+      duration(catalog, options, RequestTimeout, DefaultRequestTimeout),
+      duration(catalog, options, RetryTimeout, DefaultRetryTimeout))
 
   /** What the session's conf gives to the catalog, for the service: `spark.sql.catalog.<name>.<key>`, by key. */
   def ofSession(catalog: String, conf: SQLConf): Map[String, String] = {
@@ -56,10 +61,10 @@ object CatalogOptions {
         throw invalid(catalog, TokenFile, s"names '$file', which cannot be read: ${e.getMessage}", Some(e))
     }
 
-  private def requestTimeout(catalog: String, options: CaseInsensitiveStringMap): Duration = {
-    val value = options.getOrDefault(RequestTimeout, DefaultRequestTimeout)
+  private def duration(catalog: String, options: CaseInsensitiveStringMap, key: String, default: String): Duration = {
+    val value = options.getOrDefault(key, default)
     DurationText.seconds(value).filter(_ > 0).map(found => Duration.ofMillis(math.max((found * 1000).toLong, 1)))
-      .getOrElse(throw invalid(catalog, RequestTimeout, s"is '$value', which is no duration such as 60s"))
+      .getOrElse(throw invalid(catalog, key, s"is '$value', which is no duration such as $default"))
   }
 
   private def invalid(catalog: String, option: String, what: String, cause: Option[Throwable] = None): Throwable =

@@ -2,7 +2,8 @@ package org.apache.spark.sql.catalogext.catalog
 
 import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.types.{DataType, StructType}
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types.{CharType, DataType, StructField, StructType}
 
 /** The partition columns of a table beside its data columns. */
 object PartitionColumns {
@@ -22,6 +23,21 @@ object PartitionColumns {
       else key.copy(dataType = dataType)
     })
   }
+
+  /**
+   * The lengths of the CHAR columns, by their place, whose values Spark expects padded from a source: it pads the literals
+   * that it compares them with, and the values themselves only with `spark.sql.readSideCharPadding`.
+   */
+  def padded(table: TableMetadata, conf: SQLConf): Map[Int, Int] =
+    if (!table.declared || conf.readSideCharPadding || conf.charVarcharAsString) Map.empty
+    else table.partitionColumns.map(_.dataType).zipWithIndex.collect { case (char: CharType, i) => i -> char.length }.toMap
+
+  /** The columns that `SELECT *` leaves out, as statements show them that list a table's columns. */
+  def marked(keys: Seq[StructField]): StructType = StructType(keys.map { key =>
+    key.withComment(key.getComment().fold(Hidden)(comment => s"$comment ($Hidden)"))
+  })
+
+  private val Hidden = "hidden: SELECT * leaves it out"
 
   def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
 

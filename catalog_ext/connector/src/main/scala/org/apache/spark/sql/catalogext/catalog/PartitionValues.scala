@@ -17,8 +17,9 @@ import org.apache.spark.unsafe.types.UTF8String
  *
  * @param schema the partition columns in the table's order
  * @param zone the zone that TIMESTAMP values are local in: the session's
+ * @param lengths of the columns, by their place, whose texts are padded with blanks
  */
-class PartitionValues(schema: StructType, zone: String) {
+class PartitionValues(schema: StructType, zone: String, lengths: Map[Int, Int] = Map.empty) {
   private val types = schema.map(f => CharVarcharUtils.replaceCharVarcharWithString(f.dataType)).toArray
   private val known = Array.fill(types.length)(new JHashMap[String, Any]())
 
@@ -43,7 +44,8 @@ class PartitionValues(schema: StructType, zone: String) {
   private def typed(raw: String, index: Int, name: String): Any = {
     val text = PartitionValues.text(raw)
     val dataType = types(index)
-    if (text == null || dataType.isInstanceOf[StringType]) text
+    if (text == null) null
+    else if (dataType.isInstanceOf[StringType]) lengths.get(index).fold(text)(text.rpad(_, PartitionValues.Blank))
     else if (text.numBytes() == 0) null
     else cast(text, dataType).getOrElse(
       throw ConnectorErrors.runtime(ConnectorErrors.InvalidValue,
@@ -61,6 +63,8 @@ class PartitionValues(schema: StructType, zone: String) {
 }
 
 object PartitionValues {
+  private val Blank = UTF8String.fromString(" ")
+
   /** The text that the value of a directory stands for; null where that is NULL. */
   def text(raw: String): UTF8String =
     if (raw == ExternalCatalogUtils.DEFAULT_PARTITION_NAME) null

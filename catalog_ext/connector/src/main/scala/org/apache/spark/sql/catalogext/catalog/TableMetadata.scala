@@ -8,6 +8,7 @@ import org.apache.spark.sql.catalogext.parser.SqlText
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.parser.CatalystSqlParser
 import org.apache.spark.sql.catalyst.util.QuotingUtils.{quoteIdentifier, quoteIfNeeded}
+import org.apache.spark.sql.connector.catalog.TableCatalog
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{ArrayType, DataType, MapType, StructField, StructType}
 
@@ -39,6 +40,14 @@ case class TableMetadata(
 
   /** As SQL names it behind the catalog; a path lies in no namespace. */
   def qualifiedName: String = if (namespace.isEmpty) quoteIdentifier(name) else s"$namespace.$name"
+
+  /** Those that a CREATE TABLE statement sets by TBLPROPERTIES: neither the comment nor what PARTITIONED BY says. */
+  def shownProperties: Map[String, String] = {
+    val own = properties - TableCatalog.PROP_COMMENT
+    if (declared) own - CatalogOptions.PartitionColumns
+    else if (partitionColumns.isEmpty) own
+    else own + (CatalogOptions.PartitionColumns -> "virtual")
+  }
 
   /** What a row to be written has: the columns, then the partition columns. A read may find NULL in any of them. */
   def writeSchema: StructType = StructType(

@@ -41,6 +41,17 @@ class TableOperations(catalogName: String, client: ServiceClient, namespaces: Na
     case _ => throw new NoSuchTableException(ident)
   }
 
+  /** Raises an error that says of a relation which is there that it has no earlier versions to read. */
+  def refuseTimeTravel(ident: Identifier): Nothing = {
+    val name = loadRelation(ident) match {
+      case table: Table => table.name()
+      case _ => s"$catalogName.$ident"
+    }
+    throw ConnectorErrors.notSupported(s"$name cannot be read as of an earlier version or time: catalog-ext has no time " +
+      "travel. Leave out VERSION AS OF and TIMESTAMP AS OF, and the options versionAsOf and timestampAsOf; the metadata " +
+      "table `history` says which versions a table had.")
+  }
+
   /** The same, or a view of the name, by the same request. */
   def loadRelation(ident: Identifier): Relation = paths.find(ident).orElse(metadataTable(ident)).getOrElse {
     try {

@@ -35,22 +35,22 @@ object FileCounts {
 
   /** Those of the partitions that the clauses name; of all partitions where there is no clause. */
   def uncounted(table: CatalogExtTable, clauses: Seq[Seq[KeyComparison]]): Seq[UncountedFile] = {
-    val found = ArrayBuffer.empty[UncountedFile]
     val metadata = table.metadata
     val request = obj(Seq(
       "table_id" -> long(metadata.tableId), "version" -> long(metadata.version), "predicate" -> Null) ++
       PartitionClauses.fields(clauses): _*)
-    ServiceException.translating {
-      table.client.stream("tables/plan", request)(input => ArrowRows.foreachBatch(input) { batch =>
+    ServiceException.translating(table.client.stream("tables/plan", request) { input =>
+      val found = ArrayBuffer.empty[UncountedFile]
+      ArrowRows.foreachBatch(input) { batch =>
         val rows = new PlannedRows(metadata.location, batch)
         for (i <- 0 until batch.getRowCount if rows.rowCount(i).isEmpty) {
           val status = rows.status(i, rows.directory(i))
           found += UncountedFile(
             rows.partition(i), rows.path(i), status.getPath.toString, status.getLen, status.getModificationTime)
         }
-      })
-    }
-    found.toSeq
+      }
+      found.toSeq
+    })
   }
 
   /** The contract's entries of these files. Raises a runtime error that names a file which is not there. */

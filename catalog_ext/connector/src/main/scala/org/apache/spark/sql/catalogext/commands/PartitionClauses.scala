@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.commands
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionNames, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionNames, TableMetadata}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.PredicateJson
 import org.apache.spark.sql.catalyst.InternalRow
@@ -38,21 +38,25 @@ object PartitionClauses {
   def fields(clauses: Seq[Seq[KeyComparison]]): Seq[(String, JsonNode)] =
     Seq("clauses" -> json(clauses), "session" -> session)
 
-  /** The canonical texts of a partition's typed values, null for NULL, by the table's own names in its order. */
+  /** The texts of a partition's typed values as a statement of the session has them, null for NULL, in the table's order. */
   def literals(table: TableMetadata, values: InternalRow): Seq[(String, String)] =
+    texts(table, values, SQLConf.get.sessionLocalTimeZone)
+
+  private def texts(table: TableMetadata, values: InternalRow, zone: String): Seq[(String, String)] =
     table.partitionColumns.toSeq.zipWithIndex.map { case (key, i) =>
       val dataType = PartitionColumns.plain(key.dataType)
       key.name -> (if (values.isNullAt(i)) null else {
         val value = Literal(values.get(i, dataType), dataType)
         // Rows that Spark resolved itself have CHAR values padded.
-        PartitionNames.unpadded(
-          key.dataType, PartitionNames.text(value, SQLConf.get.sessionLocalTimeZone).eval().toString)
+        PartitionNames.unpadded(key.dataType, PartitionNames.text(value, zone).eval().toString)
       })
     }
 
   /** The contract's predicate of the partition with these typed values. */
   def predicate(table: TableMetadata, values: InternalRow): JsonNode =
-    PredicateJson.and(literals(table, values).map { case (key, value) => PredicateJson.has(key, text(value)) })
+    PredicateJson.and(texts(table, values, KeyZone.of(table, SQLConf.get)).map { case (key, value) =>
+      PredicateJson.has(key, text(value))
+    })
 
   private def comparison(of: KeyComparison): JsonNode = obj(
     "column" -> text(of.key), "op" -> text(of.operator), "values" -> arr(of.values.map(text(_))))

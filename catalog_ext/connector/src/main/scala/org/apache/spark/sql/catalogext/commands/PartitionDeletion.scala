@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.commands
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, TableMetadata}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, PredicateJson, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.write.WritePredicate
@@ -14,7 +14,7 @@ import org.apache.spark.sql.internal.SQLConf
 class PartitionDeletion(client: ServiceClient, table: TableMetadata) {
   /** The contract's predicate with the very meaning of `predicates`; None where they are not of partitions alone. */
   def translate(predicates: Array[Predicate]): Option[JsonNode] =
-    WritePredicate.exact(table, predicates.toSeq, SQLConf.get.sessionLocalTimeZone).map(_.getOrElse(Null))
+    WritePredicate.exact(table, predicates.toSeq, KeyZone.of(table, SQLConf.get)).map(_.getOrElse(Null))
 
   def delete(predicates: Array[Predicate]): Unit = send("delete", translate(predicates).getOrElse(
     throw PartitionDeletion.notOfPartitions(table, predicates.mkString(" AND "))))

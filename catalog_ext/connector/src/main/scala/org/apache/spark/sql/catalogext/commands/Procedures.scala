@@ -139,9 +139,20 @@ private[catalogext] class ServiceProcedure(catalogName: String, client: ServiceC
     }
     val rows = ArrayBuffer.empty[InternalRow]
     ProcedureOperations.call(client, name(), obj(arguments.toSeq: _*), own)(rows ++= read(_))
-    arguments.collectFirst { case ("table", table) => table.asText() }
-      .foreach(CachedPlans.refresh(SparkSession.active, catalogName, _))
+    touched(arguments.toSeq, rows.toSeq).foreach(CachedPlans.refresh(SparkSession.active, catalogName, _))
     Iterator[Scan](new ProcedureResult(result, rows.toArray)).asJava
+  }
+
+  /** The tables that the call may have changed: what the service says names them, of the arguments and the result. */
+  private def touched(arguments: Seq[(String, JsonNode)], rows: Seq[InternalRow]): Seq[String] = {
+    val names = node.items("touches").map(_.asText())
+    val given = arguments.collect { case (name, table) if names.contains(name) => table.asText() }
+    val found = for {
+      name <- names
+      at <- result.getFieldIndex(name).toSeq
+      row <- rows if !row.isNullAt(at)
+    } yield row.getString(at)
+    (given ++ found).distinct
   }
 
   private def argument(dataType: DataType, input: InternalRow, i: Int): JsonNode = dataType match {

@@ -4,7 +4,7 @@ import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.{Row, SparkSession}
 import org.apache.spark.sql.catalogext.{CatalogExtSessionCatalog, CatalogExtSource}
-import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable, CatalogOptions, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{CatalogBase, CatalogExtTable, TableMetadata}
 import org.apache.spark.sql.catalogext.parser.{SqlText, StatementCursor, StatementSyntax}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
@@ -47,8 +47,7 @@ object TableStatement {
     val keys = metadata.partitionColumns
     val shown = if (asSerde) metadata.columns.toSeq else metadata.columns ++ keys
     val columns = shown.map(column(metadata, _)).mkString("(\n  ", ",\n  ", ")")
-    val name = (Seq(table.catalogName).filterNot(_ => asSerde) ++ Seq(metadata.namespace, metadata.name))
-      .map(quoteIfNeeded).mkString(".")
+    val name = Seq(table.catalogName, metadata.namespace, metadata.name).map(quoteIfNeeded).mkString(".")
     val options = metadata.options ++ CatalogExtSource.optionsIn(table.catalogName, metadata.format)
     val parts = Seq(
       Some(s"CREATE ${if (external && asSerde) "EXTERNAL " else ""}TABLE $name $columns"),
@@ -59,7 +58,7 @@ object TableStatement {
         if (asSerde) column(metadata, key) else quoteIfNeeded(key.name)).mkString("(", ", ", ")")),
       Option.when(asSerde)(hiveClauses(table)),
       Option.when(external)(s"LOCATION ${SqlText.literal(metadata.location)}"),
-      Some(properties(metadata)).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
+      Some(metadata.shownProperties).filter(_.nonEmpty).map(all => s"TBLPROPERTIES ${SqlText.pairs(all)}"))
     parts.flatten.mkString("", "\n", "\n")
   }
 
@@ -78,14 +77,6 @@ object TableStatement {
     val default = field.getCurrentDefaultValue().fold("")(value => s" DEFAULT $value")
     val comment = field.getComment().fold("")(text => s" COMMENT ${SqlText.literal(text)}")
     s"${quoteIfNeeded(field.name)} ${field.dataType.sql}$notNull$default$comment"
-  }
-
-  /** What a CREATE TABLE does not set by itself. */
-  private def properties(table: TableMetadata): Map[String, String] = {
-    val own = table.properties - "comment"
-    if (table.declared) own - CatalogOptions.PartitionColumns
-    else if (table.partitionColumns.isEmpty) own
-    else own + (CatalogOptions.PartitionColumns -> "virtual")
   }
 
   private def refuseHiddenKeys(table: TableMetadata): Unit =

@@ -7,7 +7,7 @@ import scala.collection.mutable.ArrayBuffer
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, Json, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -42,7 +42,7 @@ case class PartitionDescription(
 
 /** The partitions of a table or view at its version, for the commands that show them. */
 class TablePartitions(client: ServiceClient, table: TableMetadata) {
-  private val zone = SQLConf.get.sessionLocalTimeZone
+  private val zone = KeyZone.of(table, SQLConf.get)
 
   val schema: StructType = StructType(table.partitionColumns.map { key =>
     StructField(key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType))
@@ -70,16 +70,16 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
     val request = obj(Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
       "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)
-    val rows = ArrayBuffer.empty[ListedPartition]
     val values = new PartitionValues(schema, zone)
     val filter = new PartitionFilter(schema, filters)
-    ServiceException.translating {
-      client.stream("partitions/list", request)(input => ArrowRows.foreachBatchWhile(input) { batch =>
+    ServiceException.translating(client.stream("partitions/list", request) { input =>
+      val rows = ArrayBuffer.empty[ListedPartition]
+      ArrowRows.foreachBatchWhile(input) { batch =>
         rows ++= read(batch, values).filter(partition => filter.matches(partition.values))
         limit.forall(rows.length < _)
-      })
-    }
-    limit.fold(rows)(rows.take).toSeq
+      }
+      limit.fold(rows)(rows.take).toSeq
+    })
   }
 
   /** The partition of these values; None where there is none. */

@@ -69,7 +69,8 @@ class MetadataScan(table: MetadataTable, required: StructType, predicate: Option
   extends Scan with Batch {
 
   private val decoder = MetadataRows(
-    required, table.keys, table.schema.fieldNames.toSet -- table.values, table.locations, zone.getId)
+    required, table.keys, table.schema.fieldNames.toSet -- table.values, table.locations, table.filePaths,
+    zone.getId)
 
   override def readSchema(): StructType = required
   override def description(): String = table.name() + predicate.fold("")(p => s" $p")
@@ -78,17 +79,17 @@ class MetadataScan(table: MetadataTable, required: StructType, predicate: Option
   override def planInputPartitions(): Array[InputPartition] = fetched
 
   private lazy val fetched: Array[InputPartition] = {
-    val found = ArrayBuffer.empty[InputPartition]
     ServiceException.translating {
       table.client.stream("tables/metadata", table.request(predicate.getOrElse(Null))) { input =>
+        val found = ArrayBuffer.empty[InputPartition]
         ArrowRows.foreachBatch(input) { batch =>
           if (batch.getRowCount > 0) {
             found += MetadataBatch(ArrowRows.packed(batch, decoder.sources), batch.getRowCount)
           }
         }
+        found.toArray
       }
     }
-    found.toArray
   }
 }
 
@@ -120,13 +121,15 @@ class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactor
  * Makes Spark's rows of the service's, on the executors.
  *
  * @param sent the columns that the service's rows have; every other one is made of the partition's name
- * @param locations those of them that hold locations
+ * @param locations those of them that hold locations of partitions
+ * @param filePaths those that hold locations of files
  */
 case class MetadataRows(
     required: StructType,
     keys: StructType,
     sent: Set[String],
     locations: Set[String],
+    filePaths: Set[String],
     zone: String) {
   import MetadataRows._
 
@@ -171,7 +174,9 @@ case class MetadataRows(
 
   private def column(field: StructField, vector: FieldVector): Int => Any = field.dataType match {
     case MapType(_, statistics: StructType, _) => i => if (vector.isNull(i)) null else parsed(statistics, vector, i)
-    // As `_metadata.file_path` and `$path` have it, so that they can be joined.
+    // The very steps by which Spark makes `_metadata.file_path`, so that they can be joined.
+    case _ if filePaths.contains(field.name) =>
+      i => UTF8String.fromString(new Path(new Path(vector.getObject(i).toString).toString).toUri.toString)
     case _ if locations.contains(field.name) =>
       i => UTF8String.fromString(new Path(vector.getObject(i).toString).toString)
     case _ => i => value(vector, i)

@@ -9,7 +9,7 @@ import scala.collection.mutable.ArrayBuffer
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.VectorSchemaRoot
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata, VirtualColumn}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, TableMetadata, VirtualColumn}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
@@ -48,6 +48,7 @@ class MetadataTable(
   /** The column that is the struct of the partition's values. */
   val values: Option[String] = described.stringOption("values")
   val locations: Set[String] = described.items("locations").map(_.asText()).toSet
+  val filePaths: Set[String] = described.items("file_paths").map(_.asText()).toSet
 
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
@@ -60,18 +61,18 @@ class MetadataTable(
     keyColumns.map(key => VirtualColumn(key.name, key.dataType, null)).toArray[MetadataColumn]
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    if (takesPredicate) new MetadataScanBuilder(this, ZoneId.of(SQLConf.get.sessionLocalTimeZone)) else () => wholeScan
+    if (takesPredicate) new MetadataScanBuilder(this, ZoneId.of(KeyZone.of(of, SQLConf.get))) else () => wholeScan
 
   /** One row a version, transaction or repair: vacuum bounds how many there are. */
   private def wholeScan: Scan = new LocalScan {
     override def readSchema(): StructType = schema
     override def description(): String = name()
-    override lazy val rows: Array[InternalRow] = {
-      val found = ArrayBuffer.empty[InternalRow]
-      ServiceException.translating {
-        client.stream("tables/metadata", request(Null))(input => ArrowRows.foreachBatch(input)(found ++= read(_)))
+    override lazy val rows: Array[InternalRow] = ServiceException.translating {
+      client.stream("tables/metadata", request(Null)) { input =>
+        val found = ArrayBuffer.empty[InternalRow]
+        ArrowRows.foreachBatch(input)(found ++= read(_))
+        found.toArray
       }
-      found.toArray
     }
   }
 

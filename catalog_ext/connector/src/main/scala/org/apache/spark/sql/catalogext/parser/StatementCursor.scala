@@ -5,12 +5,12 @@ import scala.collection.mutable.ArrayBuffer
 import org.antlr.v4.runtime.{CharStream, CharStreams, Token}
 import org.antlr.v4.runtime.misc.Interval
 
-import org.apache.spark.sql.catalyst.expressions.{Ascending, Cast, Descending, Expression, Literal, NullsFirst, NullsLast,
+import org.apache.spark.sql.catalogext.catalog.PartitionNames
+import org.apache.spark.sql.catalyst.expressions.{Ascending, Descending, Expression, Literal, NullsFirst, NullsLast,
   SortOrder}
 import org.apache.spark.sql.catalyst.parser.{ParseException, ParserInterface, SqlBaseLexer}
 import org.apache.spark.sql.catalyst.trees.{CurrentOrigin, Origin}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.StringType
 
 /**
  * Walks over the tokens of a statement, as Spark's own lexer makes them.
@@ -99,7 +99,7 @@ class StatementCursor(
     if (!expression.resolved || !expression.foldable) failAt(at(first), s": expected $what")
     val value = expression.eval()
     if (value == null) null
-    else Cast(Literal(value, expression.dataType), StringType, Some(SQLConf.get.sessionLocalTimeZone)).eval().toString
+    else PartitionNames.text(Literal(value, expression.dataType), SQLConf.get.sessionLocalTimeZone).eval().toString
   }
 
   /** A list of `expression [ASC | DESC] [NULLS FIRST | LAST]`. */

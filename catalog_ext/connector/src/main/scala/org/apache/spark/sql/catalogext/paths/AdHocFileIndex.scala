@@ -56,17 +56,20 @@ class AdHocFileIndex(
 
   override protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
     val values = new PartitionValues(partitionSchema, zone)
-    val rows = new PlannedFileRows(table.location, values)
-    val left = ArrayBuffer.empty[LeftDirectory]
-    ServiceException.translating {
-      client.stream("paths/plan", request(filters), limited = false)(input => ArrowRows.foreachBatch(input) { batch =>
-        val expressions = batch.getVector("expression")
-        val files = (0 until batch.getRowCount).takeWhile(expressions.isNull).length
-        rows.add(batch, files)
-        left ++= LeftDirectory.read(batch, files)
-      })
+    val (found, left) = ServiceException.translating {
+      client.stream("paths/plan", request(filters), limited = false) { input =>
+        val rows = new PlannedFileRows(table.location, values)
+        val left = ArrayBuffer.empty[LeftDirectory]
+        ArrowRows.foreachBatch(input) { batch =>
+          val expressions = batch.getVector("expression")
+          val files = (0 until batch.getRowCount).takeWhile(expressions.isNull).length
+          rows.add(batch, files)
+          left ++= LeftDirectory.read(batch, files)
+        }
+        (rows.result(), left.toSeq)
+      }
     }
-    if (left.isEmpty) rows.result() else withListed(rows.result(), left.toSeq, filters, values)
+    if (left.isEmpty) found else withListed(found, left, filters, values)
   }
 
   private def request(filters: Seq[Expression]): ObjectNode = {

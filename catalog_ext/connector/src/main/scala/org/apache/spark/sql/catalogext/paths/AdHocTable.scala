@@ -9,7 +9,9 @@ import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata,
 import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
 import org.apache.spark.sql.connector.catalog._
+import org.apache.spark.sql.connector.expressions.{Expressions, Transform}
 import org.apache.spark.sql.connector.read.ScanBuilder
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.internal.SQLConf
@@ -28,6 +30,19 @@ class AdHocTable(
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
   override def schema(): StructType = metadata.columns
+
+  /** The table with its keys as columns, for statements that list columns; None where it has none to show. */
+  def withKeysListed: Option[Table] = Option.when(keys.nonEmpty) {
+    val path = this
+    new Table {
+      override def name(): String = path.name()
+      override def schema(): StructType = StructType(metadata.columns ++ PartitionColumns.marked(keys))
+      override def partitioning(): Array[Transform] =
+        keys.fieldNames.map(key => Expressions.identity(quoteIdentifier(key)))
+      override def properties(): util.Map[String, String] = path.properties()
+      override def capabilities(): util.Set[TableCapability] = path.capabilities()
+    }
+  }
 
   override def metadataColumns(): Array[MetadataColumn] = {
     val columns = keys.map(key =>

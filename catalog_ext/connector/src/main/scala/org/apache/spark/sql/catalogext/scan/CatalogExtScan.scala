@@ -50,6 +50,8 @@ class CatalogExtScanBuilder(
   private val settings = ResolvedSettings.of("read", client, catalogName, table, readOptions, conf)
   private val options = ReadOptions.resolve(table, readOptions, settings, conf)
   private val dataSchema = CharVarcharUtils.replaceCharVarcharWithStringInSchema(table.columns)
+  if (table.tableId >= 0) FileFilters.checkTable(s"$catalogName.${table.qualifiedName}", options)
+  else FileFilters.checkPath(table.name, options)
   private val index = files(PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
   private val inner: FileScanBuilder = {
     val schema = StructType(dataSchema ++ index.partitionSchema)
@@ -156,7 +158,9 @@ class CatalogExtScan(
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
-  private lazy val columnStatistics: Columns = ColumnStatistics.of(index.table)
+  // Those of the whole table say nothing about some of its files.
+  private lazy val columnStatistics: Columns =
+    if (index.choosesFiles) java.util.Map.of() else ColumnStatistics.of(index.table)
 
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = index.totals

@@ -8,7 +8,7 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
@@ -34,7 +34,9 @@ class PlannedFileIndex(
 
   private val fileColumns = FileColumns.visible(table, spark.sessionState.conf.resolver)
   override val partitionSchema: StructType = StructType(keys ++ fileColumns)
-  private val zone = spark.sessionState.conf.sessionLocalTimeZone
+  private val zone = KeyZone.of(table, spark.sessionState.conf, options)
+  private val fileFilters = new FileFilters(options)
+  private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   private var showsFiles = false
   protected var pushed: Seq[Expression] = Nil
   private var listed: Option[Seq[PlannedPartition]] = None
@@ -50,10 +52,15 @@ class PlannedFileIndex(
 
   // Known without a query of its own, as for `totals`.
   private def choice: ScanChoice = synchronized {
-    if (listed.isEmpty && pushed.forall(_.isInstanceOf[IsNotNull]))
-      ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
+    if (isWhole) ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
     else ScanChoice.of(static)
   }
+
+  /** Whether nothing is listed, or known that leaves something out, so that the totals of the table hold. */
+  private def isWhole: Boolean = listed.isEmpty && !choosesFiles && pushed.forall(_.isInstanceOf[IsNotNull])
+
+  /** Whether the options of the read leave out files of the table by their names or times. */
+  def choosesFiles: Boolean = !fileFilters.isEmpty
 
   /**
    * Size in bytes and row count of what the static filters leave. Lists only when a filter was pushed that can leave
@@ -61,8 +68,7 @@ class PlannedFileIndex(
    * that the join itself will find.
    */
   def totals: (Long, Option[Long]) = synchronized {
-    if (listed.isEmpty && pushed.forall(_.isInstanceOf[IsNotNull])) (table.totals.bytes, table.totals.rows)
-    else listedTotals
+    if (isWhole) (table.totals.bytes, table.totals.rows) else listedTotals
   }
 
   // The optimizer asks many times.
@@ -90,7 +96,7 @@ class PlannedFileIndex(
   // FileScan passes the filters that push() was given.
   override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
     synchronized {
-      val partitions = ofBatch.getOrElse {
+      val partitions = ofBatch.map(fileFilters.accepted).getOrElse {
         if (runtime.isEmpty) static
         else listed.fold(fetch(pushed ++ runtime))(keep(_, runtime))
       }
@@ -118,15 +124,20 @@ class PlannedFileIndex(
   protected def isListed: Boolean = listed.isDefined
 
   private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] =
-    keep(planned(filters ++ FileColumns.ofKeys(keys, zone, filters)), filters)
+    fileFilters.accepted(keep(planned(filters ++ FileColumns.ofKeys(keys, zone, filters)), filters))
 
   /** What the service gives for filters: at least what they leave. */
   protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).toMap
+    // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
+    val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).zipWithIndex
+      .collect { case (names, i) if !padded.contains(i) => names }.toMap
     val chars = PredicateTranslator.chars(table.partitionColumns)
     val predicate = new PredicateTranslator(columns, ZoneId.of(zone), chars).translate(filters)
-    PlannedFiles.fetch(client, table, new PartitionValues(keys, zone), predicate)
+    PlannedFiles.fetch(client, table, values, predicate)
   }
+
+  /** Partitions' names as the rows that a query sees. */
+  def values: PartitionValues = new PartitionValues(keys, zone, padded)
 
   private def keep(partitions: Seq[PlannedPartition], filters: Seq[Expression]): Seq[PlannedPartition] = {
     val (ofFiles, ofKeys) = filters.partition(FileColumns.mentioned(fileColumns, _))

@@ -59,11 +59,13 @@ object PlannedFiles {
       "table_id" -> long(table.tableId),
       "version" -> long(table.version),
       "predicate" -> predicate.getOrElse(Null))
-    val rows = new PlannedFileRows(table.location, values)
     ServiceException.translating {
-      client.stream("tables/plan", request)(input => ArrowRows.foreachBatch(input)(rows.add))
+      client.stream("tables/plan", request) { input =>
+        val rows = new PlannedFileRows(table.location, values)
+        ArrowRows.foreachBatch(input)(rows.add)
+        rows.result()
+      }
     }
-    rows.result()
   }
 }
 

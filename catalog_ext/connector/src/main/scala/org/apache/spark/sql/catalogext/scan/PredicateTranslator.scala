@@ -4,6 +4,7 @@ import java.time.{Duration, Instant, ZoneId}
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.sql.catalogext.catalog.PartitionNames
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.PredicateJson
 import org.apache.spark.sql.catalyst.expressions._
@@ -95,8 +96,10 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case Literal(v: Float, FloatType) if v.isNaN || v.isInfinite => None
     case Literal(v: Double, DoubleType) if v.isNaN || v.isInfinite => None
     case Literal(micros: Long, TimestampType) if !orderIsLocal(micros) => None
+    // JSON would have another character for what is none.
+    case Literal(bytes: UTF8String, _) if !bytes.isValid => None
     case Literal(_: UTF8String, _) | Literal(_, _: AtomicType) =>
-      Some(text(Cast(value, StringType, Some(zone.getId), EvalMode.LEGACY).eval().toString))
+      Some(text(PartitionNames.text(value, zone.getId).eval().toString))
     case _ => None
   }
 

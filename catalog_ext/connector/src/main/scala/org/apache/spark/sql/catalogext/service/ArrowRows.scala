@@ -45,7 +45,8 @@ object ArrowRows {
       try {
         val root = reader.getVectorSchemaRoot
         var wanted = true
-        while (wanted && reader.loadNextBatch()) wanted = consume(root)
+        // A batch without rows is a sign of life.
+        while (wanted && reader.loadNextBatch()) wanted = root.getRowCount == 0 || consume(root)
         if (wanted && !tail.endsWithEndOfStream) throw new IOException("the Arrow stream has no end-of-stream marker")
       } finally reader.close(false)
     } finally allocator.close()

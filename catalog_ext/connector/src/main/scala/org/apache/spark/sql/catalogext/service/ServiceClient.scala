@@ -1,63 +1,88 @@
 package org.apache.spark.sql.catalogext.service
 
-import java.io.{InputStream, IOException}
+import java.io.{InputStream, IOException, PushbackInputStream}
 import java.net.{ConnectException, URI}
-import java.net.http.{HttpClient, HttpRequest, HttpResponse}
+import java.net.http.{HttpClient, HttpConnectTimeoutException, HttpRequest, HttpResponse}
 import java.net.http.HttpRequest.BodyPublishers
 import java.net.http.HttpResponse.{BodyHandler, BodyHandlers}
 import java.time.Duration
 import java.util.concurrent.{ExecutionException, TimeoutException, TimeUnit}
-
-import scala.annotation.tailrec
 
 import com.fasterxml.jackson.core.JsonProcessingException
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.service.Json._
 
-
 /**
  * Calls the service's operations. It lives on the driver only and is safe to share between threads.
  *
- * `readToken` is asked for the token at once, and again when the service refuses the one it gave before.
+ * A request that fails in passing is repeated: what never reached the service always is, what may have been acted upon
+ * where acting twice is acting once.
+ *
+ * @param readToken is asked for the token at once, and again when the service refuses the one it gave before
+ * @param requestTimeout how long the service may be silent
+ * @param patience how long requests are repeated
  */
-class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Duration) {
+class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Duration, patience: Duration) {
   import ServiceClient._
 
   @volatile private var token = readToken()
+  private val repeated = new RepeatedRequests(uri, patience)
   private val http = HttpClient.newBuilder()
     .version(HttpClient.Version.HTTP_1_1)
     .connectTimeout(ConnectTimeout)
     .build()
 
   /**
-   * The JSON answer of an operation. Raises ServiceException for any status but 200. `limited` says whether the
-   * request timeout applies.
+   * The JSON answer of an operation. Raises ServiceException for any error that the service says.
+   *
+   * @param limited whether the answer is to be there within the request timeout; otherwise the service gives a sign of life
+   *                at least as often
+   * @param patient whether the request is repeated for as long as a restart of the service may take
    */
-  def call(operation: String, body: JsonNode, limited: Boolean = true): JsonNode =
-    parse(operation, send(operation, body, BodyHandlers.ofByteArray(), if (limited) Some(requestTimeout) else None))
+  def call(operation: String, body: JsonNode, limited: Boolean = true, patient: Boolean = true): JsonNode =
+    repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient) {
+      if (limited) {
+        val response = send(operation, body, BodyHandlers.ofByteArray(), limited)
+        parse(operation, response.statusCode(), response.body())
+      } else opened(operation, body, limited)((status, input) => parse(operation, status, input.readAllBytes()))
+    }
 
-  /** The Arrow answer of `operation`, consumed by `read`. `limited` says whether the request timeout applies. */
-  def stream[T](operation: String, body: JsonNode, limited: Boolean = true)(read: InputStream => T): T = {
-    val timeout = if (limited) Some(requestTimeout) else None
-    val response = send(operation, body, BodyHandlers.ofInputStream(), timeout)
-    val input = response.body()
-    try {
-      if (response.statusCode() != 200) throw refusal(operation, response.statusCode(), input.readAllBytes())
-      read(input)
-    } catch {
-      case e: IOException =>
-        throw ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-          s"The answer of the catalog-ext service at $uri to '$operation' broke off: ${e.getMessage}. " +
-            "Nothing of it was used; run the statement again.", Map("uri" -> uri), Some(e))
+  /**
+   * The Arrow answer of `operation`, consumed by `read`, which begins anew where the request is repeated. `limited` is as
+   * for `call`, up to the first row.
+   */
+  def stream[T](operation: String, body: JsonNode, limited: Boolean = true)(read: InputStream => T): T =
+    repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient = true) {
+      opened(operation, body, limited) { (status, input) =>
+        val rows = new PushbackInputStream(input)
+        val first = Iterator.continually(rows.read()).find(_ != ' ').get
+        if (first >= 0) rows.unread(first)
+        if (status != 200 || first == '{') throw refusal(operation, status, rows.readAllBytes())
+        read(rows)
+      }
+    }
+
+  private def opened[T](operation: String, body: JsonNode, limited: Boolean)(read: (Int, InputStream) => T): T = {
+    val response = send(operation, body, BodyHandlers.ofInputStream(), limited)
+    val input = new WatchedInputStream(response.body(), requestTimeout)
+    try read(response.statusCode(), input) catch {
+      case e: IOException => throw new PassingFailure(brokenOff(operation, e), sent = true)
     } finally input.close()
   }
 
-  private def parse(operation: String, response: HttpResponse[Array[Byte]]): JsonNode = {
-    if (response.statusCode() != 200) throw refusal(operation, response.statusCode(), response.body())
-    try mapper.readTree(response.body()) catch {
-      case e: JsonProcessingException => throw notOurs(operation, response.statusCode(), Some(e))
+  private def brokenOff(operation: String, cause: IOException): Throwable =
+    ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
+      s"The answer of the catalog-ext service at $uri to '$operation' broke off: ${cause.getMessage}. " +
+        "Nothing of it was used; run the statement again.", Map("uri" -> uri), Some(cause))
+
+  private def parse(operation: String, status: Int, body: Array[Byte]): JsonNode = {
+    if (status != 200) throw refusal(operation, status, body)
+    val node = try mapper.readTree(body) catch {
+      case e: JsonProcessingException => throw notOurs(operation, status, Some(e))
     }
+    // What came after a sign of life has the status that was sent before.
+    if (node.path("error").has("code")) throw refusal(operation, status, body) else node
   }
 
   private def refusal(operation: String, status: Int, body: Array[Byte]): Throwable = {
@@ -71,8 +96,13 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
             "catalog's option 'token' or 'token-file', or in the environment variable CATALOG_EXT_TOKEN.",
           Map("uri" -> uri), retryable = false)
       case (_, Some(node)) =>
-        new ServiceException(Condition(node.string("code"), node.string("sqlstate")), isAnalysis(node.string("kind")),
+        val found = new ServiceException(
+          Condition(node.string("code"), node.string("sqlstate")), isAnalysis(node.string("kind")),
           node.string("message"), node.stringMap("parameters"), node.field("retryable").asBoolean())
+        // A conflict stays one, however often the commit is asked for: the statement may be run again.
+        if (found.retryable && !found.is("CONFLICT")) new PassingFailure(found, sent = true) else found
+      // A proxy, before a service that is being started again.
+      case (502 | 503 | 504, None) => new PassingFailure(unavailable(operation, status), sent = true)
       case _ => notOurs(operation, status, None)
     }
   }
@@ -91,13 +121,14 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
         "Check that the catalog's option 'uri' names a catalog-ext service of this release.",
       Map("uri" -> uri), cause)
 
-  private def send[T](
-      operation: String,
-      body: JsonNode,
-      handler: BodyHandler[T],
-      timeout: Option[Duration]): HttpResponse[T] = {
+  private def unavailable(operation: String, status: Int): Throwable =
+    ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
+      s"What answers at $uri gave '$operation' the status $status, as proxies do when the catalog-ext service behind " +
+        "them does not answer. Start the service, or look at its log.", Map("uri" -> uri))
+
+  private def send[T](operation: String, body: JsonNode, handler: BodyHandler[T], limited: Boolean): HttpResponse[T] = {
     val used = token
-    val response = sendAs(used, operation, body, handler, timeout)
+    val response = sendAs(used, operation, body, handler, limited)
     // A standing service may have been started again with another token since the file was read.
     val current = if (response.statusCode() == 401) readToken() else used
     if (current == used) response
@@ -107,7 +138,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
         case _ =>
       }
       token = current
-      sendAs(current, operation, body, handler, timeout)
+      sendAs(current, operation, body, handler, limited)
     }
   }
 
@@ -116,37 +147,26 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       operation: String,
       body: JsonNode,
       handler: BodyHandler[T],
-      timeout: Option[Duration]): HttpResponse[T] = {
+      limited: Boolean): HttpResponse[T] = {
     val request = HttpRequest.newBuilder(URI.create(s"$uri/v1/$operation"))
       .header("Authorization", s"Bearer $token")
       .header("Content-Type", "application/json")
       .POST(BodyPublishers.ofByteArray(mapper.writeValueAsBytes(body)))
-      .build()
-
-    @tailrec def attempt(number: Int): HttpResponse[T] = {
-      // Only a refused connection is tried again: nothing of the request can have been acted upon.
-      val answer = try Right(exchange(request, handler, timeout)) catch {
-        case e: ConnectException => Left(e)
-        case e: TimeoutException => throw tooSlow(operation, timeout.get, e)
-        case e: IOException => throw gone(e)
-      }
-      answer match {
-        case Right(response) => response
-        case Left(refused) if number >= Attempts => throw gone(refused)
-        case Left(_) =>
-          Thread.sleep(RetryPauseMillis * number)
-          attempt(number + 1)
-      }
+    if (!limited) request.header(SignOfLife, (requestTimeout.toMillis / 4.0 / 1000).toString)
+    val response = try exchange(request.build(), handler) catch {
+      case e: ConnectException => throw new PassingFailure(gone(e), sent = false)
+      case e: HttpConnectTimeoutException => throw new PassingFailure(gone(e), sent = false)
+      case e: TimeoutException => throw tooSlow(operation, e)
+      case e: IOException => throw new PassingFailure(gone(e), sent = true)
     }
-    attempt(1)
+    repeated.answered()
+    response
   }
 
-  private def exchange[T](request: HttpRequest, handler: BodyHandler[T], timeout: Option[Duration]): HttpResponse[T] = {
-    // HttpRequest's own timeout ends with the headers; this one covers a JSON answer's body as well.
+  private def exchange[T](request: HttpRequest, handler: BodyHandler[T]): HttpResponse[T] = {
+    // HttpRequest's own timeout ends with the headers; this one covers the body of an answer of bytes as well.
     val future = http.sendAsync(request, handler)
-    try {
-      timeout.fold(future.get())(limit => future.get(limit.toMillis, TimeUnit.MILLISECONDS))
-    } catch {
+    try future.get(requestTimeout.toMillis, TimeUnit.MILLISECONDS) catch {
       case e: ExecutionException => throw e.getCause
       case e @ (_: TimeoutException | _: InterruptedException) =>
         future.cancel(true)
@@ -160,10 +180,10 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
         s"catalog_ext.configure) or correct the catalog's option 'uri'. ${describe(cause)}",
       Map("uri" -> uri), Some(cause))
 
-  private def tooSlow(operation: String, limit: Duration, cause: Throwable): Throwable =
+  private def tooSlow(operation: String, cause: Throwable): Throwable =
     ConnectorErrors.runtime(ConnectorErrors.ServiceUnavailable,
-      s"The catalog-ext service at $uri did not answer '$operation' within ${limit.toSeconds} s; look at its log, " +
-        "or raise the catalog's option 'request-timeout'.", Map("uri" -> uri), Some(cause))
+      s"The catalog-ext service at $uri did not answer '$operation' within ${requestTimeout.toSeconds} s; look at its " +
+        "log, or raise the catalog's option 'request-timeout'.", Map("uri" -> uri), Some(cause))
 
   private def describe(e: Throwable): String =
     s"(${e.getClass.getSimpleName}${Option(e.getMessage).fold("")(": " + _)})"
@@ -171,6 +191,6 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
 
 object ServiceClient {
   private val ConnectTimeout = Duration.ofSeconds(10)
-  private val Attempts = 4
-  private val RetryPauseMillis = 100L
+  /** Asks for a blank before an answer that is not there yet, every so many seconds. */
+  private val SignOfLife = "X-Sign-Of-Life"
 }

@@ -76,9 +76,9 @@ class StreamingFiles(
   private def fetch(from: Long, to: Long): Vector[StreamedFile] = {
     val request = obj("table_id" -> long(table.tableId), "after" -> long(from), "upto" -> long(to),
       "removals" -> text(if (skipChanges) "skip" else "refuse"))
-    val files = Vector.newBuilder[StreamedFile]
-    ServiceException.translating {
-      client.stream("tables/changes", request)(input => ArrowRows.foreachBatch(input) { batch =>
+    ServiceException.translating(client.stream("tables/changes", request) { input =>
+      val files = Vector.newBuilder[StreamedFile]
+      ArrowRows.foreachBatch(input) { batch =>
         val rows = new PlannedRows(table.location, batch)
         val versions = batch.getVector("version").asInstanceOf[BigIntVector]
         val positions = batch.getVector("position").asInstanceOf[BigIntVector]
@@ -86,9 +86,9 @@ class StreamingFiles(
           files += StreamedFile(
             versions.get(i), positions.get(i), snapshot = false, rows.partition(i), rows.status(i, rows.directory(i)))
         }
-      })
-    }
-    files.result()
+      }
+      files.result()
+    })
   }
 }
 

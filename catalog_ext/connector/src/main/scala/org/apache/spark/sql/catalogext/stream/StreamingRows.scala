@@ -1,14 +1,18 @@
 package org.apache.spark.sql.catalogext.stream
 
+import org.apache.spark.sql.AnalysisException
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.write.WriteTarget
 import org.apache.spark.sql.catalyst.InternalRow
-import org.apache.spark.sql.catalyst.expressions.{BoundReference, Cast, Expression, UnsafeProjection}
-import org.apache.spark.sql.catalyst.expressions.objects.AssertNotNull
+import org.apache.spark.sql.catalyst.analysis.TableOutputResolver
+import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, BindReferences, Expression, UnsafeProjection}
+import org.apache.spark.sql.catalyst.plans.logical.{LocalRelation, Project}
+import org.apache.spark.sql.catalyst.types.DataTypeUtils
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
 import org.apache.spark.sql.connector.write.{DataWriter, LogicalWriteInfo, WriterCommitMessage}
 import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.internal.SQLConf.StoreAssignmentPolicy
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -22,36 +26,54 @@ class StreamingRows private (val info: LogicalWriteInfo, val conversion: Option[
 
 object StreamingRows {
   /**
-   * Columns are found by name. Raises an analysis error for columns that the table has not, or of a type that does not
+   * Columns, and the fields within them, are found by name, by Spark's own rules of batch writes: lengths of CHAR and
+   * VARCHAR are checked too. Raises an analysis error for columns that the table has not, or of a type that does not
    * fit without loss; missing columns are the writer's error.
    */
   def apply(target: WriteTarget, info: LogicalWriteInfo): StreamingRows = {
-    val table = CharVarcharUtils.replaceCharVarcharWithStringInSchema(
-      StructType(target.metadata.partitionColumns ++ target.metadata.columns))
-    val columns = info.schema().map(field => fitted(target, table, field)).toArray
-    val fits = columns.zip(info.schema()).forall { case (to, from) =>
-      to.dataType == from.dataType && (to.nullable || !from.nullable)
+    val table = CharVarcharUtils.replaceCharVarcharWithStringInSchema(target.metadata.writeSchema)
+    val input = DataTypeUtils.toAttributes(info.schema())
+    val values = input.map(attribute => fitted(target, table, attribute))
+    val columns = input.zip(values).map { case (attribute, value) =>
+      StructField(attribute.name, value.dataType, value.nullable)
     }
     new StreamingRows(
       new FittedWriteInfo(info, StructType(columns)),
-      Option.when(!fits)(RowConversion(info.schema(), StructType(columns), SQLConf.get.sessionLocalTimeZone)))
+      Option.when(values != input)(RowConversion(BindReferences.bindReferences(values, input))))
   }
 
-  private def fitted(target: WriteTarget, table: StructType, field: StructField): StructField = {
+  /** The value of the table's column that one of the query's columns is for. */
+  private def fitted(target: WriteTarget, table: StructType, attribute: Attribute): Expression = {
+    val resolver = SQLConf.get.resolver
     // A data column wins over a key of its name.
-    val column = table.findLast(column => SQLConf.get.resolver(column.name, field.name)).getOrElse(
-      throw mismatch(target, field, s"which the table has not; it has ${table.fieldNames.mkString(", ")}. Select the " +
+    val column = table.find(column => resolver(column.name, attribute.name)).getOrElse(
+      throw mismatch(target, attribute, s"which the table has not; it has ${table.fieldNames.mkString(", ")}. Select the " +
         "columns of the table before writeStream."))
-    if (!Cast.canUpCast(field.dataType, column.dataType) && field.dataType.asNullable != column.dataType.asNullable)
-      throw mismatch(target, field, s"which does not fit ${column.dataType.sql} without loss. Cast it before " +
-        "writeStream.")
-    field.copy(dataType = column.dataType, nullable = column.nullable)
+    val expected = DataTypeUtils.toAttribute(column)
+    val resolved = try TableOutputResolver.resolveOutputColumns(
+      target.tableName, Seq(expected), LocalRelation(attribute), byName = true, withoutLoss) catch {
+      case e: AnalysisException => throw mismatch(target, attribute,
+        s"which does not fit ${column.dataType.sql} without loss. Cast it before writeStream. ${e.getMessage}", Some(e))
+    }
+    resolved match {
+      case Project(Seq(Alias(value, _)), _) => value
+      case Project(Seq(value), _) if value.semanticEquals(attribute) => attribute
+      case Project(Seq(value), _) => value
+      case _ => attribute
+    }
   }
 
-  private def mismatch(target: WriteTarget, field: StructField, what: String): Throwable =
+  /** The session's conf with Spark's strict policy: a stream has nobody who sees the row at which it fails. */
+  private def withoutLoss: SQLConf = {
+    val conf = SQLConf.get.clone()
+    conf.setConf(SQLConf.STORE_ASSIGNMENT_POLICY, StoreAssignmentPolicy.STRICT)
+    conf
+  }
+
+  private def mismatch(target: WriteTarget, column: Attribute, what: String, cause: Option[Throwable] = None) =
     ConnectorErrors.analysis(ConnectorErrors.InvalidInput,
-      s"The stream to table ${target.tableName} has the column '${field.name}' of type ${field.dataType.sql}, $what",
-      Map("table" -> target.tableName, "column" -> field.name))
+      s"The stream to table ${target.tableName} has the column '${column.name}' of type ${column.dataType.sql}, $what",
+      Map("table" -> target.tableName, "column" -> column.name), cause)
 }
 
 private class FittedWriteInfo(inner: LogicalWriteInfo, fitted: StructType) extends LogicalWriteInfo {
@@ -60,16 +82,9 @@ private class FittedWriteInfo(inner: LogicalWriteInfo, fitted: StructType) exten
   override def schema(): StructType = fitted
 }
 
-/** Casts rows from one schema to another of the same columns, on the executors. */
-case class RowConversion(from: StructType, to: StructType, zone: String) {
-  def projection: UnsafeProjection = UnsafeProjection.create(
-    from.zip(to).zipWithIndex.map { case ((source, target), i) => converted(i, source, target) })
-
-  private def converted(i: Int, source: StructField, target: StructField): Expression = {
-    val value = BoundReference(i, source.dataType, source.nullable)
-    val cast = if (source.dataType == target.dataType) value else Cast(value, target.dataType, Some(zone))
-    if (source.nullable && !target.nullable) AssertNotNull(cast, Seq(s"column '${target.name}'")) else cast
-  }
+/** Makes the table's values of a query's row, on the executors; `values` are bound to it. */
+case class RowConversion(values: Seq[Expression]) {
+  def projection: UnsafeProjection = UnsafeProjection.create(values)
 }
 
 private class ConvertingWriter(inner: DataWriter[InternalRow], conversion: RowConversion)

@@ -1,8 +1,8 @@
 package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, PartitionValues, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, PlannedFileIndex, PlannedPartition}
+import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, FileFilters, PlannedFileIndex, PlannedPartition}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -26,9 +26,10 @@ class CatalogExtMicroBatchStream(
   extends MicroBatchStream with SupportsTriggerAvailableNow {
 
   private val table = index.table
+  FileFilters.checkStream(s"${index.catalogName}.${table.qualifiedName}", index.options)
   private val settings = new StreamingReadOptions(ResolvedSettings.of(
     "stream", client, index.catalogName, table, index.options, spark.sessionState.conf))
-  private val values = new PartitionValues(index.keys, spark.sessionState.conf.sessionLocalTimeZone)
+  private val values = index.values
   private val files = new StreamingFiles(client, table, values, settings.skipChanges)
   private val scan = wholeRows
   private var lastVersion: Option[Long] = None

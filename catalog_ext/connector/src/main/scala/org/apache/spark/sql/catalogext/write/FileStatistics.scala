@@ -15,8 +15,9 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.io.api.Binary
 
+import org.apache.spark.sql.catalogext.catalog.PartitionNames
 import org.apache.spark.sql.catalogext.service.Json._
-import org.apache.spark.sql.catalyst.expressions.{Cast, EvalMode, Literal}
+import org.apache.spark.sql.catalyst.expressions.Literal
 import org.apache.spark.sql.catalyst.util.TypeUtils
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
@@ -53,7 +54,7 @@ object FileStatistics {
   }
 
   private def canonical(value: Any, dataType: DataType): Option[String] = {
-    val shown = Cast(Literal(value, dataType), StringType, Some("UTC"), EvalMode.LEGACY).eval().toString
+    val shown = PartitionNames.text(Literal(value, dataType), "UTC").eval().toString
     Option.when(shown.length <= LongestText)(shown)
   }
 

@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.write
 import scala.jdk.CollectionConverters._
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionNames, ResolvedSettings}
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, KeyZone, PartitionNames, ResolvedSettings}
 import org.apache.spark.sql.catalogext.commands.PartitionClauses
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalogext.service.Json._
@@ -173,7 +173,8 @@ private class Insert(relation: DataSourceV2Relation, table: CatalogExtTable, wri
   /** As a writer names the directory of rows with these values. */
   private def partitionName: String = keys.toSeq.zip(constants).map { case (key, (column, value)) =>
     val typedValue = Literal(typed(column, value), column.dataType)
-    val shown = PartitionNames.text(typedValue, conf.sessionLocalTimeZone).eval()
+    val zone = KeyZone.of(table.metadata, conf, new CaseInsensitiveStringMap(userOptions.asJava))
+    val shown = PartitionNames.text(typedValue, zone).eval()
     PartitionNames.component(key, if (shown == null) null else shown.toString)
   }.mkString("/")
 

@@ -6,6 +6,7 @@ import org.apache.spark.sql.catalogext.catalog.PartitionNames
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.catalog.ExternalCatalogUtils
 import org.apache.spark.sql.catalyst.expressions.{Attribute, UnsafeProjection, UnsafeRow}
+import org.apache.spark.unsafe.types.UTF8String
 
 /**
  * Names the partition of a row, and refuses values that no directory can stand for.
@@ -44,7 +45,7 @@ class RowPartitioner(
 
   private def component(i: Int, values: UnsafeRow): String = {
     val field = fields(i)
-    val text = if (values.isNullAt(i)) "" else PartitionNames.unpadded(field.dataType, values.getUTF8String(i).toString)
+    val text = if (values.isNullAt(i)) "" else PartitionNames.unpadded(field.dataType, valid(field.name, values.getUTF8String(i)))
     check(field.name, text)
     val component = PartitionNames.component(field, text)
     if (directories && component.getBytes(UTF_8).length > LongestComponent)
@@ -53,6 +54,11 @@ class RowPartitioner(
           s"most $LongestComponent; write a shorter value.")
     component
   }
+
+  private def valid(column: String, text: UTF8String): String =
+    if (text.isValid) text.toString
+    else throw WriteErrors.value(tableName, column, text.toString,
+      "has bytes that are no UTF-8, which no directory's name can have; write another value, such as hex(...) of it.")
 
   private def check(column: String, text: String): Unit = {
     if (text == ExternalCatalogUtils.DEFAULT_PARTITION_NAME)

@@ -6,10 +6,9 @@ import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, ResolvedSettings, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, KeyZone, ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.ServiceClient
-import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -29,10 +28,7 @@ class WriteSettings(
   private val properties = new CaseInsensitiveStringMap(table.properties.asJava)
   private val resolved = ResolvedSettings.of("write", client, catalog, table, options, conf)
 
-  val zone: String = {
-    val given = Option(options.get(DateTimeUtils.TIMEZONE_OPTION))
-    given.getOrElse(conf.sessionLocalTimeZone)
-  }
+  val zone: String = KeyZone.of(table, conf, options)
 
   /** Rows after which a file is followed by another; 0 for no limit. */
   val maxRecordsPerFile: Long = resolved.long("maxRecordsPerFile").get

@@ -111,8 +111,8 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
   /**
    * Commits what is staged.
    *
-   * An answer that is lost, or an outcome that the service does not know, is asked for again: the files are recorded
-   * already, so that asking twice commits once.
+   * An answer that is lost, or an outcome that the service does not know yet, is asked for again: the files are recorded
+   * already, so that asking twice commits once. Any other error of the service is the end.
    */
   def commit(watermarkMillis: Option[Long] = None, last: Boolean = false): WriteOutcome = {
     val request = obj(
@@ -124,20 +124,15 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
 
   @tailrec private def answer(request: JsonNode, pauses: Seq[Long]): JsonNode = {
     val attempt =
-      try Right(client.call("writes/commit", request, limited = false)) catch {
-        case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) => Left(e)
-        case e: CatalogExtRuntimeException
-            if Unanswered.contains(e.getCondition) =>
-          Left(e)
+      try Right(client.call("writes/commit", request, limited = false, patient = false)) catch {
+        case e: ServiceException if e.is(ConnectorErrors.CommitStateUnknown) && !isSettled(e) => Left(e)
+        case e: CatalogExtRuntimeException if Unanswered.contains(e.getCondition) => Left(e)
       }
     (attempt, pauses) match {
       case (Right(node), _) => node
       case (Left(e: ServiceException), Seq()) => throw e
-      case (Left(e), Seq()) => throw ConnectorErrors.runtime(ConnectorErrors.CommitStateUnknown,
-        s"Whether transaction $id committed to table ${target.tableName} is not known: ${e.getMessage} Nothing was " +
-          s"deleted. When the service answers, CALL ${target.catalogName}.system.recover(table => " +
-          s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
-        Map("transaction" -> id, "table" -> target.tableName), Some(e))
+      // What refuses in the service's place, such as a proxy, goes on refusing.
+      case (Left(e), pauses) if pauses.isEmpty || isForeign(e) => throw unknown(e)
       case (Left(e), pause +: later) =>
         logWarning(s"The outcome of transaction $id (table ${target.tableName}) is not known; asking again", e)
         Thread.sleep(pause)
@@ -145,10 +140,25 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
     }
   }
 
+  private def isForeign(e: Throwable): Boolean = e match {
+    case runtime: CatalogExtRuntimeException => runtime.getCondition == ConnectorErrors.ServiceAnswer.code
+    case _ => false
+  }
+
+  private def unknown(cause: Throwable): Throwable = ConnectorErrors.runtime(ConnectorErrors.CommitStateUnknown,
+    s"Whether transaction $id committed to table ${target.tableName} is not known: ${cause.getMessage} Nothing was " +
+      s"deleted. When the service answers, CALL ${target.catalogName}.system.recover(table => " +
+      s"'${target.metadata.qualifiedName}') finishes or undoes it and says which.",
+    Map("transaction" -> id, "table" -> target.tableName), Some(cause))
+
+  /** Whether the service has said that to ask again changes nothing until somebody mends what is wrong. */
+  private def isSettled(e: ServiceException): Boolean = e.parameters.get(AskAgain).contains("false")
+
   /** Undoes the transaction; what cannot be undone now is left to `recover`, because its lease ends. */
   def abort(reason: String): Unit = if (!commitSent && !ended) {
     end()
-    try client.call("writes/abort", obj("transaction" -> text(id), "reason" -> text(reason)), limited = false) catch {
+    try client.call("writes/abort", obj("transaction" -> text(id), "reason" -> text(reason)), limited = false,
+      patient = false) catch {
       case NonFatal(e) => logWarning(s"Transaction $id (table ${target.tableName}) was not aborted; " +
         "the next write of the table, or recover, does it once its lease is over", e)
     }
@@ -162,6 +172,7 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
 
 object WriteTransaction {
   private val Unanswered = Set(ConnectorErrors.ServiceUnavailable.code, ConnectorErrors.ServiceAnswer.code)
+  private val AskAgain = "ask_again"
   private val Pauses = Seq(1000L, 2000L, 5000L, 10000L, 20000L, 30000L)
   private val MostFiles = 1000
   // Statistics of wide tables are long; the service takes 64 MB in one request.

@@ -1,0 +1,79 @@
+package org.apache.spark.sql.catalogext.service
+
+import java.time.Duration
+import java.util.concurrent.ConcurrentHashMap
+
+import scala.annotation.tailrec
+
+import com.fasterxml.jackson.databind.JsonNode
+
+import org.apache.spark.internal.Logging
+
+/**
+ * What may pass by itself: the service cannot be reached, the connection broke, or the answer says that a store is busy.
+ *
+ * @param error what the user is told when it does not pass
+ * @param sent whether the service may have acted upon the request
+ */
+private[service] class PassingFailure(val error: Throwable, val sent: Boolean) extends RuntimeException(error)
+
+/**
+ * Repeats requests that failed in passing, as long as a restart of the service may take.
+ *
+ * A service that has never answered is no service that is started again: the address may be wrong, and is given up soon.
+ *
+ * @param patience how long a request is repeated
+ */
+private[service] class RepeatedRequests(uri: String, patience: Duration) extends Logging {
+  import RepeatedRequests._
+
+  /** Notes that the service has been there. */
+  def answered(): Unit = Answered.add(uri)
+
+  /**
+   * The result of `attempt`, which is made again where its failure lets it.
+   *
+   * @param repeatable whether acting twice is acting once
+   */
+  def apply[T](operation: String, repeatable: Boolean, patient: Boolean)(attempt: => T): T = {
+    val limit = if (patient && Answered.contains(uri)) patience else FirstPatience
+    val end = System.nanoTime() + limit.toNanos
+
+    @tailrec def next(pauseMillis: Long, isFirst: Boolean): T = {
+      val outcome = try Right(attempt) catch {
+        case e: PassingFailure if repeatable || !e.sent => Left(e)
+        case e: PassingFailure => throw e.error
+      }
+      outcome match {
+        case Right(result) => result
+        case Left(failure) if System.nanoTime() + pauseMillis * 1000000L > end => throw failure.error
+        case Left(failure) =>
+          if (isFirst)
+            logWarning(s"'$operation' is asked again for up to ${limit.toSeconds} s: ${failure.error.getMessage}")
+          Thread.sleep(pauseMillis)
+          next(math.min(pauseMillis * 2, LongestPauseMillis), isFirst = false)
+      }
+    }
+    next(FirstPauseMillis, isFirst = true)
+  }
+}
+
+private[service] object RepeatedRequests {
+  private val Answered = ConcurrentHashMap.newKeySet[String]()
+  private val FirstPatience = Duration.ofMillis(1000)
+  private val FirstPauseMillis = 100L
+  private val LongestPauseMillis = 5000L
+
+  /**
+   * Those of which acting twice is acting once: what only reads, facts about files, and a write's begin, whose first
+   * transaction ends with its lease. `writes/commit` is asked again by `WriteTransaction`, which knows when.
+   */
+  private val Repeatable = Set(
+    "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/plan", "tables/changes",
+    "tables/metadata", "tables/hive_clauses", "partitions/list", "paths/load", "paths/plan", "paths/listed",
+    "settings/load", "settings/resolve", "views/list", "procedures/list", "statistics/put",
+    "writes/begin", "writes/stage", "writes/heartbeat")
+
+  def isRepeatable(operation: String, body: JsonNode): Boolean =
+    Repeatable.contains(operation) || body.path("dry_run").asBoolean(false)
+}

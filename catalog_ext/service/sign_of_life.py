@@ -1,0 +1,82 @@
+"""Answers that take long: who asks for it gets a sign of life while they are made."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+from starlette.concurrency import run_in_threadpool
+from starlette.responses import StreamingResponse
+
+from catalog_ext.metastore.errors import InvalidInputError
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Coroutine, Generator, Mapping
+
+    from starlette.responses import Response
+
+HEADER = "X-Sign-Of-Life"
+_LATE = "application/octet-stream"
+# A proxy that gathers an answer would keep the sign of life back.
+_UNBUFFERED = {"X-Accel-Buffering": "no"}
+
+
+def asked_for(headers: Mapping[str, str]) -> float | None:
+    """Return how many seconds a client waits for a sign of life; None where it waits for the answer."""
+    text = headers.get(HEADER)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = 0
+    if not 0 < seconds < float("inf"):
+        raise InvalidInputError(f"The header {HEADER} is {text[:40]!r}; it is a number of seconds, such as 15.")
+    return seconds
+
+
+async def answer_in_time(making: Coroutine[None, None, Response], seconds: float) -> Response:
+    """Return the answer, or where it is not made within so many seconds, one that begins with blanks until it is."""
+    answer = asyncio.ensure_future(making)
+    done, _ = await asyncio.wait({answer}, timeout=seconds)
+    return answer.result() if done else StreamingResponse(_late(answer, seconds), 200, _UNBUFFERED, _LATE)
+
+
+async def _late(answer: asyncio.Future[Response], seconds: float) -> AsyncIterator[bytes]:
+    yield b" "
+    while not (await asyncio.wait({answer}, timeout=seconds))[0]:
+        yield b" "
+    made = answer.result()
+    if not isinstance(made, StreamingResponse):
+        yield bytes(made.body)
+        return
+    async for chunk in made.body_iterator:
+        yield chunk if isinstance(chunk, bytes) else bytes(chunk, "utf-8") if isinstance(chunk, str) else bytes(chunk)
+
+
+async def send_batches(
+    first: bytes, rest: Generator[bytes, None, None], schema: pa.Schema, seconds: float | None
+) -> AsyncIterator[bytes]:
+    """Yield the parts of an Arrow stream; while one takes longer than so many seconds, batches without rows."""
+    part: asyncio.Future[bytes] | None = None
+    try:
+        yield first
+        while True:
+            part = asyncio.ensure_future(run_in_threadpool(next, rest, b""))
+            while not (await asyncio.wait({part}, timeout=seconds))[0]:
+                yield _without_rows(schema)
+            if not part.result():
+                return
+            yield part.result()
+    finally:
+        # Also when the client has hung up, and nobody asks for the rest; what is being made can be given up after it.
+        if part is None or part.done():
+            rest.close()
+        else:
+            part.add_done_callback(lambda _: rest.close())
+
+
+def _without_rows(schema: pa.Schema) -> bytes:
+    empty = pa.RecordBatch.from_arrays([pa.array([], field.type) for field in schema], schema=schema)
+    return bytes(empty.serialize())
