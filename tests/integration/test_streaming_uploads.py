@@ -55,7 +55,7 @@ def test_uploads_wait_for_their_partition(moto_server: S3Server, tmp_path: Path)
         assert held() == ["h=12", "h=9"]
         assert storage.stat(f"{location}/h=8/_SUCCESS") is not None
 
-        storage.delete_files([Location.parse(path) for path in writer.strays() if "/h=9/" in path])
+        storage.delete_files([Location.parse(f"{location}/{path}") for path in writer.strays() if "/h=9/" in path])
         with pytest.raises(WaitingFilesMissingError):
             stream.end()
         assert [file.partition for file in writer.engine.discard_waiting(writer.table()).files] == ["h=9"]
