@@ -59,6 +59,7 @@ class Answer:
 class Client:
     def __init__(self, service: Service | RecordedService) -> None:
         self.service = service
+        self.user: str | None = None
 
     def send(
         self, path: str, body: bytes = b"{}", *, token: str | None = "", method: str = "POST", scheme: str = "Bearer"
@@ -67,6 +68,8 @@ class Client:
         headers = {"Content-Type": "application/json"}
         if token is not None:
             headers["Authorization"] = f"{scheme} {token or self.service.token}"
+        if self.user is not None:
+            headers["X-Catalog-Ext-User"] = self.user
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()

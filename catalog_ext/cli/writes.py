@@ -9,7 +9,7 @@ import click
 
 from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
 from catalog_ext.cli.options import json_option, limit_option
-from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note, size
+from catalog_ext.cli.output import add_row, echo_json_rows, make_table, moment, note, shown, size
 from catalog_ext.cli.progress import spinner
 from catalog_ext.repair.report import counted
 
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from catalog_ext.metastore.model.changes import Summary
+    from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
 _SHOWN = 100
@@ -61,23 +62,38 @@ def recover(
             settle(catalog)
     rows = [asdict(transaction) for transaction in report.transactions]
     columns = ("action", "table", "operation", "files", "transaction_id", "owner", "error")
-    listing = Listing(("transaction", "transactions"), rows, columns, {"dry_run": dry_run}, right=("files",))
+    head = {"dry_run": dry_run, "waiting": [asdict(transaction) for transaction in report.waiting]}
+    listing = Listing(("transaction", "transactions"), rows, columns, head, right=("files",))
     listing.show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "")
+    if report.waiting and not as_json:
+        _show_waiting(report.waiting)
     return 1 if report.failed else 0
 
 
+def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
+    """Say what was left alone, and how to have it at once."""
+    console = output_console()
+    note(console, f"{counted(len(waiting), 'write')} left alone, as their leases are not over:")
+    for each in waiting[:_SHOWN]:
+        note(console, shown(f"  {each.table}: {each.operation} {each.transaction_id} by {each.owner}; {each.error}"))
+    note(console, "To have them now, where their owners are known to be dead: catalog-ext recover --older-than 0s")
+
+
 @click.command()
-@click.argument("table")
+@click.argument("table", required=False)
+@click.option("--all", "all_tables", is_flag=True, help="Every table of the index.")
 @click.option(
     "--retention", metavar=DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
 )
+@click.option("--force", is_flag=True, help="Take a retention below an hour too: no query and no write is under way.")
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
 @limit_option
 @json_option
 @click.pass_obj
 def vacuum(
-    invocation: Invocation, table: str, retention: str | None, dry_run: bool, limit: int | None, as_json: bool
-) -> int:
+    invocation: Invocation, table: str | None, all_tables: bool, retention: str | None, force: bool, dry_run: bool,
+    limit: int | None, as_json: bool,
+) -> int:  # fmt: skip
     """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
 
     Exits with 1 if something could not be removed.
@@ -85,17 +101,20 @@ def vacuum(
     \b
     catalog-ext vacuum sales.trips --dry-run
     catalog-ext vacuum sales.trips --retention 1d
+    catalog-ext vacuum --all
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    if (table is None) is not all_tables:
+        raise click.UsageError("Name a table, or say --all.")
     with (
         invocation.catalog(with_metastore=False) as catalog,
-        spinner(message_console(), f"Looking for what table {table} does not need"),
+        spinner(message_console(), f"Looking for what {f'table {table}' if table else 'the tables'} can do without"),
     ):
-        report = catalog.vacuum(table, retention=retention, dry_run=dry_run)
+        report = catalog.vacuum(table, retention=retention, allow_short_retention=force, dry_run=dry_run)
     rows = [asdict(entry) for entry in report.entries]
     listing = Listing(
         ("removal", "removals"),
         rows,
-        ("action", "path", "bytes", "reason"),
+        ("action", "path", "bytes", "reason", *(("table",) if table is None else ())),
         {"table": table, "dry_run": dry_run},
         right=("bytes",),
         cells={"bytes": size},
@@ -166,13 +185,19 @@ def history(invocation: Invocation, table: str, limit: int | None, as_json: bool
     with invocation.catalog(with_metastore=False) as catalog:
         versions = catalog.history(table)
     rows = [
-        {"version": v.version, "operation": v.operation, "committed_at_ms": v.committed_at_ms, "summary": v.summary}
+        {
+            "version": v.version,
+            "operation": v.operation,
+            "committed_at_ms": v.committed_at_ms,
+            "user": v.summary.get("user"),
+            "summary": v.summary,
+        }
         for v in versions
     ]
     listing = Listing(
         ("version", "versions"),
         rows,
-        ("version", "operation", "committed_at_ms", "summary"),
+        ("version", "operation", "committed_at_ms", "user", "summary"),
         {"table": table},
         right=("version",),
         cells={"committed_at_ms": moment, "summary": _changes},
@@ -193,6 +218,10 @@ def _changes(summary: Summary) -> str:
         parts.append(counted(rows, "row"))
     if in_bytes := _count(summary, "bytes"):
         parts.append(size(in_bytes))
+    gone = [counted(rows, "row")] if (rows := _count(summary, "rows_removed")) else []
+    gone += [size(in_bytes)] if (in_bytes := _count(summary, "bytes_removed")) else []
+    if gone:
+        parts.append(f"{' and '.join(gone)} removed")
     return ", ".join(parts)
 
 

@@ -10,7 +10,7 @@ from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpec
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.definition_checks import check_keys
-from catalog_ext.metastore.model.partition_names import parse_partition_name
+from catalog_ext.metastore.model.partition_names import DeclaredNames, parse_partition_name
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, Column, TableType
 from catalog_ext.metastore.model.types import parse_type
 from catalog_ext.metastore.predicates.conditions import bound_where
@@ -152,13 +152,14 @@ class PartitionMaintenance:
     def _entries(table: Table, batches: Iterable[Any], purge: bool, reason: str) -> Iterator[ReportEntry]:
         root = table.definition.location
         managed = table.definition.table_type is TableType.MANAGED
+        declared = DeclaredNames([key.name for key in table.definition.partition_columns])
         for batch in batches:
             for row in batch.to_pylist():
                 name = row["partition"]
                 gone = managed and (purge or lies_inside(table, row["location"] or f"{root}/{name}"))
                 kept = "" if gone else "; its files stay"
                 path = row["location"] or name
-                yield ReportEntry("drop", name, path, row["files"], row["bytes"], f"{reason}{kept}")
+                yield ReportEntry("drop", declared.of(name), path, row["files"], row["bytes"], f"{reason}{kept}")
 
 
 def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:

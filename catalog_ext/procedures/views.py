@@ -6,6 +6,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from catalog_ext.metastore.errors import NotFoundError
+from catalog_ext.metastore.model.partition_names import DeclaredNames
+from catalog_ext.metastore.model.views import View
 from catalog_ext.procedures.procedure import MAP, SPEC, Parameter, Procedure, in_batches
 from catalog_ext.views.views import NewPartition
 
@@ -25,13 +28,34 @@ _PARTITIONS_SCHEMA = pa.schema([("partition", pa.string())])
 
 
 def _dependencies(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    names: dict[str, DeclaredNames] = {}
+
+    def declared(relation: str, name: str | None) -> str | None:
+        if relation not in names:
+            names[relation] = DeclaredNames(_keys(catalog, relation))
+        return None if name is None else names[relation].of(name)
+
     # A relation without partitions is one row, whose partition is NULL.
     rows = (
-        {"partition": found.partition, "relation": found.dependency.relation, "relation_partition": name}
+        {
+            "partition": found.partition,
+            "relation": found.dependency.relation,
+            "relation_partition": declared(found.dependency.relation, name),
+        }
         for found in catalog.views.dependencies(arguments["view"], arguments["partition"])
         for name in found.dependency.partitions or (None,)
     )
     return in_batches(rows, _DEPENDENCIES_SCHEMA)
+
+
+def _keys(catalog: Catalog, relation: str) -> list[str]:
+    """Return the partition columns of a table or view; none where it has been dropped since."""
+    try:
+        found = catalog.views.load_relation(relation)
+    except NotFoundError:
+        return []
+    table = found.table if isinstance(found, View) else found
+    return [key.name for key in table.definition.partition_columns]
 
 
 def _add(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:

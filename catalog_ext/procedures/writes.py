@@ -31,6 +31,7 @@ _VACUUM_SCHEMA = pa.schema(
         ("path", pa.string()),
         ("bytes", pa.int64()),
         ("reason", pa.string()),
+        ("table", pa.string()),
     ]
 )
 _DISCARD_SCHEMA = pa.schema(
@@ -57,7 +58,8 @@ _ANY_TABLE = Parameter("table", "string", "namespace.table; all if left out")
 
 
 def _recover(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
-    rows = ({**asdict(t), "transaction": t.transaction_id} for t in catalog.recover(**arguments).transactions)
+    report = catalog.recover(**arguments)
+    rows = ({**asdict(t), "transaction": t.transaction_id} for t in (*report.transactions, *report.waiting))
     return in_batches(rows, _RECOVER_SCHEMA)
 
 
@@ -96,8 +98,9 @@ PROCEDURES = (
         "vacuum",
         "Removes files and versions that nothing needs any more",
         (
-            TABLE,
+            _ANY_TABLE,
             Parameter("retention", "string", "age from which they go, such as 7d; vacuum.retention if left out"),
+            Parameter("allow_short_retention", "boolean", "take a retention below an hour", default=False),
             DRY_RUN,
         ),
         _VACUUM_SCHEMA,

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-import os
-import socket
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.repairs import RepairRecord
+from catalog_ext.metastore.runtime.processes import this_process
+from catalog_ext.metastore.runtime.users import signed
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -64,7 +64,7 @@ class RepairRecorder:
             mode=str(self._options.mode),
             limited_to=self._options.where,
             strict=int(self._options.strict),
-            owner=f"{socket.gethostname()}:{os.getpid()}",
+            owner=signed(this_process()),
             added=added,
             dropped=dropped,
             changed=changed,

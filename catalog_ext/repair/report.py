@@ -6,11 +6,12 @@ import html
 import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple, overload
+from typing import TYPE_CHECKING, Any, NamedTuple, overload
 
 import pyarrow as pa
 
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import DeclaredNames
 
 if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
@@ -61,8 +62,9 @@ class ReportEntry(NamedTuple):
 class ReportEntries(Sequence[ReportEntry]):
     """The entries of one action, read from the scratch database as they are asked for: a report needs no memory."""
 
-    def __init__(self, scratch: Scratch, action: str, *, but: str = "") -> None:
+    def __init__(self, scratch: Scratch, action: str, names: DeclaredNames, *, but: str = "") -> None:
         self._scratch = scratch
+        self._names = names
         # ``but`` leaves out the entries that give this reason.
         self._where = "action = ? AND reason <> ?"
         self._which = (action, but)
@@ -73,7 +75,7 @@ class ReportEntries(Sequence[ReportEntry]):
 
     def __iter__(self) -> Iterator[ReportEntry]:
         rows = self._scratch.rows(f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq", self._which)
-        return (ReportEntry(*row) for row in rows)
+        return map(self._entry, rows)
 
     @overload
     def __getitem__(self, index: int) -> ReportEntry: ...
@@ -94,7 +96,11 @@ class ReportEntries(Sequence[ReportEntry]):
 
     def _between(self, start: int, stop: int) -> list[ReportEntry]:
         query = f"SELECT {_COLUMNS} FROM entries WHERE {self._where} ORDER BY seq LIMIT ? OFFSET ?"
-        return [ReportEntry(*row) for row in self._scratch.rows(query, (*self._which, stop - start, start))]
+        return list(map(self._entry, self._scratch.rows(query, (*self._which, stop - start, start))))
+
+    def _entry(self, row: tuple[Any, ...]) -> ReportEntry:
+        entry = ReportEntry(*row)
+        return entry._replace(partition=self._names.of(entry.partition))
 
     def __repr__(self) -> str:
         return f"<{counted(self._length, 'entry', 'entries')}>"
@@ -134,6 +140,7 @@ class RepairReport:
         version: int,
         pending_deliveries: int = 0,
         delivery_error: str | None = None,
+        keys: Sequence[str] = (),
     ) -> None:
         self._scratch = scratch
         self.table = table
@@ -143,11 +150,12 @@ class RepairReport:
         self.version = version
         self.pending_deliveries = pending_deliveries
         self.delivery_error = delivery_error
-        self.added = ReportEntries(scratch, "add")
-        self.dropped = ReportEntries(scratch, "drop")
-        self.changed = ReportEntries(scratch, "change")
-        self.skipped = ReportEntries(scratch, "skip")
-        self.refused = ReportEntries(scratch, _REFUSE)
+        self._names = names = DeclaredNames(keys)
+        self.added = ReportEntries(scratch, "add", names)
+        self.dropped = ReportEntries(scratch, "drop", names)
+        self.changed = ReportEntries(scratch, "change", names)
+        self.skipped = ReportEntries(scratch, "skip", names)
+        self.refused = ReportEntries(scratch, _REFUSE, names)
 
     def counts(self, action: str) -> Counts:
         """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""
@@ -228,7 +236,7 @@ class RepairReport:
 
     def _remarkable(self) -> Iterator[tuple[ReportEntries, list[ReportEntry]]]:
         """Yield the first entries of what is worth a line for each: all but what was simply added."""
-        not_plain = ReportEntries(self._scratch, "add", but=NEW)
+        not_plain = ReportEntries(self._scratch, "add", self._names, but=NEW)
         for entries in (not_plain, self.dropped, self.changed, self.skipped):
             yield entries, entries[:_SHOWN]
 

@@ -97,6 +97,7 @@ class TableRepair:
             version=version,
             pending_deliveries=delivery.pending if delivery else 0,
             delivery_error=delivery.error if delivery else None,
+            keys=[key.name for key in target.definition.partition_columns],
         )
 
     def _recover(self, table: str) -> None:

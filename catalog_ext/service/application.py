@@ -8,6 +8,7 @@ import logging
 import time
 from importlib.metadata import version
 from typing import TYPE_CHECKING
+from urllib.parse import unquote
 
 import pyarrow as pa
 from starlette.applications import Starlette
@@ -35,6 +36,7 @@ from catalog_ext.metastore.errors import (
     UnauthorizedError,
     VersionExpiredError,
 )
+from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.service import sign_of_life
 from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.namespaces import NamespaceOperations
@@ -60,6 +62,9 @@ logger = logging.getLogger(__name__)
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
 CONTRACT = 1
+USER_HEADER = "X-Catalog-Ext-User"
+"""Names the user on whose behalf a request is made: for the history, nothing is decided by it."""
+
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
@@ -183,7 +188,8 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
         name = http.path_params["operation"]
         started = time.monotonic()
         try:
-            answer = await run_in_threadpool(_answer, operations, name, await _body(http), seconds)
+            body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
+            answer = await run_in_threadpool(_answer, operations, name, body, seconds, user)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
             return answer
         except CatalogExtError as error:
@@ -227,12 +233,14 @@ def _answer(
     name: str,
     body: bytes,
     seconds: float | None,
+    user: str | None,
 ) -> Response:
     handler = operations.get(name)
     if handler is None:
         raise NotFoundError(f"There is no operation {name[:80]!r}. See docs/spec/service.md.")
     try:
-        answer = handler(Request(_parsed(body)))
+        with acting_for(user):
+            answer = handler(Request(_parsed(body)))
     except RecursionError as error:
         raise InvalidInputError(
             "The request is nested too deeply. Write long chains of AND or OR as one list."

@@ -19,6 +19,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     require_partitioned,
     spec_condition,
 )
+from catalog_ext.tables.declared_names import declared_batches
 from catalog_ext.tables.partition_matches import in_words
 
 if TYPE_CHECKING:
@@ -59,7 +60,8 @@ class TableReads:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
-        return self._context.index.list_partitions(target, bound_where(target, where)).read_all()
+        found = self._context.index.list_partitions(target, bound_where(target, where))
+        return declared_batches(target, found).read_all()
 
     def files(self, table: str, where: Where = None) -> pa.Table:
         """Return the registered files; columns as ``tables/plan`` has them (``docs/spec/service.md``).
@@ -69,7 +71,7 @@ class TableReads:
             InvalidPredicateError, InvalidValueError: ``where`` is not valid for the table.
         """
         target = self._context.load_table(table)
-        return self._context.index.plan_files(target, bound_where(target, where)).read_all()
+        return declared_batches(target, self._context.index.plan_files(target, bound_where(target, where))).read_all()
 
     def remember(self, table: Table) -> Table:
         """Return the table, which plans at its version need not load."""
@@ -117,7 +119,7 @@ class TableReads:
         """
         table = self._at(table_id, version)
         require_partitioned(table)
-        return self._context.index.list_partitions(table, clauses.bound(table, condition))
+        return declared_batches(table, self._context.index.list_partitions(table, clauses.bound(table, condition)))
 
     def partition(
         self, table_id: int, version: int, spec: Mapping[str, str | None], session: Session = ANY_SESSION
@@ -134,7 +136,7 @@ class TableReads:
         found = self._context.index.list_partitions(table, bound_to(table, condition)).read_all()
         if not found.num_rows:
             raise not_found(table, in_words(condition))
-        return found.to_reader()
+        return declared_batches(table, found.to_reader())
 
     def changes(
         self, table_id: int, after: int, upto: int, removals: Removals = Removals.IGNORE

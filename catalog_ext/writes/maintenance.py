@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.setting import seconds_of
-from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexUnavailableError,
+    InvalidInputError,
+    TableNotFoundError,
+)
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.recovery import recoverable
+from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.writes.status import StatusEntry, status_entries
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
-    from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, VacuumReport
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport
+
+logger = logging.getLogger(__name__)
+
+_SAFE_S = 3600.0
+"""Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
 
 
 class WriteMaintenance:
@@ -88,24 +104,71 @@ class WriteMaintenance:
         """
         return self._context.transactions.discard_waiting(self._context.load_table(table), dry_run=dry_run)
 
-    def vacuum(self, table: str, *, retention: str | float | None = None, dry_run: bool = False) -> VacuumReport:
+    def vacuum(
+        self, table: str | None = None, *, retention: str | float | None = None, allow_short_retention: bool = False,
+        dry_run: bool = False,
+    ) -> VacuumReport:  # fmt: skip
         """Remove files and versions that nothing needs any more, and what aborted writes may have left.
 
         Args:
-            table: Its name.
+            table: Its name; None for all, of which one that cannot be vacuumed does not stop the others.
             retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
+            allow_short_retention: Take a retention below an hour and below the table's own, too: where no query and
+                no write is under way that needs what goes.
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:
             TableNotFoundError: There is none of that name.
-            InvalidInputError: ``retention`` is no duration.
+            InvalidInputError: ``retention`` is no duration, or too short.
             StorageError: The store does not let itself be looked at; what was removed stays removed.
         """
-        there = self._context.load_table(table)
         age = seconds_of(retention, "retention")
+        free = allow_short_retention or dry_run
+        if table is not None:
+            return self._vacuum(self._context.load_table(table), age, free=free, dry_run=dry_run)
+        # Refused before anything of the first table goes.
+        tables = list(self._tables())
+        for each in tables:
+            self._retention(each, age, free=free)
+        reports = (self._vacuumed(each, age, free=free, dry_run=dry_run) for each in tables)
+        return VacuumReport(None, tuple(entry for report in reports for entry in report.entries), dry_run)
+
+    def _tables(self) -> Iterator[Table]:
+        for namespace in self._context.index.list_namespaces():
+            for name in self._context.index.list_tables(namespace):
+                table = self._context.find_table(TableIdentifier(namespace, name))
+                if table is not None:  # not dropped meanwhile
+                    yield table
+
+    def _vacuumed(self, table: Table, age: float | None, *, free: bool, dry_run: bool) -> VacuumReport:
+        """Vacuum one table of all, and report what stands in the way of it."""
+        name = str(table.identifier)
+        try:
+            return self._vacuum(table, age, free=free, dry_run=dry_run)
+        except TableNotFoundError:
+            return VacuumReport(name, (), dry_run)
+        except IndexUnavailableError:
+            raise
+        except CatalogExtError as error:
+            logger.warning("Table %s could not be vacuumed: %s", name, error.message)
+            failed = VacuumEntry(VacuumAction.FAILED, table.definition.location, 0, error.message, name)
+            return VacuumReport(name, (failed,), dry_run)
+
+    def _vacuum(self, table: Table, age: float | None, *, free: bool, dry_run: bool) -> VacuumReport:
+        return self._context.transactions.vacuum(table, self._retention(table, age, free=free), dry_run=dry_run)
+
+    def _retention(self, table: Table, age: float | None, *, free: bool) -> float:
+        own = write_keys.VACUUM_RETENTION.read(table.definition.properties, self._context.settings.conf)
         if age is None:
-            age = write_keys.VACUUM_RETENTION.read(there.definition.properties, self._context.settings.conf)
-        return self._context.transactions.vacuum(there, age, dry_run=dry_run)
+            return own
+        if not free and age < min(own, _SAFE_S):
+            raise InvalidInputError(
+                f"Vacuum of table {table.identifier} with the retention {age:g} s would remove what queries and writes "
+                "under way may need. Give 1h or more, or, when nothing else uses the table: --force on the command "
+                "line, allow_short_retention => true in CALL, allow_short_retention=True in Python.",
+                {"table": str(table.identifier), "retention_s": f"{age:g}"},
+            )
+        return age
 
     def status(self, table: str | None = None) -> list[StatusEntry]:
         """Return what is in flight: writes, partitions that wait, and changes for the metastore.

@@ -15,6 +15,7 @@ from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.tables.declared_names import declared_batches
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
@@ -110,4 +111,4 @@ class MetadataTables:
             if condition is not None:
                 raise InvalidInputError(f"The metadata table '{name}' has no partition columns and takes no predicate.")
             return whole[name](table)
-        return by_partition[name](table, bound_to(table, condition))
+        return declared_batches(table, by_partition[name](table, bound_to(table, condition)))

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.runtime.processes import is_gone
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -31,8 +32,8 @@ class StatusEntry(NamedTuple):
         kind: ``transaction``, ``waiting`` (a partition of a stream whose time has not come) or ``delivery``.
         table: ``namespace.table``, or a namespace.
         id: The transaction's id, the partition's name, or the message's number.
-        state: Of a transaction its state, ``live`` or ``expired`` behind it; of a message ``pending``, ``failed``
-            or ``set aside``.
+        state: Of a transaction its state, with ``live``, ``dead`` (its process on this host is gone) or ``expired``
+            (its lease is over) behind it; of a message ``pending``, ``failed`` or ``set aside``.
         since_ms: Milliseconds since the epoch, UTC.
         detail: What it is and what becomes of it, in words.
     """
@@ -56,15 +57,27 @@ def status_entries(index: Index, table: Table | None) -> Iterator[StatusEntry]:
 
 
 def _of_transaction(transaction: Transaction, now: int) -> StatusEntry:
-    expired = transaction.expires_at_ms <= now
-    lease = f"its lease ended {(now - transaction.expires_at_ms) // 1000} s ago: {_NEXT[transaction.state]}"
-    detail = f"{transaction.operation} by {transaction.owner}, {lease if expired else 'its owner is at work'}"
+    lease, owner = _of_owner(transaction, now)
+    detail = f"{transaction.operation} by {transaction.owner}, {owner}"
     if transaction.error:
         detail += f" ({transaction.error})"
-    state = f"{transaction.state} ({'expired' if expired else 'live'})"
+    state = f"{transaction.state} ({lease})"
     return StatusEntry(
         "transaction", transaction.table, transaction.transaction_id, state, transaction.began_at_ms, detail
     )
+
+
+def _of_owner(transaction: Transaction, now: int) -> tuple[str, str]:
+    """Return whether the owner is ``live``, ``dead`` or ``expired``, and that in words."""
+    left_ms, then = transaction.expires_at_ms - now, _NEXT[transaction.state]
+    if left_ms <= 0:
+        return "expired", f"its lease ended {-left_ms // 1000} s ago: {then}"
+    if is_gone(transaction.owner):
+        return (
+            "dead",
+            f"its process is gone: {then} in {left_ms // 1000} s, or at once with the age 0s",
+        )
+    return "live", "its owner is at work"
 
 
 def _waiting(index: Index, table: Table | None) -> Iterator[StatusEntry]:

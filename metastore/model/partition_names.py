@@ -77,6 +77,31 @@ def partition_values(name: str) -> tuple[str | None, ...]:
     return tuple(value for _, value in parse_partition_name(name)) if name else ()
 
 
+class DeclaredNames:
+    """Spells partition names with the keys as a table declares them: on the store they may have another case.
+
+    Args:
+        keys: The declared names.
+    """
+
+    def __init__(self, keys: Sequence[str]) -> None:
+        self._declared = {key.lower(): escape_path_name(key) for key in keys}
+        self._known: dict[str, str] = {}
+
+    def of(self, name: str) -> str:
+        """Return the name so spelled; values, and what is no key of the table, stay as they are."""
+        return "/".join(map(self._component, name.split("/"))) if self._declared else name
+
+    def _component(self, component: str) -> str:
+        key, equals, value = component.partition("=")
+        if not equals:
+            return component
+        declared = self._known.get(key)
+        if declared is None:
+            declared = self._known[key] = self._declared.get(unescape_path_name(key).lower(), key)
+        return component if declared == key else f"{declared}={value}"
+
+
 def metastore_obstacle(name: str) -> str:
     """Return why the metastore cannot hold a partition of this name (a value is empty or too long), or ``''``."""
     for value in partition_values(name):

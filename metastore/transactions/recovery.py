@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
 from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
+from catalog_ext.metastore.runtime.processes import is_gone
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
 from catalog_ext.metastore.transactions.reports import RecoveredTransaction, RecoveryAction, RecoveryReport
 from catalog_ext.metastore.transactions.steps import PolicyFailures, WriteUndoneError
@@ -77,14 +78,9 @@ class Recovery:
 
     def recover(self, table: Table | str | None, older_than_s: float | None, *, dry_run: bool) -> RecoveryReport:
         """Return what became of every transaction whose owner is gone; see ``Transactions.recover``."""
-        found = self._found(None, older_than_s)
-        if isinstance(table, str):
-            found = [t for t in found if t.table == table]
-        elif table is not None:
-            # A replacement belongs to no table before it is committed.
-            name, number = str(table.identifier), table.table_id
-            found = [t for t in found if t.table_id == number or (t.table_id is None and t.table == name)]
+        found = _of(table, self._found(None, older_than_s))
         found.sort(key=lambda t: t.began_at_ms)
+        waiting = self._waiting(table, {t.transaction_id for t in found})
         failures: PolicyFailures = {}
         if dry_run:
             recovered = [self._preview(t) for t in found]
@@ -97,7 +93,13 @@ class Recovery:
         of = table if table is None or isinstance(table, str) else str(table.identifier)
         dropped = self._interrupted_drops(of, _DROP_LEASE_S if older_than_s is None else older_than_s)
         recovered += [self._finish_drop(one, dry_run=dry_run) for one in dropped]
-        return RecoveryReport(tuple(recovered), dry_run)
+        return RecoveryReport(tuple(recovered), dry_run, waiting)
+
+    def _waiting(self, table: Table | str | None, taken: set[str]) -> tuple[RecoveredTransaction, ...]:
+        now = self._index.now_ms()
+        left = _of(table, self._index.list_transactions(states=IN_FLIGHT))
+        left = sorted((t for t in left if t.transaction_id not in taken), key=lambda t: t.began_at_ms)
+        return tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left)
 
     def _return_strays(self) -> None:
         """Put back what movers that died late have of commands that were undone."""
@@ -223,6 +225,22 @@ class Recovery:
             transaction.transaction_id, transaction.table, transaction.operation, transaction.owner, action, files,
             error,
         )  # fmt: skip
+
+
+def _of(table: Table | str | None, transactions: list[Transaction]) -> list[Transaction]:
+    if table is None:
+        return transactions
+    if isinstance(table, str):
+        return [t for t in transactions if t.table == table]
+    # A replacement belongs to no table before it is committed.
+    name, number = str(table.identifier), table.table_id
+    return [t for t in transactions if t.table_id == number or (t.table_id is None and t.table == name)]
+
+
+def _lease(transaction: Transaction, now: int) -> str:
+    left_s = (transaction.expires_at_ms - now) // 1000
+    owner = "its process is gone" if is_gone(transaction.owner) else "its owner may be at work"
+    return f"{owner}; its lease lasts for {left_s} s more"
 
 
 def recoverable(index: Index, identifier: TableIdentifier) -> Table | str:

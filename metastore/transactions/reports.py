@@ -13,6 +13,7 @@ class RecoveryAction(StrEnum):
     UNDONE = "undone"
     WOULD_FINISH = "would finish"
     WOULD_UNDO = "would undo"
+    WAITS = "waits"
     FAILED = "failed"
 
 
@@ -27,7 +28,7 @@ class RecoveredTransaction:
         owner: Who began it.
         action: What became of it.
         files: Staged files that it had recorded.
-        error: Why it was undone or why recovery failed, if there is a reason.
+        error: Why it was undone, why recovery failed or what it waits for, if there is a reason.
     """
 
     transaction_id: str
@@ -45,10 +46,12 @@ class RecoveryReport:
 
     Attributes:
         dry_run: Whether it was a preview.
+        waiting: The transactions in flight that were left alone, as their leases are not over.
     """
 
     transactions: tuple[RecoveredTransaction, ...]
     dry_run: bool = False
+    waiting: tuple[RecoveredTransaction, ...] = ()
 
     @property
     def failed(self) -> tuple[RecoveredTransaction, ...]:
@@ -115,19 +118,21 @@ class VacuumEntry:
         path: A URI; of versions in the index the table's name.
         bytes: Of a file; 0 where nobody knows.
         reason: Why nothing needs it, or why it could not be removed.
+        table: ``namespace.name`` of the table that it belonged to.
     """
 
     action: VacuumAction
     path: str
     bytes: int
     reason: str
+    table: str = ""
 
 
 @dataclass(frozen=True, slots=True)
 class VacuumReport:
-    """What vacuum removed from one table, or in a preview would remove."""
+    """What vacuum removed from a table, or from all (``table`` is None), or in a preview would remove."""
 
-    table: str
+    table: str | None
     entries: tuple[VacuumEntry, ...]
     dry_run: bool = False
 

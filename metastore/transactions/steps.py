@@ -20,8 +20,10 @@ from catalog_ext.metastore.errors import (
     IndexDatabaseError,
     StorageAccessDeniedError,
     StorageError,
+    TableNotFoundError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, discard, keep, promote, undo
@@ -110,7 +112,7 @@ class Steps:
                 if error.retryable or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
-                return self._take_back(transaction, error)
+                return self._take_back(transaction, self._reason(transaction, error))
             try:
                 return self._commit(transaction, definition, modified, left)
             except (IndexDatabaseError, StorageError):
@@ -257,6 +259,16 @@ class Steps:
         if transaction.plan.definition is not None:
             return transaction.plan.definition
         return self._index.load_table_by_id(transaction.table_id or 0).definition
+
+    def _reason(self, transaction: Transaction, error: CatalogExtError) -> CatalogExtError:
+        """Return why a write cannot be finished: files vanish with a table that is dropped."""
+        try:
+            self._definition(transaction)
+        except TableNotFoundError:
+            gone = gone_meanwhile(transaction.table)
+            gone.__cause__ = error
+            return gone
+        return error
 
     def _take_back(self, transaction: Transaction, error: CatalogExtError) -> Transaction:
         """Undo a reserved transaction that can never be committed; one that somebody has moved stays as it is.

@@ -7,6 +7,7 @@ registered: those of a transaction that can still commit stay, and so does whate
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.removals import Removal
@@ -85,7 +86,8 @@ class Vacuum:
                 reason = f"versions below {version} are older than the retention"
                 entries.append(VacuumEntry(VacuumAction.FORGET, shown, 0, reason))
         self._index.expire_repairs(self._table.table_id, self._before_ms, dry_run=self._dry_run)
-        return VacuumReport(str(self._table.identifier), tuple(entries), self._dry_run)
+        name = str(self._table.identifier)
+        return VacuumReport(name, tuple(replace(entry, table=name) for entry in entries), self._dry_run)
 
     def _remove(self, found: Iterator[tuple[VacuumEntry, str | None]], entries: list[VacuumEntry]) -> None:
         """Remove what is found, in batches; what cannot be removed is reported and stops nothing else."""

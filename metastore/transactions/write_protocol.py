@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import logging
-import os
 import secrets
-import socket
 import threading
 import time
 from contextlib import contextmanager
@@ -17,6 +15,8 @@ from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
 from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
 from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.runtime.processes import this_process
+from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
 from catalog_ext.metastore.transactions.checking import Checker
 from catalog_ext.metastore.transactions.lease import LeaseRenewal
@@ -127,7 +127,7 @@ class Transactions:
                 table=shown,
                 operation=request.operation,
                 state=State.OPEN,
-                owner=request.owner,
+                owner=signed(request.owner),
                 base_version=0 if request.table is None else request.table.version,
                 began_at_ms=now,
                 expires_at_ms=now + plan.lease_ms,
@@ -262,7 +262,7 @@ class Transactions:
             CatalogExtError: As ``commit``.
         """
         asked = Overwrite(predicate, keep_emptied=truncate)
-        request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", _owner(), table, options=options)
+        request = BeginWrite(asked, "TRUNCATE" if truncate else "DELETE", this_process(), table, options=options)
         return self.commit(self.begin(request).transaction_id)
 
     def command(
@@ -281,7 +281,9 @@ class Transactions:
             ConflictError: Somebody else changed one of them meanwhile.
             CatalogExtError: As ``commit``.
         """
-        return self.commit(self.begin(BeginWrite(asked, operation, _owner(), table, options=options)).transaction_id)
+        return self.commit(
+            self.begin(BeginWrite(asked, operation, this_process(), table, options=options)).transaction_id
+        )
 
     def release(self, table: Table, app_id: str, owner: str, options: Mapping[str, str]) -> WriteOutcome | None:
         """Commit what a stream's epochs have kept back, because its query has ended by itself; None if nothing waits.
@@ -385,10 +387,6 @@ class Transactions:
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
         return Vacuum(self._index, self._storage, self._cleanup, table, retention_s, dry_run=dry_run).run()
-
-
-def _owner() -> str:
-    return f"{socket.gethostname()}:{os.getpid()}"
 
 
 def _log(outcome: WriteOutcome) -> None:

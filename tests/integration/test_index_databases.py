@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import threading
 import time
 from itertools import pairwise
@@ -196,6 +197,11 @@ def test_a_statement_sees_one_version(index: Index) -> None:
         "partitions_changed": 1,
         "files_added": 3,
         "files_removed": 5,
+        "rows": None,
+        "bytes": 1100,
+        "rows_removed": 50,
+        "bytes_removed": 503,
+        "user": getpass.getuser(),
     }
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 import os
+import socket
+import subprocess
+import sys
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -16,12 +20,15 @@ from catalog_ext.metastore.errors import (
     InvalidConfigurationError,
     InvalidInputError,
     OperationNotSupportedError,
+    StorageError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Not, Operator
+from catalog_ext.metastore.runtime.users import acting_for
+from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import EU, US, catalog_of_files, indexed, local_catalog, register, skipped, write
@@ -58,6 +65,7 @@ def run(
     monkeypatch.setenv("CATALOG_EXT_METASTORE", "none")
     monkeypatch.setenv("CATALOG_EXT_INDEX", str(tmp_path / "index.db"))
     monkeypatch.setenv("CATALOG_EXT_WAREHOUSE", str(tmp_path / "warehouse"))
+    monkeypatch.delenv("COLUMNS", raising=False)  # lines are not folded then
 
     def run(*arguments: str) -> tuple[int, str]:
         code = main(arguments)
@@ -88,6 +96,43 @@ def test_history_and_transactions_say_what_writes_did(catalog: Catalog) -> None:
             ask("s.none")
 
 
+def _history(catalog: Catalog) -> dict[str, dict[str, Any]]:
+    rows = catalog.index.history_rows(catalog.load_table("s.t")).read_all().to_pylist()
+    return {row["operation"]: row for row in reversed(rows)}
+
+
+def test_the_history_says_what_went_and_whose_doing_it_was(catalog: Catalog, root: Path) -> None:
+    repaired = _history(catalog)["repair"]
+    assert (repaired["rows"], repaired["bytes"], repaired["bytes_removed"]) == (None, 1, 0)
+    assert {row["user"] for row in _history(catalog).values()} == {getpass.getuser()}
+    with acting_for("alice"):
+        insert(catalog, US)
+        insert(catalog, US)
+        there = catalog.load_table("s.t")
+        catalog.writes.delete(there.table_id, there.version, Comparison(Operator.EQ, "region", "us"), truncate=False)
+    gone = _history(catalog)["DELETE"]
+    assert (gone["files_removed"], gone["rows"], gone["bytes"], gone["user"]) == (2, 0, 0, "alice")
+    assert (gone["rows_removed"], gone["bytes_removed"]) == (2, 4)
+    assert (_history(catalog)["INSERT"]["rows"], _history(catalog)["INSERT"]["user"]) == (1, "alice")
+    (root / EU / "old.csv").write_text("1\n2\n")
+    (root / EU / "new.csv").write_text("3\n")
+    catalog.repair_partitions("s.t")
+    changed = _history(catalog)["repair"]
+    assert (changed["bytes"], changed["bytes_removed"], changed["rows_removed"]) == (6, 1, None)
+    (root / EU / "old.csv").unlink()
+    catalog.repair_partitions("s.t")
+    changed = _history(catalog)["repair"]
+    assert (changed["bytes"], changed["bytes_removed"]) == (0, 4)
+
+
+def test_a_recovered_write_is_its_owners(catalog: Catalog) -> None:
+    with acting_for("alice"):
+        crash(catalog, "reserve.after", US)
+    with acting_for("bob"):
+        catalog.recover(older_than=0)
+    assert _history(catalog)["INSERT"]["user"] == "alice"
+
+
 def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
     assert catalog.status() == []
     live = begin(catalog)
@@ -101,6 +146,45 @@ def test_status_tells_live_writes_from_expired_ones(catalog: Catalog) -> None:
     expired = next(e for e in catalog.status() if e.id == live.transaction_id)
     assert expired.state == "open (expired)"
     assert "recover undoes it" in expired.detail
+
+
+def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
+    catalog: Catalog, run: Callable[..., tuple[int, str]]
+) -> None:
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    host = socket.gethostname()
+    owners = {
+        f"{host}:{gone.pid}": "dead",
+        f"local-1@{host}:{gone.pid}": "dead",
+        f"{host}:{os.getpid()}": "live",
+        f"elsewhere-{host}:{gone.pid}": "live",
+        "somebody": "live",
+    }
+    there = catalog.load_table("s.t")
+    begun = {}
+    for owner, state in owners.items():
+        transaction, _ = catalog.writes.begin(
+            WriteKind.APPEND, there.table_id, there.version, Batch("INSERT", owner, None, None)
+        )
+        begun[transaction.transaction_id] = f"open ({state})"
+    assert {e.id: e.state for e in catalog.status("s.t")} == begun
+    dead = next(e for e in catalog.status() if e.state == "open (dead)")
+    assert "its process is gone: recover undoes it in " in dead.detail
+    report = catalog.recover("s.t")
+    assert report.transactions == ()
+    assert {t.transaction_id for t in report.waiting} == set(begun)
+    assert {t.action for t in report.waiting} == {"waits"}
+    assert sum("its process is gone; its lease lasts for " in (t.error or "") for t in report.waiting) == 2
+    assert {r["transaction"] for r in call(catalog, "recover") if r["action"] == "waits"} == set(begun)
+    code, text = run("recover")
+    assert (code, text.splitlines()[:2]) == (
+        0, ["0 transactions", "5 writes left alone, as their leases are not over:"],
+    )  # fmt: skip
+    assert "catalog-ext recover --older-than 0s" in text.splitlines()[-1]
+    assert len(json.loads(run("recover", "--json")[1])["waiting"]) == 5
+    assert len(catalog.recover(older_than="0s").transactions) == 5
+    assert catalog.recover().waiting == ()
 
 
 def test_status_shows_what_the_metastore_has_not_taken_and_what_waits(tmp_path: Path) -> None:
@@ -138,7 +222,7 @@ def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog
     done = catalog.recover(older_than=0).transactions
     assert [t.action for t in done] == ["finished", "undone"]
     assert [t.transaction_id for t in done] == [t.transaction_id for t in preview]
-    assert all(t.table == "s.t" and t.owner == "test@host:1" for t in done)
+    assert all(t.table == "s.t" and t.owner == f"{getpass.getuser()}/test@host:1" for t in done)
     assert set(indexed(catalog)) == {EU, US}
     assert not (root / "_catalog_ext_staging").exists()
     assert catalog.status() == []
@@ -183,10 +267,46 @@ def test_vacuum_removes_what_only_old_versions_name(catalog: Catalog, root: Path
     preview = [e.path for e in catalog.vacuum("s.t", retention=0, dry_run=True).entries]
     assert any(path.endswith("old.csv") for path in preview)
     assert (root / EU / "old.csv").exists()
-    catalog.vacuum("s.t", retention="0s")
+    catalog.vacuum("s.t", retention="0s", allow_short_retention=True)
     assert not (root / EU / "old.csv").exists()
     assert len(indexed(catalog)[EU]) == 1
     assert catalog.repair_partitions("s.t", dry_run=True, strict=True).version == 2
+
+
+def test_vacuum_takes_all_tables(
+    catalog: Catalog, tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write(tmp_path / "u", f"{EU}/old.csv")
+    register(catalog, tmp_path / "u", table="s.u")
+    catalog.repair_partitions("s.u")
+    for table in ("s.t", "s.u"):
+        insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate", table=table)
+    preview = catalog.vacuum(retention="0s", dry_run=True)
+    assert (preview.table, {e.table for e in preview.entries}) == (None, {"s.t", "s.u"})
+    code, text = run("vacuum", "--all", "--retention", "0s", "--force", "--json")
+    assert code == 0
+    assert {r["table"] for r in json.loads(text)["removals"]} == {"s.t", "s.u"}
+    assert catalog.vacuum().entries == ()
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageError("the bucket is gone")
+
+    monkeypatch.setattr(Vacuum, "run", refuse)
+    assert [(e.table, e.reason) for e in catalog.vacuum().failed] == [
+        ("s.t", "the bucket is gone"), ("s.u", "the bucket is gone"),
+    ]  # fmt: skip
+
+
+def test_vacuum_guards_what_is_under_way(catalog: Catalog, run: Callable[..., tuple[int, str]]) -> None:
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    for table in ("s.t", None):
+        with pytest.raises(InvalidInputError, match=r"retention 0 s would remove .* allow_short_retention => true"):
+            catalog.vacuum(table, retention="0s")
+    assert run("vacuum", "s.t", "--retention", "59m")[0] == 2
+    assert catalog.vacuum("s.t", retention="1h").entries == ()
+    catalog.alter_table_properties("s.t", {"vacuum.retention": "1m"})
+    assert catalog.vacuum("s.t", retention="1m").entries == (), "the table says so itself"
+    assert catalog.vacuum("s.t", retention="0s", allow_short_retention=True).entries
 
 
 def test_vacuum_leaves_what_another_engine_has_written_again(catalog: Catalog, root: Path) -> None:
@@ -195,7 +315,7 @@ def test_vacuum_leaves_what_another_engine_has_written_again(catalog: Catalog, r
     write(root, f"{EU}/old.csv")
     assert [e.path for e in catalog.vacuum("s.t", retention=0, dry_run=True).entries if "old" in e.path] == []
     assert [e.path for e in catalog.repair_partitions("s.t").changed] == [f"{EU}/old.csv"]
-    catalog.vacuum("s.t", retention=0)
+    catalog.vacuum("s.t", retention=0, allow_short_retention=True)
     assert len(indexed(catalog)[EU]) == 2
     assert (root / EU / "old.csv").exists()
 
@@ -209,7 +329,7 @@ def test_what_an_aborted_write_left_is_reported_and_vacuumed(catalog: Catalog, r
     assert begun.transaction_id in skipped(report)[late]
     assert "aborted" in skipped(report)[late]
     assert len(indexed(catalog)[EU]) == 1
-    catalog.vacuum("s.t", retention=0)
+    catalog.vacuum("s.t", retention=0, allow_short_retention=True)
     assert not (root / late).exists()
 
 
@@ -288,7 +408,7 @@ def test_the_commands(catalog: Catalog, run: Callable[..., tuple[int, str]]) -> 
     code, text = run("vacuum", "s.t", "--retention", "0s", "--dry-run")
     assert code == 0
     assert "old.csv" in text
-    removed = json.loads(run("vacuum", "s.t", "--retention", "0s", "--json")[1])["removals"]
+    removed = json.loads(run("vacuum", "s.t", "--retention", "0s", "--force", "--json")[1])["removals"]
     assert [r["path"] for r in removed if r["path"].endswith("old.csv")]
     assert run("vacuum")[0] == 2
     assert run("recover", "s.t", "--older-than", "soon")[0] == 2
@@ -303,7 +423,10 @@ def test_the_procedures(catalog: Catalog) -> None:
     assert (done["transaction"], done["operation"], done["error"]) == (row["id"], "INSERT", None)
     assert call(catalog, "status") == []
     insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
-    assert any(r["path"].endswith("old.csv") for r in call(catalog, "vacuum", table="s.t", retention="0s"))
+    assert any(
+        r["path"].endswith("old.csv")
+        for r in call(catalog, "vacuum", table="s.t", retention="0s", allow_short_retention=True)
+    )
     with pytest.raises(InvalidInputError, match="retention"):
         call(catalog, "vacuum", table="s.t", retention="soon")
 

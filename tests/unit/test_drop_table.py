@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -26,7 +27,7 @@ from catalog_ext.tables.locations import TableOverlapWarning
 from catalog_ext.writes.writes import Batch
 from tests.repair_cases import indexed, walked, write
 from tests.unit.test_partition_commands import equals, external, managed
-from tests.writes import crash_at, insert, stage
+from tests.writes import begin, crash_at, insert, stage
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -303,6 +304,25 @@ def test_a_directory_that_gets_no_other_name_is_emptied(
     assert managed(catalog) == root, "it is free again"
     insert(catalog, "k=1")
     assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_table_that_is_dropped_while_its_files_are_promoted_says_so(catalog: Catalog) -> None:
+    """The files vanish with the table: what the store says of them is not the reason."""
+    root = managed(catalog)
+    begun = begin(catalog)
+    staged = stage(begun, "k=1")
+
+    def drop(_: str) -> None:
+        catalog.index.drop_table(catalog.identify("s.t"), deliver=False)
+        shutil.rmtree(root)
+
+    with (
+        armed("promote.before", drop),
+        pytest.raises(TableNotFoundError, match=r"s\.t was dropped or replaced while it was being written"),
+    ):
+        catalog.writes.transactions.commit(begun.transaction_id, [staged])
+    (kept,) = catalog.index.list_transactions()
+    assert "was dropped or replaced while it was being written" in (kept.error or "")
 
 
 def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catalog: Catalog, tmp_path: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -11,7 +12,7 @@ from catalog_ext.metastore import errors
 from catalog_ext.metastore.predicates.tree import Comparison, In, IsNull, Not, Operator
 from catalog_ext.procedures.registry import find_procedure
 from catalog_ext.service.server import Service
-from tests.repair_cases import indexed, register, skipped, write
+from tests.repair_cases import catalog_of_files, indexed, register, skipped, write
 from tests.service_client import Client
 from tests.unit.test_partition_commands import external, managed, names, state
 from tests.writes import insert
@@ -182,3 +183,32 @@ def test_a_statement_that_read_the_old_types_is_told_so(catalog: Catalog, tmp_pa
         assert now["partition_columns"][0]["type"] == "int"
         fresh = client.call("partitions/list", table_id=now["table_id"], version=now["version"], predicate=condition)
         assert fresh.status == 200
+
+
+def test_key_names_are_shown_as_declared_and_locations_as_they_are(tmp_path: Path) -> None:
+    root = tmp_path / "t"
+    mixed, plain = "DS=2025-01-01/Region=EU%20x", "ds=2025-01-02/region=us"
+    shown = "ds=2025-01-01/region=EU%20x"
+    with catalog_of_files(tmp_path, root, f"{mixed}/a.csv", f"{plain}/b.csv") as catalog:
+        listed = catalog.partitions("s.t").to_pylist()
+        assert [row["partition"] for row in listed] == [shown, plain]
+        assert [row["location"] for row in listed] == [f"file://{root}/{mixed}", None]
+        assert [row["partition"] for row in catalog.files("s.t").to_pylist()] == [shown, plain]
+        table = catalog.load_table("s.t")
+        of_service = catalog.reads.list_partitions(table.table_id, table.version).read_all().to_pylist()
+        assert [row["partition"] for row in of_service] == [shown, plain]
+        one = catalog.reads.partition(table.table_id, table.version, {"ds": "2025-01-01", "region": "EU x"})
+        assert one.read_all().to_pylist() == listed[:1]
+        for name, location in (("partitions", "location"), ("files", "path")):
+            rows = catalog.metadata_tables.read(table.table_id, name).read_all().to_pylist()
+            assert [row["partition"] for row in rows] == [shown, plain]
+            assert rows[0][location].startswith(f"file://{root}/{mixed}")
+        preview = catalog.partition_maintenance.drop("s.t", "region = 'EU x'", dry_run=True)
+        assert [(entry.partition, entry.path) for entry in preview] == [(shown, mixed)]
+        shutil.rmtree(root / "DS=2025-01-01")
+        report = catalog.repair_partitions("s.t", dry_run=True)
+        assert [(entry.partition, entry.path) for entry in report.dropped] == [(shown, mixed)]
+        assert report.dropped[0].partition == shown
+        dropped = catalog.partition_maintenance.drop("s.t", "region = 'EU x'")
+        assert [entry.partition for entry in dropped] == [shown]
+        assert [row["partition"] for row in catalog.partitions("s.t").to_pylist()] == [plain]

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import atexit
 import contextlib
-import os
 import secrets
 import subprocess
 import threading
@@ -24,6 +23,7 @@ import filelock
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, take_lease
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
+from catalog_ext.metastore.runtime.processes import runs
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -228,7 +228,7 @@ class EmbeddedMetastore:
             return
         deadline = time.monotonic() + _STOP_TIMEOUT_SECONDS
         while time.monotonic() < deadline:
-            if not (_runs(lease.state.pid) if process is None else process.poll() is None):
+            if not (runs(lease.state.pid) if process is None else process.poll() is None):
                 return
             time.sleep(0.02)
         if process is not None:
@@ -303,13 +303,3 @@ class EmbeddedMetastore:
             return f"Its log {self.log_file} is empty."
         tail = "\n".join(lines[-_LOG_TAIL_LINES:])
         return f"Its log {self.log_file} ends with:\n{tail}"
-
-
-def _runs(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
-    return True

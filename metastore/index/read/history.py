@@ -22,6 +22,7 @@ _TIME = pa.timestamp("ms", tz="UTC")
 _PAGE = 5000
 _COUNTS = (
     "partitions_added", "partitions_removed", "partitions_changed", "files_added", "files_removed", "rows", "bytes",
+    "rows_removed", "bytes_removed",
 )  # fmt: skip
 
 HISTORY_SCHEMA = pa.schema([
@@ -30,6 +31,7 @@ HISTORY_SCHEMA = pa.schema([
     pa.field("committed_at", _TIME, nullable=False),
     pa.field("transaction", pa.string()),
     *(pa.field(name, _COUNT) for name in _COUNTS),
+    pa.field("user", pa.string()),
     pa.field("summary", pa.string(), nullable=False),
 ])  # fmt: skip
 """One row a version: the metadata table ``history``."""
@@ -84,6 +86,7 @@ def _history_row(
         "committed_at": committed_at_ms,
         "transaction": transaction_id,
         **{name: counts.get(name) for name in _COUNTS},
+        "user": counts.get("user"),
         "summary": summary,
     }
 

@@ -26,6 +26,7 @@ from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.typed_values import checked_values
+from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
@@ -83,8 +84,8 @@ class _Retyping:
         described = {column.name: column.type for column in self._definition.partition_columns}
         row = {
             "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
-            "committed_at_ms": now_ms(), "summary": to_json({"types": described}), "transaction_id": None,
-            "first_file_id": self._row["next_file_id"],
+            "committed_at_ms": now_ms(), "summary": to_json({"types": described, "user": current_user()}),
+            "transaction_id": None, "first_file_id": self._row["next_file_id"],
         }  # fmt: skip
         self._connection.execute(sa.insert(table_versions), row)
         if deliver:

@@ -36,6 +36,7 @@ from catalog_ext.metastore.messages import CreateTable, DropTable
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -180,7 +181,13 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
     table_id = _insert(connection, definition, namespace_id, now)
     connection.execute(
         sa.insert(table_versions),
-        {"table_id": table_id, "version": 0, "operation": "create", "committed_at_ms": now, "summary": to_json({})},
+        {
+            "table_id": table_id,
+            "version": 0,
+            "operation": "create",
+            "committed_at_ms": now,
+            "summary": to_json({"user": current_user()}),
+        },
     )
     if deliver:
         enqueue(connection, CreateTable(definition), table_id)

@@ -26,6 +26,7 @@ from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.typed_values import checked_values
+from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -70,6 +71,18 @@ class _Sums:
         self.bytes += sign * n_bytes
         self.rows += sign * (n_rows or 0)
         self.uncounted += sign * (n_rows is None)
+
+
+@dataclass(slots=True)
+class _Volume:
+    """What files hold that come or go; ``rows`` is None where one of them is not counted."""
+
+    bytes: int = 0
+    rows: int | None = 0
+
+    def add(self, n_bytes: int, n_rows: int | None) -> None:
+        self.bytes += n_bytes
+        self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,6 +135,8 @@ class Applier:
     partitions_changed: int = 0
     files_added: int = 0
     files_removed: int = 0
+    come: _Volume = field(default_factory=_Volume)
+    gone: _Volume = field(default_factory=_Volume)
     long_keys: bool = False
     published: PartitionChanges = field(default_factory=PartitionChanges)
     _next_partition: int = 0
@@ -168,6 +183,7 @@ class Applier:
         for row in rows:
             self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
             self.files_removed += row["n_files"]
+            self.gone.add(row["n_bytes"], row["n_rows"])
             if row["in_metastore"]:
                 self.published.dropped.append(row["name"])
 
@@ -187,6 +203,8 @@ class Applier:
         self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
         held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
         self.files_removed += row["n_files"] - held.files
+        if change.clear:
+            self.gone.add(row["n_bytes"], row["n_rows"])
         moved: dict[str, str | None] = {} if change.location is None else {
             "location": storable(change.location, "location's")
         }  # fmt: skip
@@ -208,6 +226,10 @@ class Applier:
         """
         self.partitions_changed += 1
         self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        if len(kept) < row["n_files"]:
+            held = _Size().plus(kept)
+            known = row["n_rows"] is not None and held.rows is not None
+            self.gone.add(row["n_bytes"] - held.bytes, row["n_rows"] - held.rows if known else None)
         moved = {} if location is None else {"location": storable(location, "location's")}
         self._begin({**row, **moved}, _Size().plus([*kept, *added]), self.published.altered)
         self._add_files(row["partition_id"], added)
@@ -309,6 +331,7 @@ class Applier:
                 statistics = to_json(statistics_to_dict(file.statistics))
                 self._statistics_rows.append((partition_id, self._next_file, statistics))
             self._next_file += 1
+            self.come.add(file.size, file.rows)
         self.files_added += len(added)
         if len(self._file_rows) >= _FILES_AT_ONCE:
             self._flush_files()
@@ -336,11 +359,18 @@ class Applier:
 
         Args:
             operation: What made the version.
-            summary: Kept in the history, beside the counts of partitions and files.
+            summary: Kept in the history, beside what came and went, and whose doing it is.
             deliver: Whether to enqueue the changes for the metastore.
             transaction_id: Of a write.
         """
-        counts = {name: getattr(self, name) for name in COUNTS}
+        counts = {
+            **{name: getattr(self, name) for name in COUNTS},
+            "rows": self.come.rows,
+            "bytes": self.come.bytes,
+            "rows_removed": self.gone.rows,
+            "bytes_removed": self.gone.bytes,
+            "user": current_user(),
+        }
         row = {
             "table_id": self.table.table_id,
             "version": self.version,

@@ -50,6 +50,7 @@ from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUME
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -208,7 +209,10 @@ class _Committing:
             self._removals.add(Removal(uri, row["size"]))
 
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
-        summary: Summary = {"transaction": self._id, "rows": outcome.rows, "bytes": outcome.bytes}
+        # Its owner's, whoever recovers it.
+        summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
+        if not self._plan.is_command:
+            summary = {**summary, "rows": outcome.rows, "bytes": outcome.bytes}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
         writer = None if self._plan.is_command else self._id

@@ -107,11 +107,16 @@ def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[
     )
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
-        raise TableNotFoundError(
-            f"The table {shown} was dropped or replaced while it was being written. Nothing was written.",
-            {"table": shown},
-        )
+        raise gone_meanwhile(shown)
     return dict(row)
+
+
+def gone_meanwhile(table: str) -> TableNotFoundError:
+    """Return the error for a table that is gone when what was begun on it is to be finished."""
+    return TableNotFoundError(
+        f"The table {table} was dropped or replaced while it was being written. Nothing was written.",
+        {"table": table},
+    )
 
 
 def lock_tables(

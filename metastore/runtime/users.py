@@ -1,0 +1,48 @@
+"""Who works: the user that a request names, or the one whose process this is."""
+
+from __future__ import annotations
+
+import getpass
+import os
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_LONGEST = 128
+_named: ContextVar[str | None] = ContextVar("catalog_ext_user", default=None)
+
+
+def current_user() -> str:
+    """Return the name of the user on whose behalf this thread works."""
+    named = _named.get()
+    if named:
+        return named
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        # A container may run under a number that has no name.
+        return str(os.getuid())
+
+
+@contextmanager
+def acting_for(user: str | None) -> Iterator[None]:
+    """Return a context in which ``current_user`` is this one; None for the user of the process."""
+    token = _named.set(None if user is None else user.strip()[:_LONGEST])
+    try:
+        yield
+    finally:
+        _named.reset(token)
+
+
+def signed(owner: str) -> str:
+    """Return the name of a process with the current user's in front: ``alice/app@host:4711``."""
+    return f"{current_user().replace('/', '_')}/{owner}"
+
+
+def user_of(owner: str) -> str | None:
+    """Return the user that an owner's name begins with; None where an older release gave it."""
+    user, slash, _ = owner.partition("/")
+    return user if slash else None
