@@ -80,8 +80,7 @@ class Stand:
             file = StagedFile(partition, name, len(content), rows=content.count("\n"))
             if begun.plan.promotion is Promotion.UPLOAD:
                 assert self.upload is not None
-                target = locations.directory(partition).join(name)
-                file = replace(file, upload=self.upload(target, content.encode()))
+                file = replace(file, upload=self.upload(locations.put(partition, name), content.encode()))
             else:
                 source = locations.locate(file).source
                 assert source is not None

@@ -139,6 +139,11 @@ class PartitionCommit:
                     f"the partition columns are {', '.join(self.keys)}",
                 )
 
+    @property
+    def may_wait(self) -> bool:
+        """Whether files of a stream may be kept back by one epoch and added by a later one."""
+        return self.trigger is Trigger.PARTITION_TIME or self.delay_ms > 0
+
     def variables(self) -> list[str]:
         """Return the partition columns that the pattern names."""
         return [braced or plain for braced, plain in _VARIABLE.findall(self.pattern)]

@@ -286,6 +286,8 @@ class WritePlan:
             until ``reserve``, then of those that it touches.
         lease_ms: How long the owner may give no sign of life.
         created_location: Whether the table's directory was made for this transaction.
+        aside: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those of a
+            stream whose partitions may wait. Stores abort uploads that are pending for long.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
     """
 
@@ -298,6 +300,7 @@ class WritePlan:
     locations: Mapping[str, str] = field(default_factory=dict)
     lease_ms: int = 600_000
     created_location: bool = False
+    aside: bool = False
     partition_commit: Mapping[str, str] = field(default_factory=dict)
 
     @property

@@ -67,6 +67,8 @@ def plan_to_dict(plan: WritePlan) -> JsonObject:
         "locations": plan.locations,
         "lease_ms": plan.lease_ms,
         "created_location": plan.created_location,
+        # Where it is so, only: most plans are as they always were.
+        **({"aside": True} if plan.aside else {}),
         "partition_commit": plan.partition_commit,
         **_change_to_dict(plan.change),
     }
@@ -176,6 +178,7 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         locations=value["locations"],
         lease_ms=value["lease_ms"],
         created_location=value["created_location"],
+        aside=value.get("aside", False),
         partition_commit=value["partition_commit"],
     )
 

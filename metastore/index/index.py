@@ -458,7 +458,7 @@ class Index:
 
     def commit_transaction(
         self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
-        deliver_source: bool = False,
+        left: Sequence[Removal] = (), deliver_source: bool = False,
     ) -> Transaction:  # fmt: skip
         """Return the transaction, committed now or before, with its outcome; its changes become visible together.
 
@@ -467,6 +467,7 @@ class Index:
             deliver: Whether to enqueue the changes for the metastore.
             modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store
                 shows them; the time of the commit stands in for those that are not there.
+            left: What is to be deleted with what the commit replaces.
             deliver_source: Whether to enqueue those of the table that an exchange takes partitions from.
 
         Raises:
@@ -477,7 +478,12 @@ class Index:
             ConflictError: The table to be replaced was replaced meanwhile.
         """
         done = commits.commit(
-            self._database, transaction_id, deliver=deliver, modified=modified or {}, deliver_source=deliver_source
+            self._database,
+            transaction_id,
+            deliver=deliver,
+            modified=modified or {},
+            left=left,
+            deliver_source=deliver_source,
         )
         outcome = done.outcome
         if outcome is not None:

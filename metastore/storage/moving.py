@@ -25,7 +25,7 @@ from catalog_ext.metastore.storage.entries import EntryKind, child_location
 from catalog_ext.metastore.storage.failures import occupied
 from catalog_ext.metastore.storage.locations import shown
 from catalog_ext.metastore.storage.parallel import in_parallel
-from catalog_ext.metastore.storage.promotion import check_moved, is_moved, rename_file
+from catalog_ext.metastore.storage.promotion import OvertakenError, check_moved, is_moved, rename_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -43,10 +43,6 @@ Held: TypeAlias = "dict[str, list[Location]]"
 """Where files of the transaction are between their source and their target, by digest."""
 
 logger = logging.getLogger(__name__)
-
-
-class OvertakenError(Exception):
-    """The transaction does not want its files moved that way any more; what was taken is back."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,10 @@ DEFAULT_THREADS = 16
 _RENAME_ATTEMPTS = 20
 
 
+class OvertakenError(Exception):
+    """The transaction does not want its files moved that way any more; what was taken is back."""
+
+
 @dataclass(frozen=True, slots=True)
 class StagedLocation:
     """Where a staged file is and where it goes; exactly one of ``source`` and ``upload`` is given.
@@ -46,6 +50,7 @@ class StagedLocation:
         upload: The upload to complete, on S3.
         modified_ms: When the source was modified, in milliseconds since 1970; None where that does not matter, or was
             not recorded.
+        aside: The hidden name that the upload is to, to be copied to the target; None where it is to the target itself.
         mark: The transaction's id, which copies on S3 carry.
     """
 
@@ -55,6 +60,12 @@ class StagedLocation:
     upload: Upload | None = None
     modified_ms: int | None = None
     mark: str = ""
+    aside: Location | None = None
+
+    @property
+    def hidden(self) -> Location | None:
+        """Where the file is, or can be, before it has its final name."""
+        return self.source or self.aside
 
     def __post_init__(self) -> None:
         if (self.source is None) == (self.upload is None):
@@ -114,17 +125,31 @@ def check_targets(storage: Storage, directories: Iterable[Location], staging: Lo
             )
 
 
-def promote(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+def promote(
+    storage: Storage,
+    staged: Sequence[StagedLocation],
+    *,
+    threads: int = DEFAULT_THREADS,
+    wanted: Callable[[], bool] = lambda: True,
+) -> None:
     """Give every staged file its final name, in parallel; one that has it is done.
 
     After the first error no further file is begun; those that have their names keep them.
 
+    Args:
+        storage: The stores.
+        staged: The files.
+        threads: Files that are promoted at the same time.
+        wanted: Says whether the transaction is still to be promoted, asked of the index before each copy: what is
+            copied may have been deleted again.
+
     Raises:
+        OvertakenError: The transaction is not to be promoted any more.
         StagedFileMissingError: A staged file, or its upload, is gone for good, and its target is not there.
         StorageError: The store refuses or does not answer, or another file has the name.
         LocationNotFoundError: The bucket does not exist.
     """
-    in_parallel(partial(_promote_one, storage), staged, threads)
+    in_parallel(partial(_promote_one, storage, wanted), staged, threads)
 
 
 def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
@@ -139,7 +164,7 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
     """
     _collect(
         partial(_abort_uploads, storage, staged, threads),
-        partial(storage.delete_files, [file.source for file in staged if file.source is not None]),
+        partial(storage.delete_files, [file.hidden for file in staged if file.hidden is not None]),
         partial(storage.delete_files, [file.target for file in staged]),
     )
 
@@ -153,16 +178,48 @@ def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int 
     """
     _collect(
         partial(_abort_uploads, storage, staged, threads),
-        partial(storage.delete_files, [file.source for file in staged if file.source is not None]),
+        partial(storage.delete_files, [file.hidden for file in staged if file.hidden is not None]),
     )
 
 
-def _promote_one(storage: Storage, file: StagedLocation) -> None:
+def keep(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+    """Make whole objects of uploads that are to wait, under their hidden names; it may be called again.
+
+    Raises:
+        StagedFileMissingError: An upload is gone for good.
+        StorageError: The store refuses or does not answer.
+    """
+
+    def complete(file: StagedLocation) -> None:
+        if file.upload is not None and file.aside is not None:
+            storage.complete_upload(file.aside, file.upload, file.size)
+
+    in_parallel(complete, staged, threads)
+
+
+def _promote_one(storage: Storage, wanted: Callable[[], bool], file: StagedLocation) -> None:
     fault_point("promote.file")
-    if file.upload is not None:
+    if file.upload is not None and file.aside is not None:
+        if not wanted():
+            raise OvertakenError
+        _bring_in(storage, file, file.upload, file.aside)
+    elif file.upload is not None:
         storage.complete_upload(file.target, file.upload, file.size)
     elif file.source is not None:
         _rename(storage, file, file.source)
+
+
+def _bring_in(storage: Storage, file: StagedLocation, upload: Upload, aside: Location) -> None:
+    """Copy what is under a hidden name to its final one; the former is left for the clean-up."""
+    uploads = storage.uploads_to(file.target)
+    try:
+        storage.complete_upload(aside, upload, file.size)
+    except StagedFileMissingError:
+        # Somebody may have been faster, and cleaned up.
+        if not uploads.is_copied(file.target, file.size, file.mark):
+            raise
+        return
+    uploads.copy(aside, file.target, file.size, file.mark)
 
 
 def rename_file(storage: Storage, source: Location, target: Location) -> bool:
@@ -242,7 +299,7 @@ def _abort_uploads(storage: Storage, staged: Sequence[StagedLocation], threads: 
     def abort(file: StagedLocation) -> CatalogExtError | None:
         try:
             if file.upload is not None:
-                storage.abort_upload(file.target, file.upload.upload_id)
+                storage.abort_upload(file.aside or file.target, file.upload.upload_id)
         except StorageError as error:
             return error
         return None

@@ -155,10 +155,15 @@ class Uploads:
         """
         there = self._head(target)
         if there is not None:
-            if there.get("Metadata", {}).get(_MARK) == mark and there["ContentLength"] == size:
+            if _is_copy(there, size, mark):
                 return
             raise occupied(target, source, "copied")
         self._copy(source, target, size, {_MARK: mark})
+
+    def is_copied(self, target: Location, size: int, mark: str) -> bool:
+        """Return whether a copy with the mark is at the target."""
+        there = self._head(target)
+        return there is not None and _is_copy(there, size, mark)
 
     def restore(self, source: Location, target: Location, size: int, mark: str) -> None:
         """Undo ``copy``, whether or not it was called: what has not the mark stays, and so does any source.
@@ -244,3 +249,7 @@ def _end_of(page: Mapping[str, Any]) -> dict[str, str]:
         last = page["Uploads"][-1]
         key, upload_id = last["Key"], last["UploadId"]
     return {"KeyMarker": key, "UploadIdMarker": upload_id}
+
+
+def _is_copy(there: Mapping[str, Any], size: int, mark: str) -> bool:
+    return bool(there.get("Metadata", {}).get(_MARK) == mark and there["ContentLength"] == size)

@@ -14,8 +14,8 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import ReplaceFiles
 from catalog_ext.metastore.predicates.tree import TRUE
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.moving import Mover, OvertakenError
-from catalog_ext.metastore.storage.promotion import is_moved
+from catalog_ext.metastore.storage.moving import Mover
+from catalog_ext.metastore.storage.promotion import OvertakenError, is_moved
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations, below
 
 if TYPE_CHECKING:

@@ -62,7 +62,8 @@ class Planner:
         staging = options.get(STAGING) or options.get(STAGING_ALIAS) or DEFAULT_STAGING
         creates, commands = isinstance(request.asked, CREATIONS), isinstance(request.asked, COMMANDS)
         partition_commit = {} if commands else chosen_options(definition.properties, options)
-        PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns]).custom_policy()
+        policies = PartitionCommit.of(partition_commit, [c.name for c in definition.partition_columns])
+        policies.custom_policy()
         relocate = (
             isinstance(request.asked, Overwrite | OverwritePartitions)
             and options.get(OVERWRITE_MODE) == RELOCATE
@@ -71,12 +72,14 @@ class Planner:
         )
         in_place = request.table is not None and request.table.definition.location == location
         fresh = creates and not in_place and self._checker.empty_location(location, staging)
+        promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
         return WritePlan(
             change=request.asked,
             location=location,
             staging=staging,
             base=relocation_base(location, transaction_id) if relocate else location,
-            promotion=Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME,
+            promotion=promotion,
+            aside=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
             relocate=relocate,
             locations=(
                 {}

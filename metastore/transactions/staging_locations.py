@@ -53,7 +53,7 @@ class TaskDirectories:
 def task_directories(begun: BegunWrite) -> TaskDirectories:
     """Return where the tasks of a transaction put their files; those of uploads have their final locations at once."""
     plan = begun.plan
-    uploads = plan.promotion is Promotion.UPLOAD
+    uploads = plan.promotion is Promotion.UPLOAD and not plan.aside
     staging = "" if uploads else f"{plan.staging}/{begun.transaction_id}"
 
     def directory(location: str) -> str:
@@ -84,8 +84,8 @@ class StagingLocations:
         return found
 
     def staging_directories(self) -> list[Location]:
-        """Return every directory in which staged files may lie; none where uploads are completed."""
-        if self._plan.promotion is Promotion.UPLOAD:
+        """Return every directory in which staged files may lie; none where uploads are completed in their places."""
+        if self._plan.promotion is Promotion.UPLOAD and not self._plan.aside:
             return []
         return [self.location.join(self._staging), *(Location.parse(o).join(self._staging) for o in self._own.values())]
 
@@ -100,14 +100,20 @@ class StagingLocations:
         if file.source is not None:
             source = Location.parse(file.source)
             return StagedLocation(target, file.size, source=source, modified_ms=file.modified_ms, mark=self._id)
+        hidden = self.put(file.partition, file.name)
         if file.upload is not None:
-            return StagedLocation(target, file.size, upload=file.upload)
-        if file.partition in self._own:
-            source = below(Location.parse(self._own[file.partition]), f"{self._staging}/{file.name}")
-        else:
-            path = f"{file.partition}/{file.name}" if file.partition else file.name
-            source = below(self.location, f"{self._staging}/{path}")
-        return StagedLocation(target, file.size, source=source)
+            aside = hidden if self._plan.aside else None
+            return StagedLocation(target, file.size, upload=file.upload, aside=aside, mark=self._id)
+        return StagedLocation(target, file.size, source=hidden)
+
+    def put(self, partition: str, name: str) -> Location:
+        """Return where a task puts a file, or sends its upload."""
+        if self._plan.promotion is Promotion.UPLOAD and not self._plan.aside:
+            return below(self.directory(partition), name)
+        if partition in self._own:
+            return below(Location.parse(self._own[partition]), f"{self._staging}/{name}")
+        path = f"{partition}/{name}" if partition else name
+        return below(self.location, f"{self._staging}/{path}")
 
     def check(self, file: StagedFile) -> None:
         """Return if the file's name and upload fit the transaction.

@@ -13,6 +13,7 @@ from catalog_ext.metastore.commit.partition_commit import PartitionCommit, run_p
 from catalog_ext.metastore.commit.plan import (
     CheckedExchange,
 )
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -25,8 +26,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.moving import OvertakenError
-from catalog_ext.metastore.storage.promotion import discard, promote, undo
+from catalog_ext.metastore.storage.promotion import OvertakenError, discard, keep, promote, undo
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
@@ -103,7 +103,7 @@ class Steps:
             try:
                 # Of a table that is gone nothing is promoted.
                 definition = self._definition(transaction)
-                modified = self._promote(transaction)
+                modified, left = self._promote(transaction)
             except IndexDatabaseError:
                 raise
             except OvertakenError:
@@ -114,7 +114,7 @@ class Steps:
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
                 return self._take_back(transaction, self._reason(transaction, error))
             try:
-                return self._commit(transaction, definition, modified)
+                return self._commit(transaction, definition, modified, left)
             except (IndexDatabaseError, StorageError):
                 raise
             except CatalogExtError as error:
@@ -125,8 +125,12 @@ class Steps:
             raise WriteUndoneError(was_undone(transaction))
         return transaction
 
-    def _promote(self, transaction: Transaction) -> dict[tuple[str, str], int]:
-        """Give the files their final names; return their modification times, by partition and name."""
+    def _promote(self, transaction: Transaction) -> tuple[dict[tuple[str, str], int], list[Removal]]:
+        """Give the files their final names.
+
+        Returns:
+            Their modification times, by partition and name, and what is left to be deleted after the commit.
+        """
         fault_point("promote.before")
         plan = transaction.plan
         locations = StagingLocations(transaction.transaction_id, plan)
@@ -141,13 +145,23 @@ class Steps:
             if plan.moves:
                 self._moves.promote(transaction, places)
             else:
-                promote(self._storage, places, threads=self._threads)
+                promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
             modified.update(self._modification_times(batch))
             self._storage.sync([place.target for place in places], locations.location)
+        if plan.aside and plan.write is not None and plan.write.waiting:
+            staged, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
+            held = (locations.locate(file) for file in staged if file.partition in waiting)
+            for some in batched(held, _AT_ONCE):
+                keep(self._storage, some, threads=self._threads)
+        left: list[Removal] = []
         if plan.write is not None and plan.write.due:
-            modified.update(self._promote_due(transaction, frozenset(plan.write.due)))
+            modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
-        return modified
+        return modified, left
+
+    def _wanted(self, transaction: Transaction) -> Callable[[], bool]:
+        number = transaction.transaction_id
+        return lambda: self._index.state_of(number) is State.RESERVED
 
     def _own_files(
         self, transaction: Transaction, locations: StagingLocations
@@ -159,16 +173,23 @@ class Steps:
             if file.partition not in waiting:
                 yield file, locations.locate(file)
 
-    def _promote_due(self, transaction: Transaction, due: frozenset[str]) -> dict[tuple[str, str], int]:
-        """Promote what earlier transactions have left waiting for partitions that are due with this one."""
+    def _promote_due(
+        self, transaction: Transaction, due: frozenset[str], left: list[Removal]
+    ) -> dict[tuple[str, str], int]:
+        """Promote what earlier transactions have left waiting for partitions that are due with this one.
+
+        What is copied is put to what is left.
+        """
         modified: dict[tuple[str, str], int] = {}
         emptied: set[Location] = set()
         for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
             if partition in due:
-                promote(self._storage, [place for _, place in batch], threads=self._threads)
+                places = [place for _, place in batch]
+                promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
                 modified.update(self._modification_times(batch))
                 self._storage.sync([place.target for _, place in batch], Location.parse(transaction.plan.location))
                 emptied.update(place.source.parent for _, place in batch if place.source is not None)
+                left.extend(Removal(str(place.aside)) for _, place in batch if place.aside is not None)
         self._storage.remove_empty_directories(emptied, Location.parse(transaction.plan.location))
         return modified
 
@@ -215,7 +236,11 @@ class Steps:
         }
 
     def _commit(
-        self, transaction: Transaction, definition: TableDefinition, modified: dict[tuple[str, str], int]
+        self,
+        transaction: Transaction,
+        definition: TableDefinition,
+        modified: dict[tuple[str, str], int],
+        left: Sequence[Removal],
     ) -> Transaction:
         fault_point("commit.before")
         deliver = self._deliver(definition)
@@ -224,6 +249,7 @@ class Steps:
             transaction.transaction_id,
             deliver=deliver,
             modified=modified,
+            left=left,
             deliver_source=source_id is not None and self._deliver(self._index.load_table_by_id(source_id).definition),
         )
         fault_point("commit.after")
@@ -398,7 +424,7 @@ class Steps:
             if waiting.transaction_id == transaction.transaction_id
             for file in waiting.files
         )
-        return frozenset(place.source or place.target for place in mine)
+        return frozenset(place.hidden or place.target for place in mine)
 
     def _run_policies(self, transaction: Transaction, locations: StagingLocations, failures: PolicyFailures) -> None:
         plan = transaction.plan

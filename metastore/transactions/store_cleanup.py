@@ -75,9 +75,9 @@ class StoreCleanup:
                 for upload in self._storage.list_uploads(prefix):
                     if transaction.transaction_id in upload.location.name and upload.location not in kept:
                         self._storage.abort_upload(upload.location, upload.upload_id)
-            return
         for directory in locations.staging_directories():
-            if any(directory.contains(file) for file in kept):
+            # On S3 there are objects, and no directories that go with them.
+            if transaction.plan.promotion is Promotion.UPLOAD or any(directory.contains(file) for file in kept):
                 self._delete_others(directory, kept)
             else:
                 self._delete_tree(directory)

@@ -62,14 +62,14 @@ class Waiting:
             if partitions is not None and waiting.partition not in partitions:
                 continue
             places = [place for _, place in files]
-            sources = self._storage.stat_many([place.source or place.target for place in places])
+            sources = self._storage.stat_many([place.hidden or place.target for place in places])
             for (file, place), entry in zip(files, sources, strict=True):
                 if place.upload is not None and place.upload.upload_id in self._pending(place, uploads):
                     continue
                 if not (_is_whole(place, entry) or _is_whole(place, self._storage.stat(place.target))):
                     yield LostFile(
                         waiting.partition,
-                        str(place.source or place.target),
+                        str(place.hidden or place.target),
                         file.name,
                         file.rows,
                         file.size,
@@ -97,8 +97,8 @@ class Waiting:
             )
 
     def _pending(self, place: StagedLocation, known: dict[Location, set[str]]) -> set[str]:
-        """Return the uploads to the partition's directory that are neither completed nor aborted."""
-        directory = place.target.parent
+        """Return the uploads to the file's directory that are neither completed nor aborted."""
+        directory = (place.aside or place.target).parent
         if directory not in known:
             known.clear()
             known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}

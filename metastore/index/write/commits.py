@@ -53,7 +53,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.runtime.users import user_of
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -70,7 +70,7 @@ _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
 
 def commit(
     database: Database, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int],
-    deliver_source: bool = False,
+    left: Sequence[Removal] = (), deliver_source: bool = False,
 ) -> Transaction:  # fmt: skip
     """Return the transaction, committed now or before.
 
@@ -80,6 +80,7 @@ def commit(
         deliver: Whether to enqueue the changes for the metastore.
         modified: Modification times (milliseconds since the epoch, UTC) by partition and file name, as the store shows
             them; the time of the commit stands in for those that are not there.
+        left: What is to be deleted with what the commit replaces.
         deliver_source: Whether to enqueue the changes of the table that an exchange takes partitions from.
 
     Raises:
@@ -90,7 +91,7 @@ def commit(
     """
     done = database.write(
         lambda connection: _Committing(connection, transaction_id, modified).run(
-            deliver=deliver, deliver_source=deliver_source
+            deliver=deliver, deliver_source=deliver_source, left=left
         )
     )
     if done.plan.definition is not None:
@@ -110,7 +111,7 @@ class _Committing:
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
 
-    def run(self, *, deliver: bool, deliver_source: bool) -> Transaction:
+    def run(self, *, deliver: bool, deliver_source: bool, left: Sequence[Removal]) -> Transaction:
         creation = self._plan.asked if isinstance(self._plan.asked, Create | Replace | CreateOrReplace) else None
         locked, source = ({}, None) if creation else lock_tables(self._connection, self._row, self._plan)
         namespace_id = (
@@ -120,6 +121,8 @@ class _Committing:
         )
         if self._is_committed():
             return rows.from_row(self._row)
+        for removal in left:
+            self._removals.add(removal)
         if creation:
             locked = self._create_table(creation, namespace_id, deliver=deliver)
         locked = {**locked, "version": locked["version"] + 1}

@@ -40,6 +40,13 @@ def test_a_begun_plan_of_an_earlier_release_is_read_and_written_as_it_was(name: 
     assert json.loads(to_json(plan_to_dict(plan))) == recorded
 
 
+def test_a_plan_whose_uploads_go_aside_says_so() -> None:
+    recorded = {**RECORDED["streaming"]["reserved"], "aside": True}
+    plan = plan_from_dict(recorded, checked=True)
+    assert plan.aside
+    assert json.loads(to_json(plan_to_dict(plan))) == recorded
+
+
 @pytest.mark.parametrize("name", RECORDED)
 def test_the_plan_of_an_aborted_transaction_shows_whether_it_was_checked(name: str) -> None:
     """One that is aborting may have been open or reserved before."""
