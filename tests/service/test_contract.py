@@ -153,8 +153,8 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/hive_clauses": {"namespace": "s", "name": "t"},
     "tables/create": {
         "namespace": "s", "name": "never", "table_type": "EXTERNAL", "format": "csv", "storage": None,
-        "default_format": "parquet", "location": None, "columns": [{"name": "x", "type": "int"}], "partition_columns": [],
-        "options": {}, "properties": {}, "comment": None, "dry_run": False,
+        "default_format": "parquet", "location": None, "columns": [{"name": "x", "type": "int"}],
+        "partition_columns": [], "options": {}, "properties": {}, "comment": None, "dry_run": False,
     },
     "tables/alter": {"namespace": "s", "name": "t", "set": {}, "remove": [], "changes": [], "location": None},
     "tables/rename": {"namespace": "s", "name": "never", "to_namespace": "s", "to_name": "ever"},
