@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.Expression
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types.{StructField, StructType}
 
@@ -66,7 +67,7 @@ class TablePartitions(client: ServiceClient, table: TableMetadata) {
       spec: JsonNode = Null): Seq[ListedPartition] = {
     val columns = schema.fieldNames.map(name => name -> name).toMap
     val chars = PredicateTranslator.chars(table.partitionColumns)
-    val predicate = new PredicateTranslator(columns, java.time.ZoneId.of(zone), chars).translate(filters)
+    val predicate = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), chars).translate(filters)
     val request = obj(Seq(
       "table_id" -> long(table.tableId), "version" -> long(table.version), "predicate" -> predicate.getOrElse(Null),
       "spec" -> spec) ++ PartitionClauses.fields(clauses): _*)

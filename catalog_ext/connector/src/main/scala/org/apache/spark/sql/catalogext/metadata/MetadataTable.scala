@@ -1,6 +1,5 @@
 package org.apache.spark.sql.catalogext.metadata
 
-import java.time.ZoneId
 import java.util
 import java.util.Locale
 
@@ -13,6 +12,7 @@ import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, Table
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.connector.catalog.{Identifier, MetadataColumn, SupportsMetadataColumns, SupportsRead, Table,
   TableCapability}
 import org.apache.spark.sql.connector.read.{LocalScan, Scan, ScanBuilder}
@@ -61,7 +61,7 @@ class MetadataTable(
     keyColumns.map(key => VirtualColumn(key.name, key.dataType, null)).toArray[MetadataColumn]
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    if (takesPredicate) new MetadataScanBuilder(this, ZoneId.of(KeyZone.of(of, SQLConf.get))) else () => wholeScan
+    if (takesPredicate) new MetadataScanBuilder(this, DateTimeUtils.getZoneId(KeyZone.of(of, SQLConf.get))) else () => wholeScan
 
   /** One row a version, transaction or repair: vacuum bounds how many there are. */
   private def wholeScan: Scan = new LocalScan {

@@ -14,6 +14,7 @@ import org.apache.spark.sql.catalogext.scan.{PlannedFileIndex, PlannedFileRows, 
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.internal.SQLConf
 import org.apache.spark.sql.types._
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -74,7 +75,7 @@ class AdHocFileIndex(
 
   private def request(filters: Seq[Expression]): ObjectNode = {
     val casts = new KeyCasts(partitionSchema.fieldNames.zip(names).toMap)
-    val predicate = casts.translate(filters, ZoneId.of(zone))
+    val predicate = casts.translate(filters, DateTimeUtils.getZoneId(zone))
     obj(
       "path" -> text(table.name),
       "partitioning" -> bool(partitioning),

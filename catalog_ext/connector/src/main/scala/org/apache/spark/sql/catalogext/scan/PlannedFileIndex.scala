@@ -1,6 +1,5 @@
 package org.apache.spark.sql.catalogext.scan
 
-import java.time.ZoneId
 
 import scala.collection.immutable.{Map => ImmutableMap}
 import scala.collection.mutable
@@ -11,6 +10,7 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, TableMetadata}
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -132,7 +132,7 @@ class PlannedFileIndex(
     val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).zipWithIndex
       .collect { case (names, i) if !padded.contains(i) => names }.toMap
     val chars = PredicateTranslator.chars(table.partitionColumns)
-    val predicate = new PredicateTranslator(columns, ZoneId.of(zone), chars).translate(filters)
+    val predicate = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), chars).translate(filters)
     PlannedFiles.fetch(client, table, values, predicate)
   }
 

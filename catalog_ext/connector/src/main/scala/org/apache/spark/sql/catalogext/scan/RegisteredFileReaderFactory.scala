@@ -1,7 +1,9 @@
 package org.apache.spark.sql.catalogext.scan
 
-import java.io.FileNotFoundException
+import java.io.{FileNotFoundException, InterruptedIOException}
+import java.net.{SocketException, UnknownHostException}
 import java.nio.file.AccessDeniedException
+import javax.net.ssl.SSLException
 
 import org.apache.hadoop.security.AccessControlException
 
@@ -107,12 +109,22 @@ private case class FileBeingRead(shown: String, partition: String) {
 
 private object RegisteredFileReaderFactory {
   private val FailedRead = "FAILED_READ_FILE"
+  private val StoresClients =
+    Seq("org.apache.hadoop.fs.s3a.", "software.amazon.awssdk.", "org.apache.hadoop.ipc.", "org.apache.hadoop.hdfs.")
 
   def isMissingFile(e: Throwable): Boolean = !isDenied(e) && causes(e).exists(_.isInstanceOf[FileNotFoundException])
 
-  /** Whether Spark's reader of the format has given up at the file, for whatever reason but those of the JVM. */
+  /** Whether Spark's reader of the format has given up at the file, for whatever reason but those of the JVM or the store. */
   def isUnreadableFile(e: Throwable): Boolean =
-    conditions(e).exists(_.startsWith(FailedRead)) && !causes(e).exists(_.isInstanceOf[VirtualMachineError])
+    conditions(e).exists(_.startsWith(FailedRead)) && !causes(e).exists(cause => isOfTheStore(cause) || isOfTheJvm(cause))
+
+  private def isOfTheJvm(cause: Throwable): Boolean = cause.isInstanceOf[VirtualMachineError]
+
+  /** Whether a file may be whole, and the store only did not answer: nobody is to delete it for that. */
+  private def isOfTheStore(cause: Throwable): Boolean = cause match {
+    case _: InterruptedIOException | _: SocketException | _: UnknownHostException | _: SSLException => true
+    case other => StoresClients.exists(other.getClass.getName.startsWith)
+  }
 
   def isDenied(e: Throwable): Boolean = causes(e).exists {
     case _: AccessControlException | _: AccessDeniedException => true

@@ -1,12 +1,12 @@
 package org.apache.spark.sql.catalogext.write
 
-import java.time.ZoneId
 
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.PredicateTranslator
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.connector.expressions.{Expression => V2Expression, Literal => V2Literal, NamedReference}
 import org.apache.spark.sql.connector.expressions.filter.{Predicate => V2Predicate}
 import org.apache.spark.sql.internal.SQLConf
@@ -22,7 +22,7 @@ object WritePredicate {
   def exact(table: TableMetadata, predicates: Seq[V2Predicate], zone: String): Option[Option[JsonNode]] = {
     val keys = PartitionColumns.visible(table, SQLConf.get.resolver)
     val columns = keys.fieldNames.map(name => name -> name).toMap
-    val translator = new PredicateTranslator(columns, ZoneId.of(zone))
+    val translator = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone))
     val expressions = predicates.filterNot(_.name() == "ALWAYS_TRUE").map(expression(table, _))
     if (expressions.contains(None)) None
     else if (expressions.isEmpty) Some(None)
