@@ -190,12 +190,14 @@ def located_partitions(database: Database, table: Table, predicate: Predicate | 
         table: The table.
         predicate: A bound predicate that limits them, or None.
     """
-    if predicate is not None:
-        batches = list_partitions(database, table, predicate)
-        found = (zip(*(b.column(n).to_pylist() for n in ("partition", "location")), strict=True) for b in batches)
-        return {name: location for rows in found for name, location in rows if location is not None}
     with database.reading() as connection:
-        return {row.name: row.location for row in connection.execute(located_statement(table))}
+        located = {row.name: row.location for row in connection.execute(located_statement(table))}
+    if predicate is None or not located:
+        # Hardly any table has some: its million partitions need not be read for that.
+        return located
+    batches = list_partitions(database, table, predicate)
+    names = (name for batch in batches for name in batch.column("partition").to_pylist())
+    return {name: located[name] for name in names if name in located}
 
 
 def located_statement(table: Table) -> sa.Select[Any]:

@@ -90,8 +90,12 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
     """
     places = sorted({place for location in locations for place in (location, *_around(location))})
     for some in batched(places, _AT_ONCE):
-        held = sa.select(tables.c.table_id).where(tables.c.location.in_(some)).with_for_update(read=True)
-        connection.execute(held).all()
+        found = sa.select(tables.c.table_id).where(tables.c.location.in_(some))
+        numbers = sorted(connection.execute(found).scalars())
+        # By number: MariaDB would wait for every row that it looks at on its way to a location.
+        held = sa.select(tables.c.table_id).where(tables.c.table_id.in_(numbers)).order_by(tables.c.table_id)
+        if numbers:
+            connection.execute(held.with_for_update(read=True)).all()
 
 
 def check_location_free(
