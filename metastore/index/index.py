@@ -502,9 +502,11 @@ class Index:
         """Return the table's transactions with files that the version does not show, or that still wait."""
         return transactions.uncommitted_ids(self._database, table_id, version)
 
-    def moving_commands(self) -> list[Transaction]:
-        """Return the partition commands that move files and are not committed: reserved, being undone, or undone."""
-        return transactions.moving_commands(self._database)
+    def moving_commands(
+        self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)
+    ) -> list[Transaction]:
+        """Return the partition commands in these states that move files; without any, those that are not committed."""
+        return transactions.moving_commands(self._database, states)
 
     def waiting_files(self, table_id: int, app_id: str | None = None) -> Iterator[WaitingFiles]:
         """Return the staged files that wait for their partition to be due, of one application or of all."""

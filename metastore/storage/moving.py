@@ -182,11 +182,11 @@ class Mover:
             try:
                 taken = in_parallel(partial(take, self._held()), left, self._threads)
             except CatalogExtError:
-                if self._taken and not self._wanted():
+                if self._taken and not self._still_wanted():
                     self._return_all()
                 raise
             fault_point("move.taken")
-            if self._taken and not self._wanted():
+            if self._taken and not self._still_wanted():
                 self._return_all()
                 raise OvertakenError
             fault_point("move.asked")
@@ -197,6 +197,18 @@ class Mover:
             f"Several processes move the same files to {shown(str(left[0].target))} at once. Try again.",
             {"location": str(left[0].target)},
         )
+
+    def _still_wanted(self) -> bool:
+        """Return whether the transaction wants the files that were taken; nobody knows whose they are till then.
+
+        Raises:
+            IndexDatabaseError: The index does not answer; what was taken is back.
+        """
+        try:
+            return self._wanted()
+        except CatalogExtError:
+            self._return_all()
+            raise
 
     def _take_forth(self, held: Held, file: StagedLocation) -> _Taken | None:
         """Return the file, which this mover has now; None where it is at its target."""

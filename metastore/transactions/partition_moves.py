@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.claims import bound_predicate
 from catalog_ext.metastore.commit.plan import CheckedExchange, RenamePartition
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import ReplaceFiles
 from catalog_ext.metastore.predicates.tree import TRUE
@@ -93,8 +93,33 @@ class PartitionMoves:
         mover.tidy()
         return everything
 
+    def with_strays(self, commands: Sequence[Transaction]) -> list[Transaction]:
+        """Return those of the commands, all ended, whose movers have left a directory; one listing a table.
+
+        What cannot be listed is left out, and said in the log.
+        """
+        left: dict[Location, set[str]] = {}
+        for place in {below(Location.parse(c.plan.location), c.plan.staging) for c in commands}:
+            if self._storage.store_has_directories(place):
+                left[place] = self._names(place)
+        return [
+            command
+            for command in commands
+            if command.transaction_id
+            in left.get(below(Location.parse(command.plan.location), command.plan.staging), ())
+        ]
+
+    def _names(self, directory: Location) -> set[str]:
+        try:
+            return {entry.location.name for entry in self._storage.list_directory(directory)}
+        except LocationNotFoundError:
+            return set()
+        except CatalogExtError as error:
+            logger.warning("What late movers left at %s could not be looked at: %s", directory, error.message)
+            return set()
+
     def return_strays(self, transaction: Transaction) -> None:
-        """Put back what late movers of an aborted command have taken and, as they died, not put back themselves.
+        """Put back what late movers of a command that has ended have taken and, as they died, not put back themselves.
 
         Raises:
             CatalogExtError: The store refuses or does not answer.

@@ -102,18 +102,18 @@ class Recovery:
         return tuple(self._entry(t, RecoveryAction.WAITS, _lease(t, now)) for t in left)
 
     def _return_strays(self) -> None:
-        """Put back what movers that died late have of commands that were undone."""
-        for command in self._index.moving_commands():
-            if command.state is State.ABORTED:
-                try:
-                    self._steps.return_strays(command)
-                except CatalogExtError as error:
-                    logger.warning(
-                        "What is left of the %s %s could not be looked at: %s",
-                        command.operation,
-                        command.transaction_id,
-                        error.message,
-                    )
+        """Put back what movers that died late have of commands that had ended, either way."""
+        commands = self._index.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED))
+        for command in self._steps.with_strays(commands):
+            try:
+                self._steps.return_strays(command)
+            except CatalogExtError as error:
+                logger.warning(
+                    "What is left of the %s %s could not be looked at: %s",
+                    command.operation,
+                    command.transaction_id,
+                    error.message,
+                )
 
     def undo(self, transaction_id: str, *, dry_run: bool) -> RecoveryReport:
         """Return what became of one transaction that was undone; see ``Transactions.undo``."""

@@ -361,8 +361,12 @@ class Steps:
         fault_point("undo.after")
         return len(moved)
 
+    def with_strays(self, commands: Sequence[Transaction]) -> list[Transaction]:
+        """Return those of the partition commands, all ended, that late movers may have left something of."""
+        return self._moves.with_strays(commands)
+
     def return_strays(self, transaction: Transaction) -> None:
-        """Put back what late movers of an aborted partition command have taken and not put back.
+        """Put back what late movers of a partition command that has ended have taken and not put back.
 
         Raises:
             CatalogExtError: The store refuses or does not answer; the same call may be made again.

@@ -223,7 +223,9 @@ class _Committing:
 
     def _end(self, outcome: WriteOutcome) -> None:
         t = transaction_files.c
-        self._connection.execute(sa.delete(transaction_files).where(t.transaction_id == self._id, t.removal == 0))
+        # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
+        staged = sa.delete(transaction_files).where(t.transaction_id == self._id, t.removal == 0)
+        self._connection.execute(staged.where(~rows.moves_files(self._id)))
         self._removals.flush()
         self._end_claims(outcome)
         self._note_application(outcome)

@@ -237,7 +237,7 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
     def work(connection: sa.Connection) -> bool:
         if connection.execute(statement).rowcount != 1:
             return False
-        moves = sa.exists().where(transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES))
+        moves = moves_files(transaction_id)
         if to in (State.ABORTING, State.ABORTED):
             claims = sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             # Files are still to be moved back: until then the partitions are nobody else's.
@@ -245,10 +245,15 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
         if to in (State.ABORTED, State.FINISHED):
             files = sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id)
             # A slow mover may have died with one of a command's files: that is to be put back, too.
-            connection.execute(files.where(~moves) if to is State.ABORTED else files)
+            connection.execute(files.where(~moves))
         return True
 
     return database.write(work)
+
+
+def moves_files(transaction_id: str) -> sa.Exists:
+    """Return the condition that the transaction is a partition command that moves files."""
+    return sa.exists().where(transactions.c.transaction_id == transaction_id, transactions.c.plan.like(_MOVES))
 
 
 def find_application(database: Database, table_id: int, app_id: str) -> ApplicationVersion | None:
@@ -281,11 +286,10 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
     return {row.transaction_id: State(row.state) for row in rows}
 
 
-def moving_commands(database: Database) -> list[Transaction]:
-    """Return the partition commands that move files and are not committed: under way, or undone."""
+def moving_commands(database: Database, states: Collection[State]) -> list[Transaction]:
+    """Return the partition commands in these states that move files."""
     t = transactions.c
-    states = [str(state) for state in (State.RESERVED, State.ABORTING, State.ABORTED)]
-    statement = sa.select(transactions).where(t.state.in_(states), t.plan.like(_MOVES))
+    statement = sa.select(transactions).where(t.state.in_([str(state) for state in states]), t.plan.like(_MOVES))
     with database.reading() as connection:
         return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
 

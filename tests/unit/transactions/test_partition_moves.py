@@ -556,6 +556,51 @@ def test_an_undoing_whose_source_was_written_again_keeps_both(catalog: Catalog) 
     assert catalog.recover(older_than=0).transactions == ()
 
 
+@pytest.mark.parametrize("trouble", [Crash, errors.IndexUnavailableError])
+def test_what_a_late_mover_of_a_finished_rename_took_is_put_back(
+    catalog: Catalog, monkeypatch: pytest.MonkeyPatch, trouble: type[BaseException]
+) -> None:
+    """Others have finished its rename and made another one, which brought the very same files back."""
+    root = managed(catalog)
+    write(root, "k=1/000000_0", "k=1/000001_0", content=b"hive\n")
+    catalog.repair_partitions("s.t")
+    mover = [""]
+
+    def overtaken(_: str) -> None:
+        catalog.recover(older_than=0)
+        back_and_forth(catalog)
+        assert indexed(catalog) == walked(root, 1)
+        mover[0] = "is late"
+
+    def troubled(_: str) -> None:
+        if mover[0] == "is late":
+            mover[0] = "had trouble"
+            if trouble is Crash:
+                raise Crash
+            asked = [trouble("The index is away.")]
+            state_of = catalog.index.state_of
+
+            def away(number: str) -> State | None:
+                if asked:
+                    raise asked.pop()
+                return state_of(number)
+
+            monkeypatch.setattr(catalog.index, "state_of", away)
+
+    with armed("move.before", overtaken), armed("move.taken", troubled, lasting=True):
+        if trouble is Crash:
+            with pytest.raises(Crash):
+                forth(catalog)
+            assert indexed(catalog) != walked(root, 1)
+            catalog.recover(older_than=0)
+        else:
+            forth(catalog)
+    assert mover == ["had trouble"]
+    consistent(catalog)
+    assert names(catalog) == ["k=1"]
+    assert not [path for path in root.iterdir() if path.name.startswith("_")]
+
+
 @pytest.mark.parametrize("died", [False, True])
 def test_an_undoing_whose_source_is_a_file_now_keeps_the_rows_elsewhere(catalog: Catalog, died: bool) -> None:
     root = managed(catalog)
