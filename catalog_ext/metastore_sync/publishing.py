@@ -99,7 +99,10 @@ class Publishing:
             MetastoreUnavailableError: It does not answer; what was published before stays.
         """
         if not self._metastore.enabled:
-            raise InvalidConfigurationError("This catalog has no metastore to publish to.")
+            raise InvalidConfigurationError(
+                "This catalog has no metastore to publish to. Name it: --metastore thrift://host:9083 (and unset "
+                "CATALOG_EXT_METASTORE where that says none)."
+            )
         chosen = None if table is None else TableIdentifier.parse(table, self._catalog)
         found = [] if chosen is None else [self._relation(chosen)]
         return self._publish(found, all_=chosen is None, dry_run=dry_run)

@@ -2,7 +2,7 @@
 
 from catalog_ext.metastore.index.index import Index
 from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
-from catalog_ext.metastore.index.read.ended_files import ENDED_SCHEMA
+from catalog_ext.metastore.index.read.ended_files import EndedFile
 from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.metastore.index.tables.tables import TableVersion
@@ -11,12 +11,12 @@ from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
 
 __all__ = [
     "CHANGES_SCHEMA",
-    "ENDED_SCHEMA",
     "HISTORY_SCHEMA",
     "PARTITION_SCHEMA",
     "PLAN_SCHEMA",
     "TRANSACTIONS_SCHEMA",
     "ApplicationVersion",
+    "EndedFile",
     "Index",
     "TableVersion",
     "WaitingFiles",

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.removals import Removal
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
+    from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
@@ -548,8 +549,8 @@ class Index:
         """Return the newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
         return history.version_at(self._database, table_id, at_ms)
 
-    def ended_files(self, table: Table, before_version: int) -> pa.RecordBatchReader:
-        """Return the replaced files that no version from ``before_version`` on needs (``ended_files.ENDED_SCHEMA``).
+    def ended_files(self, table: Table, before_version: int) -> Iterator[list[EndedFile]]:
+        """Yield, in pages, the replaced files that no version from ``before_version`` on needs.
 
         What repair or DDL took out of the index is not among them, nor a file that a kept version knows.
         """

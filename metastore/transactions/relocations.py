@@ -23,7 +23,7 @@ def replaced_by_relocations(index: Index, table: Table) -> Iterator[tuple[str, i
     versions = index.relocations(table.table_id)
     if not versions:
         return
-    for batch in index.ended_files(table, table.version):
-        for row in batch.to_pylist():
-            if row["ended_version"] in versions:
-                yield row["uri"], row["ended_ms"]
+    for page in index.ended_files(table, table.version):
+        for file in page:
+            if file.version in versions:
+                yield file.uri, file.ended_ms

@@ -128,16 +128,15 @@ class Vacuum:
             MetastoreError: Hive engines may still read them, because the metastore has not heard of the write.
         """
         behind = self._index.oldest_delivery_of(self._table.table_id)
-        for batch in self._index.ended_files(self._table, version):
-            rows = batch.to_pylist()
-            there = self._storage.stat_many([Location.parse(row["uri"]) for row in rows])
-            for row, entry in zip(rows, there, strict=True):
+        for page in self._index.ended_files(self._table, version):
+            there = self._storage.stat_many([Location.parse(file.uri) for file in page])
+            for file, entry in zip(page, there, strict=True):
                 # Hive gives the same names again, and its store's clock need not be the database's.
-                if entry is not None and is_same_file(entry, Removal(row["uri"], row["size"], row["modified_ms"])):
+                if entry is not None and is_same_file(entry, Removal(file.uri, file.size, file.modified_ms)):
                     if behind is not None and behind <= self._before_ms + _AT_COMMIT_MS:
                         raise MetastoreError(_BEHIND.format(self._table.identifier))
-                    reason = _REPLACED.format(row["ended_version"])
-                    yield VacuumEntry(VacuumAction.DELETE, row["uri"], row["size"], reason), None
+                    reason = _REPLACED.format(file.version)
+                    yield VacuumEntry(VacuumAction.DELETE, file.uri, file.size, reason), None
 
     def _strays(self) -> Iterator[tuple[VacuumEntry, None]]:
         """Yield files of writes that will not commit them: of aborted ones anywhere, of ended ones where staged."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import pyarrow as pa
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import files, partition_ids, partitions, table_versions
@@ -18,29 +18,36 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 
-_COUNT = pa.int64()
+@dataclass(frozen=True, slots=True)
+class EndedFile:
+    """A file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since.
 
-ENDED_SCHEMA = pa.schema([
-    pa.field("uri", pa.string(), nullable=False),
-    pa.field("size", _COUNT, nullable=False),
-    pa.field("modified_ms", _COUNT, nullable=False),
-    pa.field("ended_version", _COUNT, nullable=False),
-    pa.field("ended_ms", _COUNT, nullable=False),
-])  # fmt: skip
-"""One row a file that no kept version needs: what ``vacuum`` deletes, unless somebody has written it again since; times
-are milliseconds since the epoch, UTC."""
+    Attributes:
+        uri: Where it is.
+        size: Its bytes.
+        modified_ms: When it was modified, in milliseconds since the epoch (UTC), as the index knows it.
+        version: The version that replaced it.
+        ended_ms: When that was committed, in milliseconds since the epoch (UTC).
+    """
+
+    uri: str
+    size: int
+    modified_ms: int
+    version: int
+    ended_ms: int
+
 
 _PAGE = 5000
 _NAMES_AT_ONCE = 500
 
 
-def ended_files(database: Database, table: Table, before_version: int) -> pa.RecordBatchReader:
-    """Return the files that writes have replaced and only versions below ``before_version`` need (``ENDED_SCHEMA``).
+def ended_files(database: Database, table: Table, before_version: int) -> Iterator[list[EndedFile]]:
+    """Yield, in pages, the files that writes have replaced and only versions below ``before_version`` need.
 
     What repair or DDL took out of the index is not among them: it is not ours to delete. Nor is a file that a kept
     version knows under any partition.
     """
-    return pa.RecordBatchReader.from_batches(ENDED_SCHEMA, _Ended(database, table, before_version).batches())
+    return _Ended(database, table, before_version).pages()
 
 
 class _Ended:
@@ -49,7 +56,7 @@ class _Ended:
         self._table = table
         self._before = before_version
 
-    def batches(self) -> Iterator[pa.RecordBatch]:
+    def pages(self) -> Iterator[list[EndedFile]]:
         moved = self._moved()
         after: tuple[int, int] = (0, 0)
         while True:
@@ -58,19 +65,13 @@ class _Ended:
                 return
             after = (page[-1]["partition_id"], page[-1]["file_id"])
             needed = self._needed(page, moved)
-            rows = [
-                {
-                    "uri": uri,
-                    "size": row["size"],
-                    "modified_ms": row["modified_ms"],
-                    "ended_version": row["end_version"],
-                    "ended_ms": row["committed_at_ms"],
-                }
+            found = [
+                EndedFile(uri, row["size"], row["modified_ms"], row["end_version"], row["committed_at_ms"])
                 for row in page
                 if (uri := f"{self._directory(row)}/{row['path']}") not in needed
             ]
-            if rows:
-                yield pa.RecordBatch.from_pylist(rows, schema=ENDED_SCHEMA)
+            if found:
+                yield found
 
     def _page(self, partition_id: int, file_id: int) -> Sequence[Mapping[str, Any]]:
         p, f, v = partitions.c, files.c, table_versions.c

@@ -48,7 +48,7 @@ def changed(index: Index, table: Table, after: int, upto: int) -> list[tuple[int
 
 def ended(index: Index, table: Table, before: int) -> set[str]:
     now = index.load_table(table.identifier)
-    uris = index.ended_files(now, before).read_all().column("uri").to_pylist()
+    uris = {file.uri for page in index.ended_files(now, before) for file in page}
     return {uri.removeprefix(f"{now.definition.location}/") for uri in uris}
 
 
