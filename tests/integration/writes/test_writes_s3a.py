@@ -10,6 +10,7 @@ import pytest
 from pyspark.errors import PySparkException
 
 from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.storage.listing import ListedFile, list_tree
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.spark import session as sessions
 from tests.integration.spark_batch import Batch
@@ -154,7 +155,7 @@ def test_two_attempts_of_a_task_end(remote: Remote) -> None:
     assert remote.pending("speculated") == []
 
 
-def test_partitions_of_a_stream_wait_as_uploads(remote: Remote, tmp_path: Path) -> None:
+def test_partitions_of_a_stream_wait_as_hidden_objects(remote: Remote, tmp_path: Path) -> None:
     make(remote, "hours", "x BIGINT, at TIMESTAMP, k INT")
     properties = {
         "sink.partition-commit.trigger": "partition-time", "sink.partition-commit.delay": "1 h",
@@ -172,13 +173,16 @@ def test_partitions_of_a_stream_wait_as_uploads(remote: Remote, tmp_path: Path) 
         (source / ".new").rename(source / f"{hours[0]}.json")
 
     def waiting() -> list[str]:
-        return [place.split("/")[-2] for place in remote.pending("hours")]
+        """The partitions of whole objects that nobody sees."""
+        found = list_tree(remote.catalog.storage, remote.place("hours"), descend=lambda _: True, depth_hint=1)
+        staged = (one.directory.split("/") for one in found if isinstance(one, ListedFile))
+        return sorted(parts[-1] for parts in staged if parts[0] == "_catalog_ext_staging")
 
     query = writer.toTable("lake.w.hours")
     try:
         put(9, 10)
         query.processAllAvailable()
-        assert (waiting(), remote.visible("hours")) == (["k=10", "k=9"], [])
+        assert (waiting(), remote.visible("hours"), remote.pending("hours")) == (["k=10", "k=9"], [], [])
         put(11)
         query.processAllAvailable()
         assert waiting() == ["k=10", "k=11"]
