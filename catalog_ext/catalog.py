@@ -150,10 +150,16 @@ class Catalog:
         statistics: What ANALYZE has found.
     """
 
-    def __init__(self, settings: Settings, storage: Callable[[], Storage]) -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        storage: Callable[[], Storage],
+        *,
+        at_home: Callable[[Index, Settings], Settings] = open_at_home,
+    ) -> None:
         index = Index.open(settings.index)
         try:
-            settings = open_at_home(index, settings)
+            settings = at_home(index, settings)
             metastore = MetastoreConnection(settings)
         except BaseException:
             index.close()

@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 import click
 from rich.console import Console
 
-from catalog_ext.catalog import Catalog, connect
+from catalog_ext.catalog import Catalog
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.hive.thrift.hive_site import configured_uris
 from catalog_ext.metastore.index.database.urls import missing_file
+from catalog_ext.metastore_sync.home import look_home
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -56,14 +57,12 @@ class Invocation:
         Raises:
             InvalidConfigurationError: There is no index, and the command makes none.
         """
-        if not makes_index:
-            self.require_index()
-        return connect(
-            index=self.index,
-            metastore=self.metastore if with_metastore else None,
-            warehouse=self.warehouse,
-            storage=self.storage,
-        )
+        settings = self.settings(with_metastore=with_metastore)
+        if makes_index:
+            return Catalog(settings, settings.open_storage)
+        self.require_index()
+        # Who looks at a table, or mistypes its metastore, does not say what a whole index belongs to.
+        return Catalog(settings, settings.open_storage, at_home=look_home)
 
     def require_index(self) -> None:
         """Refuse a SQLite index that is not there: a wrong folder is no new one.
@@ -78,14 +77,15 @@ class Invocation:
                 {"index": str(missing)},
             )
 
-    def settings(self) -> Settings:
+    def settings(self, *, with_metastore: bool = True) -> Settings:
         """Return the resolved settings, without opening anything."""
+        metastore = self.metastore if with_metastore else None
         return Settings.resolve(
             index=self.index,
-            metastore=self.metastore,
+            metastore=metastore,
             warehouse=self.warehouse,
             storage=self.storage,
-            configured_metastore=configured_uris() if self.metastore is UNSET else None,
+            configured_metastore=configured_uris() if metastore is UNSET else None,
         )
 
 

@@ -73,7 +73,8 @@ def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
     if WAREHOUSE not in settings.given:
         return replace(settings, warehouse=recorded)
     if _same_folder(settings.warehouse, recorded):
-        return settings
+        # By one name of two: places are compared as they are written.
+        return replace(settings, warehouse=recorded)
     raise _another(settings, WAREHOUSE, recorded, settings.warehouse)
 
 

@@ -42,8 +42,9 @@ class Adoption(NamedTuple):
 def open_at_home(index: Index, settings: Settings) -> Settings:
     """Return the settings with the index's own metastore and warehouse, which are recorded where they were not.
 
-    An index that holds nothing yet belongs to whatever is named. One of an older release has no record: it takes
-    what it is opened with, but for a warehouse that is only a default of the folder that somebody is in.
+    It belongs to what it was opened with first, but for a warehouse that is only a default of the folder that somebody
+    is in; another one is taken on by ``adopt`` alone. One of an older release has no record: it takes
+    what opens it, too.
 
     Raises:
         InvalidConfigurationError: Another metastore or warehouse was given than the index's own.
@@ -53,14 +54,12 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
     given = record(settings)
     if all(recorded.get(name) == value for name, value in given.items()):
         return settings
-    empty = _is_empty(index)
     try:
-        if empty and recorded:
-            recorded = _renew(index, settings, given, recorded)
-        recorded = _complete(index, settings, given, recorded, empty=empty)
+        recorded = _complete(index, settings, given, recorded, empty=_is_empty(index))
     except IndexDatabaseError as error:
         # Who may only read it may open it, too.
         logger.warning("The index %s cannot take down what belongs to it: %s", index.url, error.message)
+        recorded = index.properties()
     return at_home(settings, recorded, lambda uris: _ask(uris, settings))
 
 
@@ -121,26 +120,14 @@ def _put(index: Index, given: dict[str, str], chosen: list[str]) -> dict[str, st
     return index.properties()
 
 
-def _renew(index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str]) -> dict[str, str]:
-    chosen = [
-        what
-        for what in (METASTORE, WAREHOUSE)
-        if what in settings.given and what in given and recorded.get(what) != given[what]
-    ]
-    if not chosen:
-        return recorded
-    logger.info("The index %s, which holds nothing yet, now belongs to %s", index.url, _shown(given, chosen))
-    return _put(index, given, chosen)
-
-
 def _complete(
     index: Index, settings: Settings, given: dict[str, str], recorded: dict[str, str], *, empty: bool
 ) -> dict[str, str]:
     missing = [what for what in (METASTORE, WAREHOUSE) if what in given and what not in recorded]
     # An index that was not named lies beside its warehouse.
-    if WAREHOUSE in missing and not empty and "index" in settings.given and WAREHOUSE not in settings.given:
+    if WAREHOUSE in missing and "index" in settings.given and WAREHOUSE not in settings.given:
         missing.remove(WAREHOUSE)
-        if settings.metastore is not None:
+        if settings.metastore is not None and not empty:
             logger.warning(
                 "The index %s does not say which warehouse is its own, and %s is a guess. Name it once: --warehouse.",
                 index.url,

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
+from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import index_properties
 
@@ -33,8 +34,8 @@ def add_missing(database: Database, values: Mapping[str, str]) -> dict[str, str]
             continue
         try:
             database.write(lambda connection, n=name, v=value: add(connection, n, v))  # type: ignore[misc]
-        except sa.exc.IntegrityError as error:
-            if not is_duplicate(error):
+        except IndexDatabaseError as error:
+            if not isinstance(error.__cause__, sa.exc.DBAPIError) or not is_duplicate(error.__cause__):
                 raise
     return load(database)
 

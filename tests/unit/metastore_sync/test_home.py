@@ -17,12 +17,15 @@ from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfiguratio
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.index.tables import properties
 from catalog_ext.metastore.model.tables import Namespace
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import local_index
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    from catalog_ext.metastore.index.database.database import Database
 
 A, B, ELSEWHERE = "thrift://a:9083", "thrift://b:9083", "thrift://elsewhere:9083"
 
@@ -167,7 +170,7 @@ def test_a_metastore_that_was_replaced_is_noticed(
     assert "is not the one that it was" in caplog.text
 
 
-def test_an_index_that_holds_nothing_belongs_to_whom_is_named(tmp_path: Path) -> None:
+def test_a_default_of_a_folder_is_nobodys_warehouse(tmp_path: Path) -> None:
     index = str(tmp_path / "i.db")
     catalog_ext.connect(index=index, metastore=None).close()
     with catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "wh")) as catalog:
@@ -201,7 +204,7 @@ def test_who_may_only_read_opens_it_all_the_same(
         raise IndexDatabaseError("permission denied for table index_properties")
 
     monkeypatch.setattr(Index, "add_properties", refuse)
-    with catalog_ext.connect(index=str(tmp_path / "i.db"), metastore=None) as catalog:
+    with catalog_ext.connect(index=str(tmp_path / "i.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
         assert catalog.list_namespaces() == []
     assert "permission denied" in caplog.text
 
@@ -266,3 +269,40 @@ def test_an_index_that_is_not_there_takes_nothing_on(tmp_path: Path, capsys: pyt
     code, answer = _cli(capsys, "--index", str(tmp_path / "no.db"), "--metastore", A, "adopt")
     assert (code, answer["error"]["code"]) == (2, InvalidConfigurationError.code)
     assert not (tmp_path / "no.db").exists()
+
+
+def test_of_two_that_open_a_new_index_at_once_the_first_wins(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, servers: dict[str, FakeMetastore]
+) -> None:
+    index = str(tmp_path / "i.db")
+    load = properties.load
+    first = [True]
+
+    def overtaken(database: Database) -> dict[str, str]:
+        found = load(database)
+        if first and not found:
+            first.clear()
+            catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "a")).close()
+        return found
+
+    monkeypatch.setattr(properties, "load", overtaken)
+    with pytest.raises(InvalidConfigurationError, match=r"belongs to the warehouse .*/a, and was opened with .*/b"):
+        catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "b"))
+
+
+def test_a_warehouse_by_another_name_is_the_recorded_one(tmp_path: Path) -> None:
+    index, real = str(tmp_path / "i.db"), tmp_path / "real"
+    real.mkdir()
+    (tmp_path / "link").symlink_to(real)
+    catalog_ext.connect(index=index, metastore=None, warehouse=str(real)).close()
+    with catalog_ext.connect(index=index, metastore=None, warehouse=str(tmp_path / "link")) as catalog:
+        assert catalog.settings.warehouse == f"file://{real}"
+
+
+def test_a_command_that_makes_nothing_records_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    index = str(tmp_path / "i.db")
+    assert main(["--index", index, "migrate"]) == 0
+    assert main(["--index", index, "--metastore", "thrift://127.0.0.1:9", "repair", "s.typo"]) == 1
+    with Index.open(index) as opened:
+        assert opened.properties() == {}
