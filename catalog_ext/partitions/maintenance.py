@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
 from catalog_ext.metastore.commit.rules import lies_inside
@@ -19,6 +19,8 @@ from catalog_ext.repair.report import ReportEntry
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
+
+    import pyarrow as pa
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
@@ -149,17 +151,16 @@ class PartitionMaintenance:
         return wanted
 
     @staticmethod
-    def _entries(table: Table, batches: Iterable[Any], purge: bool, reason: str) -> Iterator[ReportEntry]:
+    def _entries(table: Table, batches: Iterable[pa.RecordBatch], purge: bool, reason: str) -> Iterator[ReportEntry]:
         root = table.definition.location
         managed = table.definition.table_type is TableType.MANAGED
         declared = DeclaredNames([key.name for key in table.definition.partition_columns])
         for batch in batches:
-            for row in batch.to_pylist():
-                name = row["partition"]
-                gone = managed and (purge or lies_inside(table, row["location"] or f"{root}/{name}"))
+            columns = (batch.column(name).to_pylist() for name in ("partition", "location", "files", "bytes"))
+            for name, own, files, size in zip(*columns, strict=True):
+                gone = managed and (purge or lies_inside(table, own or f"{root}/{name}"))
                 kept = "" if gone else "; its files stay"
-                path = row["location"] or name
-                yield ReportEntry("drop", declared.of(name), path, row["files"], row["bytes"], f"{reason}{kept}")
+                yield ReportEntry("drop", declared.of(name), own or name, files, size, f"{reason}{kept}")
 
 
 def _conditions(expiry: Expiry, entries: Iterable[ReportEntry]) -> Iterator[Predicate]:

@@ -72,7 +72,7 @@ class Index:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._statistics = planner_statistics.Freshness(database)
+        self._statistics = planner_statistics.StatisticsRenewal(database)
         self.views = IndexedViews(database)
 
     @classmethod

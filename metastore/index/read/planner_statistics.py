@@ -37,7 +37,7 @@ def analyze(database: Database) -> None:
             connection.execute(sa.text("ANALYZE TABLE partitions, files")).all()
 
 
-class Freshness:
+class StatisticsRenewal:
     """Has the statistics renewed whenever this process has written as many rows as there were at the last time.
 
     The work is then proportional to what was written: a load of a million rows in batches analyzes about ten times.

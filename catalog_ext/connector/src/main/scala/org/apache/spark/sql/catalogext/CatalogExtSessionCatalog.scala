@@ -139,20 +139,20 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
 
   // Namespaces
 
-  override def namespaceExists(namespace: Array[String]): Boolean = own.namespaceExists(namespace) || adopt(namespace)
+  override def namespaceExists(namespace: Array[String]): Boolean = own.namespaceExists(namespace) || copyNamespace(namespace)
   override def listNamespaces(): Array[Array[String]] = {
     val listed = own.listNamespaces()
     val more = ours.listNamespaces().filterNot(name => listed.exists(_.sameElements(name)))
     if (more.isEmpty) listed else (listed ++ more).sortBy(_.head)
   }
   override def listNamespaces(namespace: Array[String]): Array[Array[String]] =
-    if (namespace.isEmpty) listNamespaces() else { adopted(namespace); own.listNamespaces(namespace) }
+    if (namespace.isEmpty) listNamespaces() else { ensureNamespace(namespace); own.listNamespaces(namespace) }
   override def loadNamespaceMetadata(namespace: Array[String]): util.Map[String, String] = {
-    adopted(namespace)
+    ensureNamespace(namespace)
     own.loadNamespaceMetadata(namespace)
   }
   override def alterNamespace(namespace: Array[String], changes: NamespaceChange*): Unit = {
-    adopted(namespace)
+    ensureNamespace(namespace)
     own.alterNamespace(namespace, changes: _*)
     if (indexKnows(namespace)) ours.alterNamespace(namespace, changes: _*)
   }
@@ -173,10 +173,11 @@ class CatalogExtSessionCatalog extends DelegatingCatalogExtension with StagingTa
   private def indexKnows(namespace: Array[String]): Boolean =
     namespace.length == 1 && SessionNames.valid(namespace.head) && ours.namespaceExists(namespace)
 
-  private def adopted(namespace: Array[String]): Unit = if (!own.namespaceExists(namespace)) adopt(namespace)
+  private def ensureNamespace(namespace: Array[String]): Unit =
+    if (!own.namespaceExists(namespace)) copyNamespace(namespace)
 
   /** Makes a namespace that the index has in Spark's catalog too, where functions, views and Spark's tables need it. */
-  private def adopt(namespace: Array[String]): Boolean = indexKnows(namespace) && {
+  private def copyNamespace(namespace: Array[String]): Boolean = indexKnows(namespace) && {
     own.createNamespace(namespace, util.Map.of())
     true
   }

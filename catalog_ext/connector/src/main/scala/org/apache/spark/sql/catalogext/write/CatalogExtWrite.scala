@@ -107,7 +107,7 @@ class CatalogExtWrite(
 object CatalogExtWrite {
   private lazy val process = s"${InetAddress.getLocalHost.getHostName}:${ManagementFactory.getRuntimeMXBean.getPid}"
 
-  /** Who writes, for people who look at unfinished transactions. */
+  /** Who writes, for people who look at transactions in flight. */
   def owner(spark: SparkSession): String = s"${spark.sparkContext.applicationId}@$process"
 }
 
