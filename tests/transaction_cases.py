@@ -77,7 +77,7 @@ def begin(index: Index, table: Table, write: WritePlan, *partitions: str, each: 
 
 def finish(index: Index, made: Transaction, *, deliver: bool = False) -> WriteOutcome:
     """Reserves and commits what ``begin`` made."""
-    assert index.reserve(made.transaction_id, made.plan) is None
+    assert isinstance(index.reserve(made.transaction_id, made.plan), Transaction)
     outcome = index.commit_transaction(made.transaction_id, deliver=deliver).outcome
     assert outcome is not None
     return outcome

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database import migration
-from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
@@ -403,6 +403,8 @@ class Index:
 
     def now_ms(self) -> int:
         """Return the time by which leases are judged, the database's: in milliseconds since the epoch, UTC."""
+        if self._database.dialect == "sqlite":
+            return now_ms()  # a library in this process: its clock is this host's
         with self._database.reading() as connection:
             return int(connection.execute(database_now_ms(self._database.dialect)).scalar_one())
 
@@ -442,8 +444,8 @@ class Index:
         """Return the newest committed batch of an application in the table."""
         return transactions.find_application(self._database, table_id, app_id)
 
-    def reserve(self, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
-        """Decide conflicts and make the transaction reserved; return its batch if that is committed already.
+    def reserve(self, transaction_id: str, plan: WritePlan) -> Transaction | ApplicationVersion:
+        """Decide conflicts and return the transaction, now reserved; or its batch if that is committed already.
 
         A transaction that is reserved or committed stays as it is, so that the call may be repeated.
 
@@ -556,12 +558,13 @@ class Index:
         """
         return ended_files.ended_files(self._database, table, before_version)
 
-    def expire_versions(self, table_id: int, before_version: int) -> int:
+    def expire_versions(self, table_id: int, before_version: int, max_rows: int | None = None) -> int:
         """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
         Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
+        ``max_rows`` ends it earlier, to be gone on with by another call.
         """
-        return expire_versions.expire_versions(self._database, table_id, before_version)
+        return expire_versions.expire_versions(self._database, table_id, before_version, max_rows)
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""

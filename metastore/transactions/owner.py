@@ -111,20 +111,20 @@ class Owner:
         for _ in self._attempts.of(transaction.transaction_id, transaction.table):
             try:
                 fault_point("reserve.before")
-                known = self._index.reserve(transaction.transaction_id, plan)
+                reserved = self._index.reserve(transaction.transaction_id, plan)
                 fault_point("reserve.after")
-                if known is None:
-                    # Not what was sent: where the call was repeated, the plan of the first one holds.
-                    return self._index.load_transaction(transaction.transaction_id)
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is reserved: %s", error.message)
                 continue
             except BaseException as error:  # noqa: BLE001 -- as above
                 return self._given_up(transaction, error)
+            if isinstance(reserved, Transaction):
+                # Not what was sent: where the call was repeated, the plan of the first one holds.
+                return reserved
             self._give_up(transaction, TransactionStateError("its batch is committed already"))
             return WriteOutcome(
                 transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
-                known.version, duplicate=True,
+                reserved.version, duplicate=True,
             )  # fmt: skip
         raise AssertionError("the attempts end by raising")
 

@@ -80,7 +80,7 @@ def _read(database: Database, statement: Query, schema: pa.Schema) -> Iterator[p
             arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=False)]
             yield pa.RecordBatch.from_arrays(arrays, schema=schema)
         return
-    with database.reading() as connection:
+    with database.reading(streams=True) as connection:
         fetch = _fetcher(connection, statement)
         while rows := fetch(BATCH_ROWS):
             yield to_batch(rows, schema)

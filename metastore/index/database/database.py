@@ -70,15 +70,20 @@ class Database:
             self.arrow.close()
 
     @contextmanager
-    def reading(self) -> Iterator[sa.Connection]:
-        """Give a connection in a transaction that is only read in.
+    def reading(self, *, streams: bool = False) -> Iterator[sa.Connection]:
+        """Give a connection that is only read by; on SQLite all its statements see one state.
+
+        Args:
+            streams: Whether rows are fetched as the database has them: PostgreSQL keeps no cursor without a
+                transaction, which otherwise only costs two more messages.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
             IndexDatabaseError: It refused a statement.
         """
         with translated(self.shown), self.engine.connect() as connection:
-            yield connection
+            alone = self.dialect == "postgresql" and not streams
+            yield connection.execution_options(isolation_level="AUTOCOMMIT") if alone else connection
 
     @contextmanager
     def maintaining(self) -> Iterator[sa.Connection]:
@@ -86,10 +91,15 @@ class Database:
         with translated(self.shown), self.engine.connect() as connection:
             yield connection.execution_options(isolation_level="AUTOCOMMIT")
 
-    def write(self, work: Callable[[sa.Connection], _Result]) -> _Result:
+    def write(self, work: Callable[[sa.Connection], _Result], *, durable: bool = True) -> _Result:
         """Return what ``work`` returns, its changes committed.
 
         It runs again when the database preferred another transaction.
+
+        Args:
+            work: Reads and changes in one transaction.
+            durable: Whether the changes are to outlive a power loss at once. Otherwise they do from the next durable
+                ones on, which cost the one wait for the disk (MySQL and MariaDB: they are always durable).
 
         Raises:
             ConflictError: It lost several times in a row.
@@ -98,7 +108,10 @@ class Database:
         """
 
         def attempt() -> _Result:
-            with self.engine.connect().execution_options(catalog_ext_write=True) as connection, connection.begin():
+            options = {"catalog_ext_write": True, "catalog_ext_durable": durable}
+            with self.engine.connect().execution_options(**options) as connection, connection.begin():
+                if not durable and self.dialect == "postgresql":
+                    connection.exec_driver_sql("SET LOCAL synchronous_commit = off")
                 return work(connection)
 
         try:
@@ -168,8 +181,12 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    writing = connection.get_execution_options().get("catalog_ext_write", False)
+    options = connection.get_execution_options()
+    writing = options.get("catalog_ext_write", False)
     driver: Any = connection.connection.dbapi_connection
+    if writing:
+        # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
+        driver.execute(f"PRAGMA synchronous = {'FULL' if options['catalog_ext_durable'] else 'NORMAL'}")
     # A writer takes the lock at once: one that reads first could find that its snapshot is too old to write on.
     driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 

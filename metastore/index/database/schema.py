@@ -131,6 +131,11 @@ partitions = sa.Table(
         None, "table_id", "end_version",
         sqlite_where=sa.text("location IS NOT NULL"), postgresql_where=sa.text("location IS NOT NULL"),
     ),
+    # What has ended is few, unless nothing expires.
+    sa.Index(
+        "ix_partitions_ended", "table_id", "end_version", "partition_id",
+        sqlite_where=sa.text(f"end_version < {ALIVE}"), postgresql_where=sa.text(f"end_version < {ALIVE}"),
+    ),
     *(
         sa.Index(
             None, "table_id", f"k{i}", "end_version", "begin_version",
@@ -201,6 +206,7 @@ transactions = sa.Table(
     _text("outcome"),
     _text("error", nullable=True),
     sa.Index(None, "table_id", "state"),
+    sa.Index(None, "table_id", "version"),
     sa.Index(None, "state", "expires_at_ms"),
 )  # fmt: skip
 

@@ -141,7 +141,7 @@ class _Committing:
         )  # fmt: skip
 
     def _is_committed(self) -> bool:
-        self._row = rows.load_row(self._connection, self._id, lock=True)
+        self._row = rows.locked(self._connection, self._row)
         if self._row["state"] in (State.COMMITTED, State.FINISHED):
             return True
         if self._row["state"] != State.RESERVED:

@@ -8,9 +8,9 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
     file_statistics,
     files,
-    partition_ids,
     partitions,
     table_versions,
     tables,
@@ -20,18 +20,27 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
 
 
 _PAGE = 5000
+_AT_ONCE = 500
 
 
-def expire_versions(database: Database, table_id: int, before_version: int) -> int:
+def expire_versions(database: Database, table_id: int, before_version: int, max_rows: int | None = None) -> int:
     """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
-    The versions are refused to readers before the first row is gone.
+    The versions are refused to readers before the first row is gone. The work goes by what has ended, not by what
+    the table has.
+
+    Args:
+        database: Holds the index.
+        table_id: The table's number.
+        before_version: The oldest version that stays; one above the newest changes nothing.
+        max_rows: About how many rows go at the most, the history last; None for all.
     """
     t = tables.c
     raise_oldest = (
@@ -42,31 +51,41 @@ def expire_versions(database: Database, table_id: int, before_version: int) -> i
     database.write(lambda connection: connection.execute(raise_oldest))
     with database.reading() as connection:
         limit = connection.execute(sa.select(t.oldest_version).where(t.table_id == table_id)).scalar() or 0
-    low, high = partition_ids(table_id)
     removed = 0
-    while low < high:
-        removed_now, low = database.write(lambda connection, at=low: _expire_some(connection, at, high, limit))  # type: ignore[misc]
-        removed += removed_now
-    return removed + database.write(lambda connection: _expire_history(connection, table_id, limit))
+    while max_rows is None or removed < max_rows:
+        page = database.write(lambda connection: _expire_some(connection, table_id, limit))
+        if not page:
+            return removed + database.write(lambda connection: _expire_history(connection, table_id, limit))
+        removed += page
+    return removed
 
 
-def _expire_some(connection: sa.Connection, low: int, high: int, limit: int) -> tuple[int, int]:
-    """Return how many dead rows of the next partitions were removed, and the number of the partition to go on with."""
-    f, p = files.c, partitions.c
-    next_id = sa.select(f.partition_id).where(f.partition_id >= low, f.partition_id < high).order_by(f.partition_id)
-    end = connection.execute(next_id.limit(1).offset(_PAGE)).scalar()
-    below = high if end is None else end + 1
-    dead = sa.and_(f.partition_id >= low, f.partition_id < below, f.end_version <= limit)
-    s = file_statistics.c
-    of_dead = sa.exists().where(f.partition_id == s.partition_id, f.file_id == s.file_id, f.end_version <= limit)
+def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
+    """Remove a page of the partitions' rows that ended first, and their files'; return how many rows that were."""
+    f, p, s = files.c, partitions.c, file_statistics.c
+    # The bound that every ended row keeps is how the databases see that the index of them serves.
+    is_ended = p.end_version < sa.literal_column(str(ALIVE))
+    first = (
+        sa.select(p.partition_id, p.end_version)
+        .where(p.table_id == table_id, p.end_version <= limit, is_ended)
+        .order_by(p.end_version, p.partition_id)
+        .limit(_PAGE)
+    )
+    page = connection.execute(first).all()
+    if not page:
+        return 0
+    upto = page[-1].end_version
     removed = 0
-    for statement in (
-        sa.delete(file_statistics).where(s.partition_id >= low, s.partition_id < below, of_dead),
-        sa.delete(files).where(dead),
-        sa.delete(partitions).where(p.partition_id >= low, p.partition_id < below, p.end_version <= limit),
-    ):
-        removed += connection.execute(statement).rowcount
-    return removed, below
+    # A file ends with a row of its partition.
+    for ids in batched(sorted({row.partition_id for row in page}), _AT_ONCE):
+        dead = sa.exists().where(f.partition_id == s.partition_id, f.file_id == s.file_id, f.end_version <= upto)
+        for statement in (
+            sa.delete(file_statistics).where(s.partition_id.in_(ids), dead),
+            sa.delete(files).where(f.partition_id.in_(ids), f.end_version <= upto),
+            sa.delete(partitions).where(p.partition_id.in_(ids), p.end_version <= upto),
+        ):
+            removed += connection.execute(statement).rowcount
+    return removed
 
 
 def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
@@ -50,10 +52,10 @@ _NO_TABLE = 0
 _AT_ONCE = 200
 
 
-def reserve(database: Database, transaction_id: str, plan: WritePlan) -> ApplicationVersion | None:
-    """Claim what the transaction touches and move it from open to reserved; return None when that is done.
+def reserve(database: Database, transaction_id: str, plan: WritePlan) -> Transaction | ApplicationVersion:
+    """Claim what the transaction touches and move it from open to reserved; return it as it then is.
 
-    Otherwise the batch is committed already: the answer says by which transaction, and nothing was changed.
+    Where the batch is committed already the answer says by which transaction, and nothing was changed.
 
     Raises:
         ConflictError: Another transaction, a repair or a partition DDL was first.
@@ -74,22 +76,17 @@ class _Reservation:
         self._plan = plan
         self._row = rows.load_row(connection, transaction_id)
 
-    def run(self) -> ApplicationVersion | None:
+    def run(self) -> Transaction | ApplicationVersion:
         if isinstance(self._plan.asked, Create | Replace | CreateOrReplace):
-            self._reserve_name(self._plan.asked)
-            return None
+            return self._reserve_name(self._plan.asked)
         locked = lock_tables(self._connection, self._row, self._plan)[0]
         if self._is_reserved():
-            return None
-        duplicate = self._application()
-        if duplicate is not None:
-            return duplicate
-        self._reserve_partitions(locked)
-        return None
+            return rows.from_row(self._row)
+        return self._application() or self._reserve_partitions(locked)
 
     def _is_reserved(self) -> bool:
         """Return whether the transaction is reserved or further: the call was repeated, as after a lost answer."""
-        self._row = rows.load_row(self._connection, self._id, lock=True)
+        self._row = rows.locked(self._connection, self._row)
         if self._row["state"] in (State.ABORTING, State.ABORTED):
             raise rows.wrong_state(self._row, "be reserved")
         return bool(self._row["state"] != State.OPEN)
@@ -116,11 +113,11 @@ class _Reservation:
             )
         return None
 
-    def _reserve_name(self, asked: Creation) -> None:
+    def _reserve_name(self, asked: Creation) -> Transaction:
         identifier = TableIdentifier.parse(self._row["table_name"])
         lock_namespace(self._connection, identifier.namespace)
         if self._is_reserved():
-            return
+            return rows.from_row(self._row)
         check_name(self._connection, self._row, asked)
         check_location_free(self._connection, identifier, asked.definition.location)
         self._names(asked.definition.keys)
@@ -136,7 +133,7 @@ class _Reservation:
                 "ended.",
                 {"table": str(identifier), "transaction": other},
             )
-        self._finish([(digest, str(identifier))], _NO_TABLE)
+        return self._finish([(digest, str(identifier))], _NO_TABLE)
 
     def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
         """Return the partitions that the transaction touches, sorted, with their values.
@@ -160,7 +157,7 @@ class _Reservation:
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
-    def _reserve_partitions(self, locked: Mapping[str, Any]) -> None:
+    def _reserve_partitions(self, locked: Mapping[str, Any]) -> Transaction:
         table = table_from_row(locked)
         base = self._row["base_version"]
         predicate = bound_predicate(self._plan, table)
@@ -184,7 +181,7 @@ class _Reservation:
         if isinstance(self._plan.asked, ExchangePartitions):
             self._reserve_source(self._plan.asked)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
-        self._finish(claims, table.table_id)
+        return self._finish(claims, table.table_id)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
         """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
@@ -300,7 +297,7 @@ class _Reservation:
             parameters,
         )
 
-    def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> None:
+    def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> Transaction:
         exclusive = int(replaces(self._plan))
         if claims:
             self._connection.execute(
@@ -322,6 +319,7 @@ class _Reservation:
             .where(transactions.c.transaction_id == self._id)
             .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)))
         )
+        return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan)
 
 
 def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:

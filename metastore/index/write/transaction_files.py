@@ -43,7 +43,8 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
         counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
         add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
 
-    database.write(work)
+    # The reservation makes them durable; whoever dies before it has only files to be removed.
+    database.write(work, durable=False)
 
 
 def add_documents(
@@ -103,16 +104,15 @@ def _documents(database: Database, transaction_id: str, *, removal: bool) -> Ite
 def next_document(
     connection: sa.Connection, transaction_id: str, after: int, *, removal: bool
 ) -> tuple[int | None, str | None]:
-    """Return the number and text of the next row of ``transaction_files``, or None twice."""
+    """Return the text of the next row of ``transaction_files``, and its number where more come after it; or None."""
     t = transaction_files.c
-    statement = (
-        sa.select(t.number, t.payload)
-        .where(t.transaction_id == transaction_id, t.number > after, t.removal == int(removal))
-        .order_by(t.number)
-        .limit(1)
-    )
-    row = connection.execute(statement).one_or_none()
-    return (None, None) if row is None else (row.number, row.payload)
+    mine = (t.transaction_id == transaction_id, t.removal == int(removal))
+    last = sa.select(sa.func.max(t.number)).where(*mine).correlate(None).scalar_subquery()
+    statement = sa.select(t.number, t.payload, last.label("last")).where(*mine, t.number > after)
+    row = connection.execute(statement.order_by(t.number).limit(1)).one_or_none()
+    if row is None:
+        return None, None
+    return (row.number if row.number < row.last else None), row.payload
 
 
 def staged_within(connection: sa.Connection, transaction_id: str) -> Iterator[Mapping[str, Any]]:

@@ -10,6 +10,7 @@ import pytest
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.index.write.transactions import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition
@@ -200,6 +201,6 @@ def test_an_application_commits_its_batches_one_at_a_time_and_once(writers: Writ
     finish(index, other)
     index.commit_transaction(first.transaction_id, deliver=False)
     known = index.reserve(third.transaction_id, third.plan)
-    assert known is not None
+    assert isinstance(known, ApplicationVersion)
     assert known.transaction_id == first.transaction_id
     finish(index, second)

@@ -10,7 +10,7 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.removals import Removal
-from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
@@ -23,6 +23,7 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write import claims, commits
+from catalog_ext.metastore.index.write.transactions import ApplicationVersion
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -87,8 +88,8 @@ def test_the_steps_are_taken_once(index: Index, table: Table) -> None:
     made = begin(index, table, plan(table), "k=1")
     with pytest.raises(TransactionStateError, match="is open and cannot be committed"):
         index.commit_transaction(made.transaction_id, deliver=False)
-    assert index.reserve(made.transaction_id, made.plan) is None
-    assert index.reserve(made.transaction_id, made.plan) is None
+    assert isinstance(index.reserve(made.transaction_id, made.plan), Transaction)
+    assert isinstance(index.reserve(made.transaction_id, made.plan), Transaction)
     with pytest.raises(TransactionStateError, match="is reserved and cannot take more files"):
         index.record_files(made.transaction_id, staged(made.transaction_id, "k=2"))
     first = index.commit_transaction(made.transaction_id, deliver=True)
@@ -251,7 +252,7 @@ def test_applications_commit_a_batch_once(index: Index, table: Table) -> None:
     finish(index, first)
     again = begin(index, index.load_table(table.identifier), plan(table), "k=1", app_id="a", app_version=3)
     known = index.reserve(again.transaction_id, again.plan)
-    assert known is not None
+    assert isinstance(known, ApplicationVersion)
     assert (known.app_version, known.version, known.transaction_id) == (3, 1, first.transaction_id)
     assert index.load_transaction(again.transaction_id).state is State.OPEN
     later = begin(index, index.load_table(table.identifier), plan(table), "k=1", app_id="a", app_version=4)
