@@ -144,6 +144,7 @@ class Catalog:
         alterations: Alterations and renames of tables.
         reads: Plans of reads.
         writes: Transactions that write to tables.
+        write_maintenance: Recovery, vacuum and expiry of versions.
         metadata_tables: What writes and repairs have made of a table, as tables.
         partition_commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions.
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
@@ -178,7 +179,7 @@ class Catalog:
         self.writes = Writes(context, self._creation)
         self._outbox = OutboxCommands(index)
         self._publishing = Publishing(index, metastore, sync, settings.name)
-        self._write_maintenance = WriteMaintenance(context)
+        self.write_maintenance = WriteMaintenance(context)
         self.metadata_tables = MetadataTables(context)
         self.partition_commands = PartitionCommands(context)
         self.partition_maintenance = PartitionMaintenance(context, self.partition_commands, self.alterations)
@@ -252,12 +253,12 @@ class Catalog:
     partitions = _Forwarded(lambda c: c.reads, TableReads.partitions)
     files = _Forwarded(lambda c: c.reads, TableReads.files)
 
-    history = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.history)
-    list_transactions = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.list_transactions)
-    recover = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.recover)
-    discard_waiting = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.discard_waiting)
-    vacuum = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.vacuum)
-    status = _Forwarded(lambda c: c._write_maintenance, WriteMaintenance.status)
+    history = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
+    list_transactions = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)
+    recover = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.recover)
+    discard_waiting = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
+    vacuum = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
+    status = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)
 
     deliver = _Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = _Forwarded(lambda c: c._publishing, Publishing.publish)

@@ -64,6 +64,15 @@ RECOVERY_INTERVAL: Setting[float] = Setting(
     duration,
     (Scope.SESSION, Scope.ENVIRONMENT),
 )
+EXPIRY_INTERVAL: Setting[float] = Setting(
+    "expiry.interval",
+    "10m",
+    "How often a service forgets versions, ended transactions and repairs that are older than `vacuum.retention`, some "
+    "at a time, so that the index stays small; 0 for never. No file is deleted.",
+    TIME,
+    duration,
+    (Scope.SESSION, Scope.ENVIRONMENT),
+)
 COMMIT_UNKNOWN_TIMEOUT: Setting[float] = Setting(
     "commit.unknown-timeout",
     "2m",
@@ -316,6 +325,7 @@ EXTERNAL_TABLE_PURGE: Setting[bool] = Setting(
 WRITE_SETTINGS: tuple[Setting[Any], ...] = (
     TRANSACTION_LEASE,
     RECOVERY_INTERVAL,
+    EXPIRY_INTERVAL,
     COMMIT_UNKNOWN_TIMEOUT,
     COMMIT_THREADS,
     VACUUM_RETENTION,

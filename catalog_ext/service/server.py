@@ -15,7 +15,7 @@ import uvicorn
 from catalog_ext.conf import write_keys
 from catalog_ext.metastore.errors import ServiceError
 from catalog_ext.service.application import build_application
-from catalog_ext.writes.background_recovery import BackgroundRecovery
+from catalog_ext.service.background_task import BackgroundTask
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -80,7 +80,17 @@ class Service:
             timeout_graceful_shutdown=drain_seconds,
         )
         self._server = _Server(config)
-        self._recovery = BackgroundRecovery(catalog.recover, write_keys.RECOVERY_INTERVAL.read(catalog.settings.conf))
+        conf = catalog.settings.conf
+        self._tasks = (
+            BackgroundTask(
+                "recovery", catalog.recover, write_keys.RECOVERY_INTERVAL.read(conf),
+                "Dead writers could not be looked for",
+            ),
+            BackgroundTask(
+                "expiry", catalog.write_maintenance.expire_versions, write_keys.EXPIRY_INTERVAL.read(conf),
+                "Old versions could not be looked for",
+            ),
+        )  # fmt: skip
         self._thread: threading.Thread | None = None
 
     @property
@@ -105,24 +115,32 @@ class Service:
                 self.stop()
                 raise ServiceError(f"The service at {self.uri} did not start.")
             time.sleep(0.005)
-        self._recovery.start()
+        self._start_tasks()
         return self
 
     def run(self) -> None:
         """Serve from this thread until a signal says to stop."""
-        self._recovery.start()
+        self._start_tasks()
         try:
             self._server.run([self._socket])
         finally:
-            self._recovery.stop()
+            self._stop_tasks()
 
     def stop(self) -> None:
         """Answer the requests in flight, and end."""
         self._server.should_exit = True
-        self._recovery.stop()
+        self._stop_tasks()
         if self._thread is not None:
             self._thread.join(_START_TIMEOUT_S)
         self._socket.close()
+
+    def _start_tasks(self) -> None:
+        for task in self._tasks:
+            task.start()
+
+    def _stop_tasks(self) -> None:
+        for task in self._tasks:
+            task.stop()
 
     def __enter__(self) -> Self:
         return self.start()

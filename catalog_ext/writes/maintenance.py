@@ -13,6 +13,7 @@ from catalog_ext.metastore.errors import (
     InvalidInputError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
@@ -28,6 +29,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport
 
 logger = logging.getLogger(__name__)
+
+EXPIRED_AT_ONCE = 100_000
+"""Rows that one background run removes: a second or two of the database's time."""
 
 _SAFE_S = 3600.0
 """Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
@@ -169,6 +173,33 @@ class WriteMaintenance:
                 {"table": str(table.identifier), "retention_s": f"{age:g}"},
             )
         return age
+
+    def expire_versions(self, max_rows: int = EXPIRED_AT_ONCE) -> int:
+        """Forget what is older than each table's ``vacuum.retention`` and has no file to delete; return how much.
+
+        Versions from the first relocating overwrite on stay until ``vacuum`` has deleted what that has replaced, and
+        aborted transactions until it has looked for files that they left.
+
+        Args:
+            max_rows: About how many rows of the index go at the most; the next call goes on.
+
+        Raises:
+            IndexUnavailableError: The database is gone or locked.
+        """
+        index, removed = self._context.index, 0
+        for table in self._tables():
+            before_ms = now_ms() - round(self._retention(table, None, free=True) * 1000)
+            version = index.version_at(table.table_id, before_ms)
+            kept = min(index.relocations(table.table_id), default=version + 1)
+            index.expire_repairs(table.table_id, before_ms)
+            removed += index.expire_versions(
+                table.table_id, min(version, kept - 1), max_rows=max_rows - removed, aborted=False
+            )
+            if removed >= max_rows:
+                break
+        if removed:
+            logger.info("Old versions were forgotten: %d rows of the index", removed)
+        return removed
 
     def status(self, table: str | None = None) -> list[StatusEntry]:
         """Return what is in flight: writes, partitions that wait, and changes for the metastore.

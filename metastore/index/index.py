@@ -558,13 +558,18 @@ class Index:
         """
         return ended_files.ended_files(self._database, table, before_version)
 
-    def expire_versions(self, table_id: int, before_version: int, max_rows: int | None = None) -> int:
+    def expire_versions(
+        self, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True
+    ) -> int:
         """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
         Afterwards ``ended_files`` does not know their files any more. A version above the newest is not forgotten.
-        ``max_rows`` ends it earlier, to be gone on with by another call.
+        ``max_rows`` ends it earlier, to be gone on with by another call. Without ``aborted`` the rows of aborted
+        transactions stay, by which files that they left are known.
         """
-        return expire_versions.expire_versions(self._database, table_id, before_version, max_rows)
+        return expire_versions.expire_versions(
+            self._database, table_id, before_version, max_rows=max_rows, aborted=aborted
+        )
 
     def pending_deliveries(self, limit: int = 100, *, after: int = 0) -> list[Delivery]:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""

@@ -30,7 +30,9 @@ _PAGE = 5000
 _AT_ONCE = 500
 
 
-def expire_versions(database: Database, table_id: int, before_version: int, max_rows: int | None = None) -> int:
+def expire_versions(
+    database: Database, table_id: int, before_version: int, *, max_rows: int | None = None, aborted: bool = True
+) -> int:
     """Forget the versions below ``before_version``, in short transactions; return how many rows were removed.
 
     The versions are refused to readers before the first row is gone. The work goes by what has ended, not by what
@@ -41,33 +43,51 @@ def expire_versions(database: Database, table_id: int, before_version: int, max_
         table_id: The table's number.
         before_version: The oldest version that stays; one above the newest changes nothing.
         max_rows: About how many rows go at the most, the history last; None for all.
+        aborted: Whether aborted transactions go, too. A file that a late task of one has left is known by its row,
+            and would be taken for somebody's by a repair: only after such files were looked for.
     """
+    limit, left = _limit(database, table_id, before_version)
+    if not (left or aborted):
+        return 0
     t = tables.c
-    raise_oldest = (
-        sa.update(tables)
-        .where(t.table_id == table_id, t.oldest_version < before_version, t.version >= before_version)
-        .values(oldest_version=before_version)
-    )
-    database.write(lambda connection: connection.execute(raise_oldest))
-    with database.reading() as connection:
-        limit = connection.execute(sa.select(t.oldest_version).where(t.table_id == table_id)).scalar() or 0
+    raise_oldest = sa.update(tables).where(t.table_id == table_id, t.oldest_version < limit)
+    database.write(lambda connection: connection.execute(raise_oldest.values(oldest_version=limit)))
     removed = 0
     while max_rows is None or removed < max_rows:
         page = database.write(lambda connection: _expire_some(connection, table_id, limit))
         if not page:
-            return removed + database.write(lambda connection: _expire_history(connection, table_id, limit))
+            return removed + database.write(
+                lambda connection: _expire_history(connection, table_id, limit, aborted=aborted)
+            )
         removed += page
     return removed
+
+
+def _limit(database: Database, table_id: int, before_version: int) -> tuple[int, bool]:
+    """Return the oldest version that is to stay, and whether anything is left of older ones."""
+    t, v = tables.c, table_versions.c
+    oldest = sa.case((t.version >= before_version, before_version), else_=0)
+    asked = sa.select(t.oldest_version, oldest).where(t.table_id == table_id)
+    with database.reading() as connection:
+        row = connection.execute(asked).one_or_none()
+        limit = 0 if row is None else max(row)
+        history = sa.exists().where(v.table_id == table_id, v.version < limit)
+        left = connection.execute(sa.select(sa.or_(history, sa.exists().where(_ended(table_id, limit))))).scalar()
+    return limit, bool(left)
+
+
+def _ended(table_id: int, limit: int) -> sa.ColumnElement[bool]:
+    p = partitions.c
+    # The bound that every ended row keeps is how the databases see that the index of them serves.
+    return sa.and_(p.table_id == table_id, p.end_version <= limit, p.end_version < sa.literal_column(str(ALIVE)))
 
 
 def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
     """Remove a page of the partitions' rows that ended first, and their files'; return how many rows that were."""
     f, p, s = files.c, partitions.c, file_statistics.c
-    # The bound that every ended row keeps is how the databases see that the index of them serves.
-    is_ended = p.end_version < sa.literal_column(str(ALIVE))
     first = (
         sa.select(p.partition_id, p.end_version)
-        .where(p.table_id == table_id, p.end_version <= limit, is_ended)
+        .where(_ended(table_id, limit))
         .order_by(p.end_version, p.partition_id)
         .limit(_PAGE)
     )
@@ -88,7 +108,7 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
     return removed
 
 
-def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int:
+def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, aborted: bool) -> int:
     """Remove the history below the limit, and the transactions that had ended by then and that nobody asks for."""
     # Locks the table's row.
     connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
@@ -99,10 +119,9 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int) -> int
     removed: int = connection.execute(
         sa.delete(table_versions).where(v.table_id == table_id, v.version < limit)
     ).rowcount
-    ended = sa.or_(
-        sa.and_(t.state == str(State.FINISHED), t.version < limit),
-        sa.and_(t.state == str(State.ABORTED), t.ended_at_ms < since),
-    )
+    ended = sa.and_(t.state == str(State.FINISHED), t.version < limit)
+    if aborted:
+        ended = sa.or_(ended, sa.and_(t.state == str(State.ABORTED), t.ended_at_ms < since))
     waits = sa.exists().where(waiting_files.c.transaction_id == t.transaction_id)
     claims = sa.exists().where(transaction_claims.c.transaction_id == t.transaction_id)
     forgotten = sa.and_(t.table_id == table_id, ended, ~waits, ~claims)

@@ -121,7 +121,8 @@ def expire_repairs(database: Database, table_id: int, before_ms: int, *, dry_run
         dry_run: Only count.
     """
     old = sa.and_(repairs.c.table_id == table_id, repairs.c.ended_at_ms < before_ms)
-    if dry_run:
-        with database.reading() as connection:
-            return connection.execute(sa.select(sa.func.count()).where(old)).scalar() or 0
+    with database.reading() as connection:
+        found = connection.execute(sa.select(sa.func.count()).where(old)).scalar() or 0
+    if dry_run or not found:
+        return found
     return database.write(lambda connection: int(connection.execute(sa.delete(repairs).where(old)).rowcount))

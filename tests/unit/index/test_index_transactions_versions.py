@@ -6,14 +6,16 @@ import sqlite3
 from typing import TYPE_CHECKING, Any
 
 import pytest
+import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
+from catalog_ext.metastore.index.database.schema import partitions
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
-from catalog_ext.metastore.index.write import claims
+from catalog_ext.metastore.index.write import claims, expire_versions
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -168,6 +170,35 @@ def test_expired_versions_are_refused_and_their_rows_are_gone(
     assert ended(index, table, 4) == set()
     assert [h.version for h in index.history(table.identifier)] == [4]
     assert [t.version for t in index.list_transactions(table.table_id)] == [4]
+
+
+def test_expiry_goes_on_where_it_was_stopped(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(expire_versions, "_PAGE", 2)
+    names = [f"k={n}" for n in range(5)]
+    for _ in range(3):
+        write(index, table, plan(table, OVERWRITE), *names)
+    before = files_by_partition(index, table)
+    some = index.expire_versions(table.table_id, 3, max_rows=1)
+    assert 0 < some <= 2 * 2
+    assert [h.version for h in index.history(table.identifier)] == [3, 2, 1, 0], "the history goes last"
+    with pytest.raises(VersionExpiredError):
+        index.changes(table.table_id, 1, 3)
+    assert index.expire_versions(table.table_id, 3, max_rows=1000) > some
+    assert [h.version for h in index.history(table.identifier)] == [3]
+    assert files_by_partition(index, table) == before
+    asked = index.query_count
+    assert index.expire_versions(table.table_id, 3, aborted=False) == 0
+    assert index.query_count - asked == 2, "where nothing is left, nothing is written"
+
+
+def test_expiry_reads_what_has_ended_and_no_more(index: Index, table: Table) -> None:
+    write(index, table, plan(table), *(f"k={n}" for n in range(3000)))
+    write(index, table, plan(table, OVERWRITE), "k=1")
+    with index._database.reading() as connection:  # noqa: SLF001 -- how the database finds it is the point
+        explained = sa.select(partitions.c.partition_id).where(expire_versions._ended(table.table_id, 2))  # noqa: SLF001
+        text = explained.compile(connection, compile_kwargs={"literal_binds": True})
+        found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all()
+    assert "ix_partitions_ended" in str(found)
 
 
 def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Table) -> None:

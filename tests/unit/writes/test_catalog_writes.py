@@ -276,6 +276,24 @@ def test_vacuum_removes_what_only_old_versions_name(catalog: Catalog, root: Path
     assert catalog.repair_partitions("s.t", dry_run=True, strict=True).version == 2
 
 
+def test_versions_expire_without_a_file_deleted(catalog: Catalog, root: Path) -> None:
+    catalog.alterations.alter("s.t", set_={"vacuum.retention": "0s"})
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS)
+    crash_at("check.after", lambda: insert(catalog, EU))
+    catalog.recover("s.t", older_than="0s")
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS)
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS)
+    files = walked(root, 2)
+    assert catalog.write_maintenance.expire_versions() > 0
+    assert [version.version for version in catalog.history("s.t")] == [5, 4, 3], "vacuum needs what 4 has replaced"
+    assert State.ABORTED in {t.state for t in catalog.list_transactions("s.t")}, "by its row its files are known"
+    assert catalog.write_maintenance.expire_versions() == 0
+    assert walked(root, 2) == files
+    catalog.vacuum("s.t")
+    assert [version.version for version in catalog.history("s.t")] == [5]
+
+
 def test_vacuum_takes_all_tables(
     catalog: Catalog, tmp_path: Path, run: Callable[..., tuple[int, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

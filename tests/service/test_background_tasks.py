@@ -1,4 +1,4 @@
-"""A service recovers dead writers' transactions by itself."""
+"""A service recovers dead writers' transactions and forgets old versions by itself."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import pytest
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import IndexUnavailableError
+from catalog_ext.metastore.index.write import claims
+from catalog_ext.service.background_task import BackgroundTask
 from catalog_ext.service.server import Service
-from catalog_ext.writes.background_recovery import BackgroundRecovery
 from tests.repair_cases import indexed, local_catalog, walked
 from tests.unit.partitions.test_partition_commands import managed
 from tests.writes import crash_at, insert
@@ -42,6 +43,20 @@ def test_dead_writers_are_finished_or_undone(tmp_path: Path, monkeypatch: pytest
         assert set(indexed(catalog)) == {"k=1", "k=2"}
 
 
+def test_old_versions_are_forgotten(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CATALOG_EXT_EXPIRY_INTERVAL", "100ms")
+    monkeypatch.setattr(claims, "CLAIMS_KEPT_MS", -60_000)
+    with local_catalog(tmp_path) as catalog:
+        root = managed(catalog)
+        for _ in range(3):
+            insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS)
+        catalog.alterations.alter("s.t", set_={"vacuum.retention": "0s"})
+        with Service(catalog):
+            wait_until(lambda: [v.version for v in catalog.history("s.t")] == [catalog.load_table("s.t").version])
+            wait_until(lambda: [t.version for t in catalog.list_transactions("s.t")] == [3])
+        assert indexed(catalog) == walked(root, 1)
+
+
 @pytest.mark.parametrize("error", [IndexUnavailableError("away"), RuntimeError("nobody expects this")])
 def test_it_goes_on_whatever_happens(error: Exception, caplog: pytest.LogCaptureFixture) -> None:
     calls: list[int] = []
@@ -50,7 +65,7 @@ def test_it_goes_on_whatever_happens(error: Exception, caplog: pytest.LogCapture
         calls.append(1)
         raise error
 
-    recovery = BackgroundRecovery(recover, 0.01)  # type: ignore[arg-type]
+    recovery = BackgroundTask("recovery", recover, 0.01, "Dead writers could not be looked for")
     recovery.start()
     wait_until(lambda: len(calls) > 3)
     recovery.stop()
@@ -63,8 +78,9 @@ def test_it_goes_on_whatever_happens(error: Exception, caplog: pytest.LogCapture
 
 def test_it_can_be_switched_off(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     looked: list[int] = []
-    monkeypatch.setattr(BackgroundRecovery, "_run", lambda _: looked.append(1))
-    monkeypatch.setenv("CATALOG_EXT_RECOVERY_INTERVAL", "0")
+    monkeypatch.setattr(BackgroundTask, "_run", lambda _: looked.append(1))
+    for task in ("RECOVERY", "EXPIRY"):
+        monkeypatch.setenv(f"CATALOG_EXT_{task}_INTERVAL", "0")
     with local_catalog(tmp_path) as catalog, Service(catalog):
         time.sleep(0.1)
     assert looked == []

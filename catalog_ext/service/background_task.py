@@ -1,4 +1,4 @@
-"""Recovers dead writers' transactions from time to time, for as long as a service runs."""
+"""Does work from time to time, for as long as a service runs."""
 
 from __future__ import annotations
 
@@ -12,26 +12,27 @@ from catalog_ext.metastore.runtime.error_kinds import ErrorKinds
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from catalog_ext.metastore.transactions.reports import RecoveryReport
-
 logger = logging.getLogger(__name__)
 
 _STOP_S = 5.0
 
 
-class BackgroundRecovery:
-    """A thread that recovers what owners have left whose leases are over; nobody waits for it.
+class BackgroundTask:
+    """A thread that does some work again and again; nobody waits for it.
 
     Args:
-        recover: Recovers it.
-        interval_s: Seconds between two looks; 0 for none at all.
+        name: Names the thread.
+        work: Does it; whoever is next can go on where it has ended.
+        interval_s: Seconds between two runs; 0 for none at all.
+        failure: Says that the work could not be done, for the log.
     """
 
-    def __init__(self, recover: Callable[[], RecoveryReport], interval_s: float) -> None:
-        self._recover = recover
+    def __init__(self, name: str, work: Callable[[], object], interval_s: float, failure: str) -> None:
+        self._work = work
         self._interval_s = interval_s
+        self._failure = failure
         self._ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="catalog-ext-recovery", daemon=True)
+        self._thread = threading.Thread(target=self._run, name=f"catalog-ext-{name}", daemon=True)
         self._kinds = ErrorKinds()
 
     def start(self) -> None:
@@ -40,7 +41,7 @@ class BackgroundRecovery:
             self._thread.start()
 
     def stop(self) -> None:
-        """Begin no more, and wait a little for what is being recovered: whoever is next can go on with it."""
+        """Begin no more, and wait a little for the run that is in progress."""
         self._ended.set()
         if self._thread.ident is not None:
             self._thread.join(_STOP_S)
@@ -48,12 +49,12 @@ class BackgroundRecovery:
     def _run(self) -> None:
         while not self._ended.wait(self._interval_s):
             try:
-                self._recover()
+                self._work()
             except Exception as error:  # noqa: BLE001 -- nobody waits for this answer; it is logged, and tried again
                 self._log(error)
 
     def _log(self, error: Exception) -> None:
         if isinstance(error, CatalogExtError):
-            logger.warning("Dead writers could not be looked for: %s", error.message)
+            logger.warning("%s: %s", self._failure, error.message)
         elif self._kinds.is_new(error):
-            logger.error("Dead writers could not be looked for, which goes on: %s", error, exc_info=error)
+            logger.error("%s, which goes on: %s", self._failure, error, exc_info=error)
