@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index.database import migration
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url
@@ -403,8 +403,6 @@ class Index:
 
     def now_ms(self) -> int:
         """Return the time by which leases are judged, the database's: in milliseconds since the epoch, UTC."""
-        if self._database.dialect == "sqlite":
-            return now_ms()  # a library in this process: its clock is this host's
         with self._database.reading() as connection:
             return int(connection.execute(database_now_ms(self._database.dialect)).scalar_one())
 

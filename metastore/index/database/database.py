@@ -181,12 +181,12 @@ def _prepare_sqlite(connection: sqlite3.Connection, _: object) -> None:
 
 
 def _begin_sqlite(connection: sa.Connection) -> None:
-    options = connection.get_execution_options()
-    writing = options.get("catalog_ext_write", False)
+    execution = connection.get_execution_options()
+    writing = execution.get("catalog_ext_write", False)
     driver: Any = connection.connection.dbapi_connection
     if writing:
         # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
-        driver.execute(f"PRAGMA synchronous = {'FULL' if options['catalog_ext_durable'] else 'NORMAL'}")
+        driver.execute(f"PRAGMA synchronous = {'FULL' if execution["catalog_ext_durable"] else 'NORMAL'}")
     # A writer takes the lock at once: one that reads first could find that its snapshot is too old to write on.
     driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 

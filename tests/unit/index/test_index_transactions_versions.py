@@ -194,8 +194,8 @@ def test_expiry_goes_on_where_it_was_stopped(index: Index, table: Table, monkeyp
 def test_expiry_reads_what_has_ended_and_no_more(index: Index, table: Table) -> None:
     write(index, table, plan(table), *(f"k={n}" for n in range(3000)))
     write(index, table, plan(table, OVERWRITE), "k=1")
-    with index._database.reading() as connection:  # noqa: SLF001 -- how the database finds it is the point
-        explained = sa.select(partitions.c.partition_id).where(expire_versions._ended(table.table_id, 2))  # noqa: SLF001
+    with index._database.reading() as connection:
+        explained = sa.select(partitions.c.partition_id).where(expire_versions._ended(table.table_id, 2))
         text = explained.compile(connection, compile_kwargs={"literal_binds": True})
         found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all()
     assert "ix_partitions_ended" in str(found)
