@@ -186,7 +186,8 @@ def _begin_sqlite(connection: sa.Connection) -> None:
     driver: Any = connection.connection.dbapi_connection
     if writing:
         # Without, the write-ahead log is not synced: its next durable transaction does that for those before it, too.
-        driver.execute(f"PRAGMA synchronous = {'FULL' if execution["catalog_ext_durable"] else 'NORMAL'}")
+        level = "FULL" if execution.get("catalog_ext_durable", True) else "NORMAL"
+        driver.execute(f"PRAGMA synchronous = {level}")
     # A writer takes the lock at once: one that reads first could find that its snapshot is too old to write on.
     driver.execute("BEGIN IMMEDIATE" if writing else "BEGIN")
 
