@@ -240,8 +240,8 @@ class Steps:
             if error.retryable:
                 raise
             logger.warning(
-                "Files of the stream into table %s that wait for their partitions to be due stay visible until its next "
-                "epoch: %s",
+                "Files of the stream into table %s that wait for their partitions to be due stay visible until its "
+                "next epoch: %s",
                 transaction.table,
                 error.message,
             )

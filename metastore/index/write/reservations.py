@@ -107,8 +107,8 @@ class _Reservation:
         for other in self._batches_under_way(table_id, app_id):
             does = "committing" if other.state is State.RESERVED else "undoing"
             raise ConflictError(
-                f"The transaction {other.transaction_id} is {does} a batch of the application {app_id[:200]!r} to table "
-                f"{self._row['table_name']}. Nothing was written; retry when it has ended.",
+                f"The transaction {other.transaction_id} is {does} a batch of the application {app_id[:200]!r} to "
+                f"table {self._row['table_name']}. Nothing was written; retry when it has ended.",
                 {"table": self._row["table_name"], "transaction": other.transaction_id, "app_id": app_id[:200]},
             )
         return None

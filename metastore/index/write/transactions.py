@@ -151,7 +151,7 @@ def state_of(database: Database, transaction_id: str) -> State | None:
 
 
 def while_in_state(database: Database, transaction_id: str, state: State, work: Callable[[], None]) -> bool:
-    """Do some work while nobody moves the transaction out of a state; return False, nothing done, where it is in another.
+    """Do some work while nobody moves the transaction out of a state; return False, and do nothing, in another one.
 
     Args:
         database: The index.
