@@ -93,7 +93,7 @@ def repair(
         raise RepairRefusedError(
             f"{len(report.skipped)} paths of table {report.table} are skipped, and --strict was given."
         )
-    if check and _differs(report):
+    if check and not report.in_step:
         raise click.exceptions.Exit(_EXIT_FOUND)
 
 

@@ -8,10 +8,14 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import metastore_name
+from catalog_ext.metastore.hive.outbox.compare import values_or_none
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.views import View
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
@@ -61,3 +65,22 @@ def _is_ours(metastore: HiveMetastore, table: Table) -> bool:
     except TableNotFoundError:
         return False
     return same_location(found.location, table.definition.location)
+
+
+def still_named(
+    metastore: HiveMetastore, table: Table, names: Sequence[str], directories: Sequence[str]
+) -> Sequence[str]:
+    """Return those of the directories at which the metastore has partitions of some names' values.
+
+    Raises:
+        CatalogExtError: It does not answer.
+    """
+    try:
+        found = metastore.get_table(table.identifier.namespace, table.identifier.name)
+    except TableNotFoundError:
+        return []
+    values = {values_or_none(found, name) for name in names} - {None}
+    keys = [column.name for column in found.partition_columns]
+    theirs = [metastore_name(keys, each) for each in values if each is not None]
+    there = [p.location for p in metastore.partitions_by_names(found.database, found.name, theirs)]
+    return [directory for directory in directories if any(same_location(directory, location) for location in there)]

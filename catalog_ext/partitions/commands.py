@@ -29,6 +29,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     spec_condition,
 )
 from catalog_ext.metastore.predicates.tree import any_of
+from catalog_ext.metastore.runtime.local_paths import real_location
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.staging_locations import below
 from catalog_ext.tables.locations import TableOverlapWarning
@@ -92,7 +93,7 @@ class PartitionCommands:
                 place = self._chosen_location(target, name, location)
             self._look_for_others(target, name, place, own, comes, chosen=location is not None)
             if location is not None:
-                own[name] = place
+                own[name] = _real(place)
             placed.append(NewPartition(name, None if location is None else str(place)))
         return self._run(target, AddPartitions(tuple(placed), if_not_exists), "ADD PARTITION")
 
@@ -221,7 +222,7 @@ class PartitionCommands:
         place = Location.parse(location, base=root)
         parameters = {"table": str(table.identifier), "partition": name[:200], "location": str(place)}
         about = f"The location {shown(str(place))} of partition {shown(name)} of table {table.identifier}"
-        if place.contains(root):
+        if place.contains(root) or _real(place).contains(_real(root)):
             raise InvalidInputError(
                 f"{about} is the table's own directory, or holds it. Give a directory of the partition's own.",
                 parameters,
@@ -237,8 +238,8 @@ class PartitionCommands:
         return place
 
     def _located(self, table: Table) -> dict[str, Location]:
-        """Return the locations of the partitions that are not at their default ones."""
-        return {name: Location.parse(at) for name, at in self._context.index.located_partitions(table).items()}
+        """Return where the partitions really are that are not at their default locations."""
+        return {name: _real(Location.parse(at)) for name, at in self._context.index.located_partitions(table).items()}
 
     def _look_for_others(
         self, table: Table, name: str, place: Location, own: Mapping[str, Location], comes: AbstractSet[str], *,
@@ -250,15 +251,16 @@ class PartitionCommands:
             table: The table.
             name: The partition.
             place: Where it is to lie.
-            own: Locations of partitions that are not at their default ones.
+            own: Where partitions really are that are not at their default locations.
             comes: Partitions that come to their default locations by the same statement.
             chosen: Whether the statement says the place; otherwise it is the default one.
         """
-        index, root = self._context.index, Location.parse(table.definition.location)
-        others = [f"partition {n}" for n, at in own.items() if n != name and place.overlaps(at)]
+        index, root = self._context.index, _real(Location.parse(table.definition.location))
+        real = _real(place)
+        others = [f"partition {n}" for n, at in own.items() if n != name and real.overlaps(at)]
         if chosen:
             others += [str(o) for o in index.overlapping_tables(str(place)) if o != table.identifier]
-            inside = place.relative_to(root) if root.contains(place) else name
+            inside = real.relative_to(root) if root.contains(real) else name
             if inside != name and inside not in own and (inside in comes or index.partition_exists(table, [inside])):
                 others.append(f"partition {inside}")
         if not others:
@@ -269,6 +271,13 @@ class PartitionCommands:
         if table.definition.table_type is TableType.MANAGED:
             raise InvalidInputError(f"{about} is that of, in or around {listed}. Give another directory.", parameters)
         warnings.warn(f"{about} shares files with {listed}.", TableOverlapWarning, stacklevel=4)
+
+
+def _real(place: Location) -> Location:
+    """Return where a location really is, by whatever symbolic links."""
+    if place.scheme != "file":
+        return place
+    return Location("file", "", real_location(str(place)).removeprefix("file:///"))
 
 
 def _require_same_schema(target: Table, source: Table) -> None:

@@ -12,6 +12,7 @@ from catalog_ext.metastore.transactions.staging_locations import transaction_id_
 from catalog_ext.repair.mass_drop import Loss
 from catalog_ext.repair.report import NEW, ReportEntry
 from catalog_ext.scan.equivalent_names import EquivalentNames
+from catalog_ext.scan.observe import INCOMPLETE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -61,8 +62,7 @@ class Difference:
         """Take everything at or below a directory whose listing failed out of the comparison, and say so."""
         scratch = self._scratch
         scratch.execute(
-            "INSERT OR IGNORE INTO skipped"
-            " SELECT directory, '', 0, 0, 'the listing is incomplete: ' || reason FROM failures"
+            f"INSERT OR IGNORE INTO skipped SELECT directory, '', 0, 0, '{INCOMPLETE}' || reason FROM failures"
         )
         if scratch.count("SELECT count(*) FROM failures") == 0:
             return

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.partition_names import DeclaredNames
+from catalog_ext.scan.observe import INCOMPLETE, MISSING
 
 if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
@@ -156,6 +157,13 @@ class RepairReport:
         self.changed = ReportEntries(scratch, "change", names)
         self.skipped = ReportEntries(scratch, "skip", names)
         self.refused = ReportEntries(scratch, _REFUSE, names)
+
+    @property
+    def in_step(self) -> bool:
+        """Whether nothing is to be done, and all that the location names is there and could be looked at."""
+        unseen = "action = 'skip' AND (reason = ? OR substr(reason, 1, ?) = ?)"
+        query = f"SELECT EXISTS (SELECT 1 FROM entries WHERE action IN ('add', 'drop', 'change') OR {unseen})"
+        return not self._scratch.count(query, (MISSING, len(INCOMPLETE), INCOMPLETE))
 
     def counts(self, action: str) -> Counts:
         """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""

@@ -27,6 +27,12 @@ if TYPE_CHECKING:
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
+INCOMPLETE = "the listing is incomplete: "
+"""How the reason begins of a path that could not be looked at."""
+
+MISSING = "the location names it, and nothing lies there"
+"""The reason of what a location with wildcards names by itself."""
+
 NOT_TEXT = "the name is not valid UTF-8 or holds a NUL"
 """Why a path is skipped that no database could keep."""
 

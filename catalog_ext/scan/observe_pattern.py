@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
-from catalog_ext.scan.observe import NOT_TEXT, Progress, RepairProgress, printable
+from catalog_ext.scan.observe import INCOMPLETE, MISSING, NOT_TEXT, Progress, RepairProgress, printable
 from catalog_ext.scan.walk import Walk
 from catalog_ext.scan.walk_states import FoundFile, expression
 
@@ -80,13 +80,10 @@ class PatternObserver:
                 raise error
         self._missing = matches.missing()
         skipped = [
-            (printable(self._pattern.relative(place)), "", 0, 0, f"the listing is incomplete: {error.message}")
+            (printable(self._pattern.relative(place)), "", 0, 0, f"{INCOMPLETE}{error.message}")
             for place, error in self._failures
         ]
-        skipped += [
-            (str(self._pattern.alternatives[number]), "", 0, 0, "the location names it, and nothing lies there")
-            for number in self._missing
-        ]
+        skipped += [(str(self._pattern.alternatives[number]), "", 0, 0, MISSING) for number in self._missing]
         self._scratch.insert("skipped", skipped, columns=5, ignore=True)
 
     def keep_unseen(self, *, missing_too: bool) -> None:

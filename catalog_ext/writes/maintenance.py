@@ -6,21 +6,25 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
+from catalog_ext.conf.home import METASTORE
 from catalog_ext.conf.setting import seconds_of
 from catalog_ext.metastore.errors import (
     CatalogExtError,
     IndexUnavailableError,
     InvalidInputError,
+    MetastoreError,
     TableNotFoundError,
 )
+from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
+from catalog_ext.metastore_sync.comparison import still_named
 from catalog_ext.writes.status import StatusEntry, status_entries
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -125,6 +129,7 @@ class WriteMaintenance:
             TableNotFoundError: There is none of that name.
             InvalidInputError: ``retention`` is no duration, or too short.
             StorageError: The store does not let itself be looked at; what was removed stays removed.
+            MetastoreError: The metastore still has partitions where the files are, or cannot be asked: they stay.
         """
         age = seconds_of(retention, "retention")
         free = allow_short_retention or dry_run
@@ -159,7 +164,26 @@ class WriteMaintenance:
             return VacuumReport(name, (failed,), dry_run)
 
     def _vacuum(self, table: Table, age: float | None, *, free: bool, dry_run: bool) -> VacuumReport:
-        return self._context.transactions.vacuum(table, self._retention(table, age, free=free), dry_run=dry_run)
+        age_s = self._retention(table, age, free=free)
+        return self._context.transactions.vacuum(table, age_s, named=self._named(table), dry_run=dry_run)
+
+    def _named(self, table: Table) -> Callable[[Sequence[str], Sequence[str]], Sequence[str]] | None:
+        """Return who says which directories the metastore still has partitions at; None where there is no metastore."""
+        connection, own = self._context.metastore, self._context.index.properties().get(METASTORE)
+        kept = table.definition.partition_columns and unrepresentable_reason(table.definition) is None
+        if not kept or not (connection.enabled or own):
+            return None
+
+        def ask(names: Sequence[str], directories: Sequence[str]) -> Sequence[str]:
+            if not connection.enabled:
+                raise MetastoreError(
+                    f"Files of table {table.identifier} that are to be deleted may still be read by Hive engines: the "
+                    f"index belongs to the metastore {own}, which this session does without. Run vacuum with it.",
+                    {"table": str(table.identifier), "metastore": own or ""},
+                )
+            return still_named(connection.client(), table, names, directories)
+
+        return ask
 
     def _retention(self, table: Table, age: float | None, *, free: bool) -> float:
         own = write_keys.VACUUM_RETENTION.read(table.definition.properties, self._context.settings.conf)

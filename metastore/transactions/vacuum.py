@@ -22,13 +22,16 @@ from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry
 from catalog_ext.metastore.transactions.staging_locations import DATA, transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.read.ended_files import EndedFile
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import Listed
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
+
+    StillNamed = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
 
 logger = logging.getLogger(__name__)
 
@@ -40,6 +43,11 @@ _LEFT = "left by write {}, which has ended"
 _BEHIND = (
     "The metastore has not taken all changes of table {}: Hive engines may still read the files that they replaced. "
     "Run catalog-ext outbox to see why; when they are delivered, run vacuum again."
+)
+_NAMED = (
+    "The metastore still has partitions of table {} at {}, where the index has none any more: Hive engines read the "
+    "files that are to be deleted. A change was skipped, or made without the metastore. Run catalog-ext publish {}, "
+    "then vacuum again."
 )
 _AT_COMMIT_MS = 60_000
 """How much later than its version a commit's message to the metastore may have been enqueued."""
@@ -54,18 +62,22 @@ class Vacuum:
         cleanup: Knows which directories are of registered partitions.
         table: The table.
         retention_s: Seconds for which versions are kept.
+        named: Says which of some directories the metastore has partitions of these names at; None where there is no
+            metastore.
         dry_run: Preview only.
     """
 
     def __init__(
-        self, index: Index, storage: Storage, cleanup: StoreCleanup, table: Table, retention_s: float, *, dry_run: bool
-    ) -> None:
+        self, index: Index, storage: Storage, cleanup: StoreCleanup, table: Table, retention_s: float,
+        named: StillNamed | None, *, dry_run: bool,
+    ) -> None:  # fmt: skip
         self._index = index
         self._storage = storage
         self._cleanup = cleanup
         self._table = index.load_table_by_id(table.table_id)
         self._root = Location.parse(self._table.definition.location)
         self._before_ms = now_ms() - round(retention_s * 1000)
+        self._named = named
         self._dry_run = dry_run
         self._failed = False
 
@@ -130,13 +142,34 @@ class Vacuum:
         behind = self._index.oldest_delivery_of(self._table.table_id)
         for page in self._index.ended_files(self._table, version):
             there = self._storage.stat_many([Location.parse(file.uri) for file in page])
-            for file, entry in zip(page, there, strict=True):
-                # Hive gives the same names again, and its store's clock need not be the database's.
-                if entry is not None and is_same_file(entry, Removal(file.uri, file.size, file.modified_ms)):
-                    if behind is not None and behind <= self._before_ms + _AT_COMMIT_MS:
-                        raise MetastoreError(_BEHIND.format(self._table.identifier))
-                    reason = _REPLACED.format(file.version)
-                    yield VacuumEntry(VacuumAction.DELETE, file.uri, file.size, reason), None
+            # Hive gives the same names again, and its store's clock need not be the database's.
+            found = [
+                file
+                for file, entry in zip(page, there, strict=True)
+                if entry is not None and is_same_file(entry, Removal(file.uri, file.size, file.modified_ms))
+            ]
+            if found and behind is not None and behind <= self._before_ms + _AT_COMMIT_MS:
+                raise MetastoreError(_BEHIND.format(self._table.identifier))
+            self._check_not_named(found)
+            for file in found:
+                yield VacuumEntry(VacuumAction.DELETE, file.uri, file.size, _REPLACED.format(file.version)), None
+
+    def _check_not_named(self, found: Sequence[EndedFile]) -> None:
+        """Return if the metastore has no partition where the files are, which the index has elsewhere or not at all.
+
+        Raises:
+            MetastoreError: It has one, or cannot be asked.
+        """
+        if self._named is None or not found:
+            return
+        names = sorted({file.partition for file in found})
+        living = self._index.partitions_of_values(self._table, names)
+        left = {file.uri.rpartition("/")[0] for file in found}
+        left -= {self._table.directory(partition.name, partition.location) for partition in living}
+        still = self._named(names, sorted(left)) if left else []
+        if still:
+            shown = self._table.identifier
+            raise MetastoreError(_NAMED.format(shown, still[0], shown), {"table": str(shown), "location": still[0]})
 
     def _strays(self) -> Iterator[tuple[VacuumEntry, None]]:
         """Yield files of writes that will not commit them: of aborted ones anywhere, of ended ones where staged."""

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.metastore.transactions.reports import RecoveryReport, VacuumReport
+    from catalog_ext.metastore.transactions.vacuum import StillNamed
 
 logger = logging.getLogger(__name__)
 
@@ -379,14 +380,26 @@ class Transactions:
         """
         return self._recovery.undo(transaction_id, dry_run=dry_run)
 
-    def vacuum(self, table: Table, retention_s: float, *, dry_run: bool = False) -> VacuumReport:
+    def vacuum(
+        self, table: Table, retention_s: float, *, named: StillNamed | None = None, dry_run: bool = False
+    ) -> VacuumReport:
         """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
 
         What dead writers left is recovered first; what cannot be removed is reported, and stops nothing else.
+
+        Args:
+            table: The table.
+            retention_s: Seconds.
+            named: Says which of some directories the metastore has partitions of these names at; None: there is no
+                metastore.
+            dry_run: Preview only.
+
+        Raises:
+            MetastoreError: The metastore still has partitions where files are to be deleted; nothing of them was.
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
-        return Vacuum(self._index, self._storage, self._cleanup, table, retention_s, dry_run=dry_run).run()
+        return Vacuum(self._index, self._storage, self._cleanup, table, retention_s, named, dry_run=dry_run).run()
 
 
 def _log(outcome: WriteOutcome) -> None:

@@ -28,6 +28,7 @@ class EndedFile:
         modified_ms: When it was modified, in milliseconds since the epoch (UTC), as the index knows it.
         version: The version that replaced it.
         ended_ms: When that was committed, in milliseconds since the epoch (UTC).
+        partition: The name of the partition that it was in.
     """
 
     uri: str
@@ -35,6 +36,7 @@ class EndedFile:
     modified_ms: int
     version: int
     ended_ms: int
+    partition: str
 
 
 _PAGE = 5000
@@ -66,7 +68,7 @@ class _Ended:
             after = (page[-1]["partition_id"], page[-1]["file_id"])
             needed = self._needed(page, moved)
             found = [
-                EndedFile(uri, row["size"], row["modified_ms"], row["end_version"], row["committed_at_ms"])
+                EndedFile(uri, row["size"], row["modified_ms"], row["end_version"], row["committed_at_ms"], row["name"])
                 for row in page
                 if (uri := f"{self._directory(row)}/{row['path']}") not in needed
             ]

@@ -19,6 +19,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.transactions import from_row
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.runtime.local_paths import both_spellings, real_location
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection
@@ -49,8 +50,9 @@ class DroppedTable:
 
 
 def overlaps(column: sa.ColumnElement[Any], location: str) -> sa.ColumnElement[bool]:
-    """Return the condition that a location is the given one, lies in it or around it."""
-    return sa.or_(column.in_(_around(location)), lies_in(column, location))
+    """Return the condition that a location is the given one (or the one that it links to), lies in it or around it."""
+    places = both_spellings(location)
+    return sa.or_(*(sa.or_(column.in_(_around(place)), lies_in(column, place)) for place in places))
 
 
 def _around(location: str) -> list[str]:
@@ -88,7 +90,8 @@ def hold_tables_around(connection: sa.Connection, locations: Collection[str]) ->
 
     Whoever drops one of them comes before this, and has left a row in ``dropped_tables``, or sees what was put there.
     """
-    places = sorted({place for location in locations for place in (location, *_around(location))})
+    spelled = {place for location in locations for place in both_spellings(location)}
+    places = sorted({place for location in spelled for place in (location, *_around(location))})
     for some in batched(places, _AT_ONCE):
         found = sa.select(tables.c.table_id).where(tables.c.location.in_(some))
         numbers = sorted(connection.execute(found).scalars())
@@ -164,38 +167,33 @@ def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:
 
 def _check_alone(connection: sa.Connection, table: Table) -> None:
     location = table.definition.location
-    other = connection.execute(
-        sa.select(namespaces.c.name, tables.c.name, tables.c.location)
+    others = (
+        sa.select(namespaces.c.name.label("namespace"), tables.c.name, tables.c.location)
         .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)
-        .where(lies_in(tables.c.location, location), tables.c.table_id != table.table_id)
-        .limit(1)
-    ).one_or_none()
+        .where(tables.c.table_id != table.table_id)
+    )
+    other = _first_inside(connection, others, tables.c.location, location)
     if other is not None:
-        namespace, name, there = other
+        shown = f"{other.namespace}.{other.name}"
         raise TableLayoutError(
-            f"Table {table.identifier} cannot be dropped: table {namespace}.{name} lies at {there}, in the directory "
-            f"{location} that would be deleted. Drop or unregister that one before, or unregister this one, which "
-            "keeps all files.",
-            {"table": str(table.identifier), "location": location, "other": f"{namespace}.{name}"},
+            f"Table {table.identifier} cannot be dropped: table {shown} lies at {other.location}, in the "
+            f"directory {location} that would be deleted. Drop or unregister that one before, or unregister this one, "
+            "which keeps all files.",
+            {"table": str(table.identifier), "location": location, "other": shown},
         )
 
 
 def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
     """Return if no partition of another table has got its location in the directory, as by ADD PARTITION … LOCATION."""
     location, p = table.definition.location, partitions.c
-    found = connection.execute(
+    located = (
         sa.select(namespaces.c.name.label("namespace"), tables.c.name.label("other"), p.name, p.location)
         .select_from(partitions)
         .join(tables, tables.c.table_id == p.table_id)
         .join(namespaces, namespaces.c.namespace_id == tables.c.namespace_id)
-        .where(
-            p.location.is_not(None),
-            lies_in(p.location, location),
-            p.end_version == ALIVE,
-            p.table_id != table.table_id,
-        )
-        .limit(1)
-    ).one_or_none()
+        .where(p.location.is_not(None), p.end_version == ALIVE, p.table_id != table.table_id)
+    )
+    found = _first_inside(connection, located, p.location, location)
     if found is not None:
         other = f"{found.namespace}.{found.other}"
         raise TableLayoutError(
@@ -204,6 +202,18 @@ def _check_no_partition_inside(connection: sa.Connection, table: Table) -> None:
             "table its files stay), or unregister this table, which keeps all files.",
             {"table": str(table.identifier), "location": location, "other": other, "partition": found.name[:200]},
         )
+
+
+def _first_inside(
+    connection: sa.Connection, statement: sa.Select[Any], column: sa.ColumnElement[Any], location: str
+) -> sa.Row[Any] | None:
+    """Return a row whose ``location`` is the given one or lies in it, by its name or by where a link leads."""
+    found = connection.execute(statement.where(lies_in(column, location)).limit(1)).first()
+    if found is not None or not location.startswith("file:"):
+        return found
+    root = real_location(location)
+    local = connection.execute(statement.where(lies_in(column, "file://")))
+    return next((row for row in local if f"{real_location(row.location)}/".startswith(f"{root}/")), None)
 
 
 def while_undeleted(database: Database, table_id: int, work: Callable[[], bool]) -> bool | None:

@@ -298,7 +298,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
 
 
 def overlapping_tables(database: Database, location: str) -> list[TableIdentifier]:
-    """Return the tables whose location is this one, lies in it or around it, sorted."""
+    """Return the tables whose location is this one, lies in it or around it, sorted; links to this one are followed."""
     statement = (
         sa.select(namespaces.c.name, tables.c.name)
         .join(tables, tables.c.namespace_id == namespaces.c.namespace_id)

@@ -282,3 +282,27 @@ def test_partitions_of_a_managed_table_share_no_directory(catalog: Catalog) -> N
             commands.add("s.t", partitions)
     assert names(catalog) == ["k=5"]
     assert sorted(p.name for p in root.iterdir() if "=" in p.name) == ["k=1"]
+
+
+def test_a_location_is_judged_by_where_its_symbolic_links_lead(catalog: Catalog, tmp_path: Path) -> None:
+    root, other = managed(catalog), managed(catalog, "u")
+    insert(catalog, "k=1")
+    insert(catalog, "k=1", table="s.u")
+    write(other, "inside/a.csv")
+    write(tmp_path, "own/a.csv")
+    for name, target in {"u": other, "t": root, "above": root.parent, "own2": tmp_path / "own"}.items():
+        (tmp_path / f"to_{name}").symlink_to(target)
+    at = f"file://{tmp_path}"
+    catalog.partition_commands.add("s.t", [({"k": "2"}, f"{at}/own")])
+    before = state(catalog)
+    for place, words in (
+        ("to_u/inside", r"that of, in or around s\.u"), ("to_t", "the table's own directory"),
+        ("to_above", "the table's own directory"), ("to_t/k=1", "that of, in or around partition k=1"),
+        ("to_own2", "that of, in or around partition k=2"),
+    ):  # fmt: skip
+        with pytest.raises(errors.InvalidInputError, match=words):
+            catalog.partition_commands.add("s.t", [({"k": "3"}, f"{at}/{place}")])
+        if place != "to_t/k=1":
+            with pytest.raises(errors.InvalidInputError, match=words):
+                catalog.partition_commands.relocate("s.t", {"k": "1"}, f"{at}/{place}")
+    assert state(catalog) == before

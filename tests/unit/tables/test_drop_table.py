@@ -337,3 +337,50 @@ def test_a_partition_of_another_table_inside_the_directory_keeps_its_files(catal
     catalog.partition_commands.drop("s.e", [equals("k", "1")])
     catalog.drop_table("s.t")
     assert not root.exists()
+
+
+@pytest.mark.parametrize("linked", ["partition", "table", "relocated"])
+def test_what_lies_in_the_directory_by_a_symbolic_link_keeps_its_files(
+    catalog: Catalog, tmp_path: Path, linked: str
+) -> None:
+    """Whoever drops the table sees where the link leads, also where it was made after the location was given."""
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    write(root, "elsewhere/k=1/a.csv")
+    external(catalog, tmp_path, "u")
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    if linked == "table":
+        with pytest.warns(TableOverlapWarning, match=r"shares files with s\.t"):
+            external(catalog, link, "elsewhere")
+    elif linked == "partition":
+        with pytest.warns(TableOverlapWarning, match=r"shares files with s\.t"):
+            catalog.partition_commands.add("s.u", [({"k": "9"}, f"file://{link}/elsewhere/k=1")])
+    else:
+        link.unlink()
+        write(link, "elsewhere/k=1/a.csv")
+        catalog.partition_commands.add("s.u", [({"k": "9"}, f"file://{link}/elsewhere/k=1")])
+        shutil.rmtree(link)
+        link.symlink_to(root)
+    what = r"table s\.elsewhere lies at" if linked == "table" else r"the partition 'k=9' of table s\.u lies at"
+    with pytest.raises(TableLayoutError, match=f"s\\.t cannot be dropped: {what} file://{link}/elsewhere"):
+        catalog.drop_table("s.t")
+    assert indexed(catalog) == {"k=1": walked(root, 1)["k=1"]}
+    if linked == "table":
+        catalog.unregister_table("s.elsewhere")
+    else:
+        catalog.partition_commands.drop("s.u", [equals("k", "9")])
+    catalog.drop_table("s.t")
+    assert not root.exists()
+
+
+def test_a_linked_directory_of_a_dropped_table_is_nobody_elses(catalog: Catalog, tmp_path: Path) -> None:
+    root = interrupted(catalog)
+    link = tmp_path / "link"
+    link.symlink_to(root)
+    write(root, "inside/k=1/a.csv")
+    external(catalog, tmp_path, "u")
+    with pytest.raises(ConflictError, match=r"files of table s\.t, which was dropped"):
+        catalog.partition_commands.add("s.u", [({"k": "9"}, f"file://{link}/inside/k=1")])
+    with pytest.raises(ConflictError, match=r"files of table s\.t, which was dropped"):
+        external(catalog, link, "inside")

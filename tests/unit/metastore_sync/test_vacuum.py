@@ -1,0 +1,111 @@
+"""Vacuum never deletes what Hive engines read: the metastore is asked where the index has no partition any more."""
+
+from __future__ import annotations
+
+import re
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.transactions.reports import VacuumAction
+from tests.fakes_metastore import FakeMetastore
+from tests.repair_cases import local_catalog
+from tests.unit.partitions.test_partition_commands import managed
+from tests.writes import insert
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from catalog_ext.catalog import Catalog
+
+
+@pytest.fixture
+def metastore(monkeypatch: pytest.MonkeyPatch) -> FakeMetastore:
+    fake = FakeMetastore()
+    monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+    return fake
+
+
+@pytest.fixture
+def catalog(tmp_path: Path, metastore: FakeMetastore) -> Iterator[Catalog]:
+    with local_catalog(tmp_path, metastore="thrift://fake:9083") as catalog:
+        yield catalog
+
+
+def relocate(catalog: Catalog) -> None:
+    insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    time.sleep(0.01)
+
+
+def vacuum(catalog: Catalog) -> list[VacuumAction]:
+    report = catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+    return [entry.action for entry in report.entries if entry.action is not VacuumAction.FORGET]
+
+
+def refused(catalog: Catalog) -> str:
+    """Why nothing was removed."""
+    (entry,) = catalog.vacuum("s.t", retention=0, allow_short_retention=True).entries
+    assert entry.action is VacuumAction.FAILED
+    return entry.reason
+
+
+def hive_reads(metastore: FakeMetastore) -> list[int]:
+    """The numbers of files in the directories that Hive engines read."""
+    places = [Path(p.location.removeprefix("file://")) for p in metastore.partitions("s", "t")]
+    return [len(list(place.glob("*.csv"))) if place.exists() else 0 for place in places]
+
+
+def test_a_change_that_was_skipped_keeps_the_files_until_it_is_published(
+    catalog: Catalog, metastore: FakeMetastore
+) -> None:
+    managed(catalog)
+    insert(catalog, "k=1")
+    metastore.down = True
+    relocate(catalog)
+    (delivery,) = catalog.index.pending_deliveries(limit=5)
+    metastore.down = False
+    assert catalog.index.skip_delivery(delivery.outbox_id)
+    assert re.search(r"still has partitions of table s\.t at file://.*k=1.* publish s\.t", refused(catalog))
+    assert hive_reads(metastore) == [1]
+    list(catalog.publish("s.t"))
+    assert vacuum(catalog) == [VacuumAction.DELETE]
+    assert hive_reads(metastore) == [1]
+
+
+def test_a_session_without_the_metastore_deletes_nothing_that_it_may_name(
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path
+) -> None:
+    managed(catalog)
+    insert(catalog, "k=1")
+    with local_catalog(tmp_path, metastore=None) as alone:
+        relocate(alone)
+        assert "belongs to the metastore thrift://fake:9083" in refused(alone)
+    assert "still has partitions of table s.t" in refused(catalog)
+    assert hive_reads(metastore) == [1]
+    relocate(catalog)
+    assert vacuum(catalog) == [VacuumAction.DELETE, VacuumAction.DELETE]
+    assert hive_reads(metastore) == [1]
+
+
+def test_a_metastore_that_does_not_answer_is_waited_for(catalog: Catalog, metastore: FakeMetastore) -> None:
+    managed(catalog)
+    insert(catalog, "k=1")
+    relocate(catalog)
+    metastore.down = True
+    assert "no connection" in refused(catalog)
+    metastore.down = False
+    assert vacuum(catalog) == [VacuumAction.DELETE]
+    metastore.calls.clear()
+    assert vacuum(catalog) == []
+    assert not metastore.calls, "nobody is asked where nothing is to be deleted"
+
+
+def test_where_there_is_no_metastore_nothing_is_waited_for(tmp_path: Path) -> None:
+    with local_catalog(tmp_path) as catalog:
+        managed(catalog)
+        insert(catalog, "k=1")
+        relocate(catalog)
+        assert vacuum(catalog) == [VacuumAction.DELETE]
