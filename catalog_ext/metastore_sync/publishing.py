@@ -210,9 +210,7 @@ class Publishing:
             return []
         unknown: list[str] = []
         for chunk in batched(names, _AT_ONCE):
-            ours = {
-                values_or_none(found, p.name) for p in self._index.partitions_of_values(table, chunk) if p.in_metastore
-            }
+            ours = {values_or_none(found, p.name) for p in self._index.partitions_of_values(table, chunk)}
             unknown.extend(name for name in chunk if values_or_none(found, name) not in ours)
         return unknown[:_MOST_NAMES]
 

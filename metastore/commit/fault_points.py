@@ -28,9 +28,10 @@ POINTS = (
     "commit.before", "commit.after",
     "deliver.before", "deliver.after",
     "clean.before", "clean.removed", "clean.staging", "clean.after",
-    "undo.before", "undo.sources", "undo.after",
+    "undo.before", "undo.sources", "undo.due", "undo.after",
 )  # fmt: skip
-"""Every fault point of a write, in the order of the protocol's steps. ``promote.file`` is reached before each file."""
+"""Every fault point of a write, in the order of the protocol's steps. ``promote.file`` is reached before each file,
+``undo.due`` before some of what had waited is hidden again and after all of it."""
 
 MOVE_POINTS = ("move.before", "move.taken", "move.asked")
 """Those of moving files that keep their names: before a mover takes some, after that, and when it may put them down."""

@@ -388,6 +388,10 @@ class Index:
         """Return the transaction's state now; None where there is no such transaction."""
         return transactions.state_of(self._database, transaction_id)
 
+    def while_in_state(self, transaction_id: str, state: State, work: Callable[[], None]) -> bool:
+        """Return whether work was done, while nobody moved the transaction out of a state; it was in another if not."""
+        return transactions.while_in_state(self._database, transaction_id, state, work)
+
     def list_transactions(
         self,
         table_id: int | None = None,

@@ -169,6 +169,27 @@ def undo(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = D
     )
 
 
+def hide(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
+    """Give files that are to wait again the hidden names that they had; one that has its own is done.
+
+    An upload that was completed under its final name has no other: it stays, as does what somebody else has put there.
+
+    Raises:
+        StorageError: The store refuses or does not answer, or another file has the hidden name.
+    """
+
+    def hide_one(file: StagedLocation) -> None:
+        if file.aside is not None:
+            storage.uploads_to(file.target).restore(file.aside, file.target, file.size, file.mark)
+        elif file.source is not None and is_moved(file, storage.stat(file.target)):
+            try:
+                rename_file(storage, file.target, file.source)
+            except FileExistsError as error:
+                raise occupied(file.source, file.target, "moved") from error
+
+    in_parallel(hide_one, staged, threads)
+
+
 def discard(storage: Storage, staged: Sequence[StagedLocation], *, threads: int = DEFAULT_THREADS) -> None:
     """Remove staged files and uploads that nobody is to promote; what was promoted stays.
 

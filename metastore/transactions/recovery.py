@@ -49,8 +49,9 @@ class Recovery:
     def of_table(self, table_id: int | None, name: str, app_id: str | None = None) -> None:
         """Before a new write: recovers what dead writers left in a table, or (without a number) what was to be it.
 
-        A batch of the same application that is reserved is finished whatever its lease says: an application that was
-        started again, such as a streaming query, need not wait for the lease of the process that died.
+        A batch of the same application that is reserved is finished, and one that is being undone is undone, whatever
+        its lease says: an application that was started again, such as a streaming query, need not wait for the lease of
+        the process that died.
         """
         left = self._found(None, None)
         if table_id is not None:
@@ -58,13 +59,13 @@ class Recovery:
             left = [t for t in left if table_id in (t.table_id, t.plan.source_id)]
         if table_id is not None and app_id is not None:
             known = {transaction.transaction_id for transaction in left}
-            reserved = self._index.list_transactions(table_id, states=(State.RESERVED,))
-            left += [t for t in reserved if t.app_id == app_id and t.transaction_id not in known]
+            batches = self._index.list_transactions(table_id, states=(State.RESERVED, State.ABORTING))
+            left += [t for t in batches if t.app_id == app_id and t.transaction_id not in known]
         failures: PolicyFailures = {}
         for transaction in left:
             if table_id is not None or (transaction.table == name and transaction.table_id is None):
                 pause_ms = self._claim(transaction)
-                own = app_id is not None and transaction.app_id == app_id and transaction.state is State.RESERVED
+                own = app_id is not None and transaction.app_id == app_id and transaction.state is not State.OPEN
                 if pause_ms is None and not own:
                     continue
                 found = self._recover(transaction, failures, pause_ms)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
 from catalog_ext.metastore.commit.fault_points import fault_point
@@ -26,7 +27,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
-from catalog_ext.metastore.storage.promotion import OvertakenError, discard, keep, promote, undo
+from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
@@ -51,6 +52,9 @@ PolicyFailures: TypeAlias = "dict[str, CatalogExtError]"
 
 _AT_ONCE = 5000
 """Files that are held in memory at a time."""
+
+_WHILE_HELD = 100
+"""Files that are renamed while the transaction's row is held, so that they get and lose their names in its states."""
 
 
 class WriteUndoneError(Exception):
@@ -185,13 +189,63 @@ class Steps:
         for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
             if partition in due:
                 places = [place for _, place in batch]
-                promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
+                self._promote_waiting(transaction, places)
                 modified.update(self._modification_times(batch))
                 self._storage.sync([place.target for _, place in batch], Location.parse(transaction.plan.location))
                 emptied.update(place.source.parent for _, place in batch if place.source is not None)
                 left.extend(Removal(str(place.aside)) for _, place in batch if place.aside is not None)
         self._storage.remove_empty_directories(emptied, Location.parse(transaction.plan.location))
         return modified
+
+    def _promote_waiting(self, transaction: Transaction, places: Sequence[StagedLocation]) -> None:
+        """Promote what an undoing hides again: an owner that is late may not show it then.
+
+        Raises:
+            OvertakenError: The transaction is not reserved any more.
+        """
+        if any(place.source is None for place in places):
+            # A copy may take long: it is asked for before each.
+            promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
+            return
+        for some in batched(places, _WHILE_HELD):
+            work = partial(promote, self._storage, some, threads=self._threads)
+            if not self._index.while_in_state(transaction.transaction_id, State.RESERVED, work):
+                raise OvertakenError
+
+    def _hide_due(self, transaction: Transaction) -> set[Location]:
+        """Hide what waited and was promoted with a transaction that is undone; return the directories of its files.
+
+        What a store refuses to hide stays where Hive engines see it, until an epoch commits it.
+        """
+        write = transaction.plan.write
+        due = frozenset(() if write is None else write.due)
+        directories: set[Location] = set()
+        found = self._waiting(transaction.table_id or 0, transaction.app_id) if due else iter(())
+        for partition, batch in found:
+            for some in batched([place for _, place in batch] if partition in due else (), _WHILE_HELD):
+                fault_point("undo.due")
+                if not self._hidden(transaction, some):
+                    return directories
+                directories.update(place.target.parent for place in some)
+                directories.update(place.source.parent for place in some if place.source is not None)
+        fault_point("undo.due")
+        return directories
+
+    def _hidden(self, transaction: Transaction, places: Sequence[StagedLocation]) -> bool:
+        """Hide some files; return False where somebody else has ended the undoing: they may be the next epoch's."""
+        work = partial(hide, self._storage, places, threads=self._threads)
+        try:
+            return self._index.while_in_state(transaction.transaction_id, State.ABORTING, work)
+        except StorageError as error:
+            if error.retryable:
+                raise
+            logger.warning(
+                "Files of the stream into table %s that wait for their partitions to be due stay visible until its "
+                "next epoch: %s",
+                transaction.table,
+                error.message,
+            )
+            return True
 
     def _waiting(
         self, table_id: int, app_id: str | None = None
@@ -335,6 +389,7 @@ class Steps:
             undo(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
             removed += len(placed)
+        directories.update(self._hide_due(transaction))
         write = transaction.plan.write
         if write is not None and write.static_partition is not None:
             directories.add(locations.directory(write.static_partition))
@@ -354,6 +409,7 @@ class Steps:
         fault_point("undo.sources")
         moved = self._moves.restore(transaction) if plan.moves else []
         directories.update(place.target.parent for place in moved)
+        fault_point("undo.due")
         self._cleanup.remove_directories(transaction.table_id, directories, locations.location)
         sources = {place.source.parent for place in moved if place.source is not None}
         self._storage.sync_directories({*directories, *sources})

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
-from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, StorageAccessDeniedError
 from tests.streaming_cases import Stream, announced, hourly, unseen, waiting
 
 if TYPE_CHECKING:
@@ -54,6 +55,44 @@ def test_a_query_that_is_started_again_does_not_wait_for_a_lease(stand: Stand, p
     Stream(stand).end()
     assert stand.rows() == stand.listed() == {"h=8": "a\nc\n", "h=12": "b\n"}
     stand.engine.recover(older_than_s=0)
+    assert unseen(stand) == []
+
+
+@pytest.mark.parametrize("by_owner", [True, False])
+@pytest.mark.parametrize(
+    ("point", "nth"), [*((p, 1) for p in POINTS if p.startswith("undo")), ("undo.due", 2), ("undo.due", 3)]
+)
+def test_what_was_promoted_and_is_undone_waits_again(stand: Stand, point: str, nth: int, by_owner: bool) -> None:
+    """Whoever lists directories sees no row that no version has, wherever the undoing dies."""
+    stream = Stream(stand)
+    stream.epoch(6, {"h=7": "a\n", "h=6": "b\n"})
+    stream.epoch(6, {"h=7": "c\n"})
+    before = unseen(stand)
+
+    def refuse(_: str) -> None:
+        raise StorageAccessDeniedError("No.")
+
+    def die(_: str) -> None:
+        raise Killed
+
+    with armed("promote.after", refuse), armed(point, die, nth), pytest.raises((Killed, StorageAccessDeniedError)):
+        stream.epoch(8, {"h=8": "d\n", "h=7": "e\n"})
+    if by_owner:
+        # As a query that is started again does it, which waits for no lease.
+        with armed("check.before", "storage"), contextlib.suppress(CatalogExtError):
+            Stream(stand, first=2).epoch(8, {"h=8": "d\n"})
+    stand.engine.recover(older_than_s=0)
+    assert stand.rows() == stand.listed() == {}
+    assert unseen(stand) == before
+    assert waiting(stand) == ["h=6", "h=7"]
+    assert stand.engine.discard_waiting(stand.table()).files == ()
+    stand.write({"h=7": "new\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    assert stand.rows() == stand.listed() == {"h=7": "new\n"}
+    again = Stream(stand, first=2)
+    again.epoch(8, {"h=8": "d\n", "h=7": "e\n"})
+    again.end()
+    stand.engine.recover(older_than_s=0)
+    assert stand.rows() == stand.listed() == {"h=6": "b\n", "h=7": "a\nc\ne\nnew\n", "h=8": "d\n"}
     assert unseen(stand) == []
 
 

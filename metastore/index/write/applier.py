@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +23,11 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
+from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, heirs
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
+from catalog_ext.metastore.model.partition_names import partition_values
 from catalog_ext.metastore.model.typed_values import checked_values
 from catalog_ext.metastore.runtime.users import current_user
 
@@ -34,6 +37,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.changes import AddPartition, Summary
     from catalog_ext.metastore.model.tables import DataFile, Table
 
+logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 _FILES_AT_ONCE = 10_000
@@ -139,6 +143,7 @@ class Applier:
     gone: _Volume = field(default_factory=_Volume)
     long_keys: bool = False
     published: PartitionChanges = field(default_factory=PartitionChanges)
+    kept_back: list[str] = field(default_factory=list)
     _next_partition: int = 0
     _next_file: int = 0
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
@@ -154,6 +159,23 @@ class Applier:
         insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
         self._flush_files()
         self._update_table()
+        self._hand_over()
+
+    def _hand_over(self) -> None:
+        """Give the metastore the twins of what it loses: it has one partition of equal values, the index may have more.
+
+        One message moves it from the one directory to the other.
+        """
+        dropped = self.published.dropped
+        if not dropped or not self.table.definition.keys:
+            return
+        told = {partition_values(p.name) for p in (*self.published.added, *self.published.altered)}
+        gone = [name for name in dropped if partition_values(name) not in told]
+        inherited = heirs(self.connection, self.table, gone)
+        new = [row["partition_id"] for row in inherited.values() if not row["in_metastore"]]
+        give_to_metastore(self.connection, new)
+        self.published.altered.extend(map(self._published, inherited.values()))
+        dropped[:] = [name for name in dropped if partition_values(name) not in inherited]
 
     def _flush_files(self) -> None:
         insert_rows(self.connection, files, _FILE_COLUMNS, self._file_rows)
@@ -295,6 +317,8 @@ class Applier:
             InvalidValueError: A value does not fit its column's type.
         """
         named = self._named(change.name)
+        if not change.in_metastore:
+            self.kept_back.append(change.name)
         partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
         self._next_partition += 1
         self.partitions_added += 1
@@ -317,10 +341,11 @@ class Applier:
         self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
         self.sums.add(size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
-            parameters = statistics_parameters(size.files, size.bytes, size.rows, self.now)
-            published.append(
-                PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
-            )
+            published.append(self._published(begun))
+
+    def _published(self, row: Mapping[str, Any]) -> PublishedPartition:
+        parameters = statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], self.now)
+        return PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
 
     def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
         for file in added:
@@ -381,4 +406,13 @@ class Applier:
             "first_file_id": self.row["next_file_id"],
         }
         self.connection.execute(sa.insert(table_versions), row)
+        if deliver and transaction_id is not None and self.kept_back:
+            logger.warning(
+                "Hive engines do not see %d new partitions of table %s, the first %r: the metastore cannot hold them, "
+                "or has another directory of the same values. INSERT OVERWRITE of such a partition brings both "
+                "together.",
+                len(self.kept_back),
+                self.table.identifier,
+                self.kept_back[0],
+            )
         return enqueue_changes(self.connection, self.table, self.published) if deliver else 0

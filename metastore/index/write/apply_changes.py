@@ -14,7 +14,7 @@ from catalog_ext.metastore.errors import ConflictError, InvalidInputError
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, files
 from catalog_ext.metastore.index.write.applier import Applier
-from catalog_ext.metastore.index.write.partition_rows import changed_after
+from catalog_ext.metastore.index.write.partition_rows import changed_after, mark_in_metastore
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition, Change, Commit, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.tables import DataFile
@@ -47,11 +47,19 @@ class _Application:
         self._check_unchanged([c.name for c in changes])
         known = self._applier.alive([c.name for c in changes])
         self._check(drops, replaced, adds, known)
-        self._applier.drop([known[c.name] for c in drops])
+        dropped = [known[c.name] for c in drops]
+        marked = self._marked(adds, dropped)
+        self._applier.drop(dropped)
         self._replace([(c, known[c.name]) for c in replaced])
-        for change in adds:
+        for change in marked:
             self._applier.add(change)
         self._applier.flush()
+
+    def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Mapping[str, Any]]) -> Sequence[AddPartition]:
+        """Return the new partitions; others may have added one with the values of one of them since they were found."""
+        if self._base is None or self._applier.version == self._base.version + 1:
+            return adds
+        return mark_in_metastore(self._applier.connection, self._applier.table, adds, dropped)
 
     def _check_unchanged(self, names: Sequence[str]) -> None:
         """Raise where the table's layout or a partition is not as it was when the changes were found."""

@@ -14,7 +14,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, file
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
 from catalog_ext.metastore.model.batches import batched
-from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
+from catalog_ext.metastore.model.partition_names import format_partition_name, metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import DataFile, Partition
 from catalog_ext.metastore.model.typed_values import claim_hash, typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
@@ -218,7 +218,48 @@ def mark_in_metastore(
         for row in by_values(connection, table, names, partitions.c.end_version == ALIVE)
         if row["in_metastore"] and row["name"] not in gone
     }
-    return [
-        replace(add, in_metastore=partition_values(add.name) not in held and not metastore_obstacle(add.name))
-        for add in adds
-    ]
+    marked: list[AddPartition] = []
+    for add in adds:
+        values = partition_values(add.name)
+        fits = add.in_metastore and values not in held and not metastore_obstacle(add.name)
+        marked.append(replace(add, in_metastore=fits))
+        if fits:
+            held.add(values)
+    return marked
+
+
+def heirs(
+    connection: sa.Connection, table: Table, names: Sequence[str]
+) -> dict[tuple[str | None, ...], Mapping[str, Any]]:
+    """Return the living partition that the metastore is to have of each of the names' values, if it can have one.
+
+    It is the one that it has already; where it has none, as when that one has ended, the one that Hive would write, or
+    else the first by its name.
+
+    Args:
+        connection: Of the index.
+        table: The table.
+        names: Names of partitions, living or not.
+    """
+    wanted = {partition_values(name) for name in names if name}
+    columns = [key.name for key in table.definition.keys]
+    found: dict[tuple[str | None, ...], list[Mapping[str, Any]]] = {}
+    living = by_values(connection, table, sorted({name for name in names if name}), partitions.c.end_version == ALIVE)
+    for row in living:
+        values = partition_values(row["name"])
+        if values in wanted and not metastore_obstacle(row["name"]):
+            found.setdefault(values, []).append(row)
+
+    def rank(row: Mapping[str, Any]) -> tuple[bool, bool, str]:
+        name: str = row["name"]
+        return (not row["in_metastore"], name != format_partition_name(columns, partition_values(name)), name)
+
+    return {values: min(rows, key=rank) for values, rows in found.items()}
+
+
+def give_to_metastore(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
+    """Note that the metastore has living partitions, which it had not."""
+    p = partitions.c
+    for chunk in batched(partition_ids, _AT_ONCE):
+        given = sa.update(partitions).where(p.partition_id.in_(chunk), p.end_version == ALIVE)
+        connection.execute(given.values(in_metastore=1))

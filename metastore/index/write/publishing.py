@@ -20,9 +20,10 @@ from catalog_ext.metastore.index.write.outbox import (
     forget_table,
     statistics_parameters,
 )
-from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, heirs, lock_table
 from catalog_ext.metastore.messages import AlterTable, CreateTable, PublishedPartition, PutView
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.partition_names import metastore_obstacle, partition_values
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ def publish(database: Database, table: Table, publication: Publication) -> int:
         forget_table(connection, table.table_id, upto=None if whole else publication.upto)
         if now.definition.table_type is TableType.VIEW:
             return _publish_view(connection, now)
+        _give_orphans(connection, now)
         count = _publish_definition(connection, now, publication)
         if publication.dropped:
             count += enqueue_changes(connection, now, PartitionChanges(dropped=_gone(connection, now, publication)))
@@ -95,7 +97,9 @@ def published_page(database: Database, table: Table, after: int) -> tuple[list[P
     """
     with database.reading() as connection:
         rows = _rows(connection, table, after)
-    return _partitions(table, rows), rows[-1]["partition_id"] if len(rows) == PAGE else None
+        orphans = _orphans(connection, table, rows)
+    held = [row for row in rows if row["in_metastore"]]
+    return _partitions(table, [*held, *orphans]), rows[-1]["partition_id"] if len(rows) == PAGE else None
 
 
 def _publish_view(connection: sa.Connection, table: Table) -> int:
@@ -119,12 +123,12 @@ def _published(
 ) -> Iterator[list[PublishedPartition]]:
     if names is not None:
         for chunk in batched(list(names), _IN_QUERY):
-            yield _partitions(table, _named(connection, table, chunk))
+            yield _partitions(table, [row for row in _named(connection, table, chunk) if row["in_metastore"]])
         return
     after: int | None = -1
     while after is not None:
         rows = _rows(connection, table, after)
-        yield _partitions(table, rows)
+        yield _partitions(table, [row for row in rows if row["in_metastore"]])
         after = rows[-1]["partition_id"] if len(rows) == PAGE else None
 
 
@@ -149,12 +153,24 @@ def _named(connection: sa.Connection, table: Table, names: Sequence[str]) -> Seq
 
 
 def _gone(connection: sa.Connection, table: Table, publication: Publication) -> list[str]:
-    """Return the names to drop, but those that have come into the index since they were compared."""
-    gone: list[str] = []
-    for chunk in batched(list(publication.dropped), _IN_QUERY):
-        there = {row["name"] for row in _named(connection, table, chunk)}
-        gone.extend(name for name in chunk if name not in there)
-    return gone
+    """Return the names to drop, but those whose values have come into the index since they were compared."""
+    there = heirs(connection, table, publication.dropped)
+    return [name for name in publication.dropped if partition_values(name) not in there]
+
+
+def _orphans(connection: sa.Connection, table: Table, rows: Sequence[sa.RowMapping]) -> list[sa.RowMapping]:
+    """Return those of the partitions that the metastore could have, and has no other of their values."""
+    names = [row["name"] for row in rows if not row["in_metastore"] and not metastore_obstacle(row["name"])]
+    chosen = {row["partition_id"] for row in heirs(connection, table, names).values() if not row["in_metastore"]}
+    return [row for row in rows if row["partition_id"] in chosen]
+
+
+def _give_orphans(connection: sa.Connection, table: Table) -> None:
+    """Have the metastore get what its twin has kept from it that has ended: older releases did not tell it."""
+    p = partitions.c
+    apart = sa.select(partitions).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
+    orphans = _orphans(connection, table, connection.execute(apart).mappings().all())
+    give_to_metastore(connection, [row["partition_id"] for row in orphans])
 
 
 def _partitions(table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPartition]:
@@ -166,5 +182,4 @@ def _partitions(table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPa
             statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
         )
         for row in rows
-        if row["in_metastore"]
     ]

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import Creation, WritePlan
+    from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.model.tables import Table
@@ -103,18 +104,29 @@ class _Reservation:
         # Without a version the transaction is the application's, but none of its batches: the end of a stream.
         if known is not None and app_version is not None and known.app_version >= app_version:
             return known
-        t = transactions.c
-        statement = sa.select(t.transaction_id).where(
-            t.table_id == table_id, t.state == State.RESERVED, t.app_id == app_id, t.transaction_id != self._id
-        )
-        other = _first(self._connection, statement)
-        if other is not None:
+        for other in self._batches_under_way(table_id, app_id):
+            does = "committing" if other.state is State.RESERVED else "undoing"
             raise ConflictError(
-                f"The transaction {other} is committing a batch of the application {app_id[:200]!r} to table "
-                f"{self._row['table_name']}. Nothing was written; retry when it has ended.",
-                {"table": self._row["table_name"], "transaction": other, "app_id": app_id[:200]},
+                f"The transaction {other.transaction_id} is {does} a batch of the application {app_id[:200]!r} to "
+                f"table {self._row['table_name']}. Nothing was written; retry when it has ended.",
+                {"table": self._row["table_name"], "transaction": other.transaction_id, "app_id": app_id[:200]},
             )
         return None
+
+    def _batches_under_way(self, table_id: int, app_id: str) -> Iterator[Transaction]:
+        """Yield the application's batches that are being committed, or hide again what waited and was due with them."""
+        t = transactions.c
+        statement = sa.select(transactions).where(
+            t.table_id == table_id,
+            t.state.in_([str(State.RESERVED), str(State.ABORTING)]),
+            t.app_id == app_id,
+            t.transaction_id != self._id,
+        )
+        for row in self._connection.execute(statement).mappings():
+            found = rows.from_row(dict(row))
+            write = found.plan.write
+            if found.state is State.RESERVED or (write is not None and write.due):
+                yield found
 
     def _reserve_name(self, asked: Creation) -> None:
         identifier = TableIdentifier.parse(self._row["table_name"])

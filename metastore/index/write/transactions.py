@@ -28,7 +28,7 @@ from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
 
@@ -148,6 +148,27 @@ def state_of(database: Database, transaction_id: str) -> State | None:
     with database.reading() as connection:
         state: str | None = connection.execute(statement).scalar()
     return None if state is None else State(state)
+
+
+def while_in_state(database: Database, transaction_id: str, state: State, work: Callable[[], None]) -> bool:
+    """Do some work while nobody moves the transaction out of a state; return False, and do nothing, in another one.
+
+    Args:
+        database: The index.
+        transaction_id: The transaction's.
+        state: The one that the work is right in.
+        work: Is short, and may be called again.
+    """
+    t = transactions.c
+    held = sa.select(t.transaction_id).where(t.transaction_id == transaction_id, t.state == state).with_for_update()
+
+    def locked(connection: sa.Connection) -> bool:
+        if connection.execute(held).scalar() is None:
+            return False
+        work()
+        return True
+
+    return database.write(locked)
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:

@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.catalog import Catalog, connect
 from catalog_ext.cli.main import main
+from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
 from catalog_ext.procedures.registry import find_procedure
+from tests.repair_cases import register, write
+from tests.writes import insert
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -56,6 +59,31 @@ def test_a_lost_embedded_metastore(tmp_path: Path, capsys: pytest.CaptureFixture
         assert (row["action"], row["published"]) == ("partitions", 1)
         assert state(catalog) == before
         assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in step"
+        hand_over(catalog, tmp_path / "t")
+
+
+def hand_over(catalog: Catalog, root: Path) -> None:
+    """Of two directories of one value the metastore has the first, and the other when that is overwritten."""
+
+    def directories() -> dict[str, tuple[str, str]]:
+        found = catalog.metastore.client().partitions("sales", "upper")
+        return {p.values[0]: (p.location.rpartition("/")[2], p.parameters["numFiles"]) for p in found}
+
+    write(root, "DS=3/a.csv", "ds=4/a.csv")
+    register(catalog, root, {"ds": "STRING"}, table="sales.upper")
+    catalog.repair_partitions("sales.upper")
+    insert(catalog, "ds=3", table="sales.upper")
+    assert catalog.deliver(60).pending == 0
+    assert directories() == {"3": ("DS=3", "1"), "4": ("ds=4", "1")}
+    insert(catalog, "ds=3", kind=WriteKind.OVERWRITE_PARTITIONS, table="sales.upper")
+    assert catalog.deliver(60).pending == 0
+    assert directories() == {"3": ("ds=3", "1"), "4": ("ds=4", "1")}
+    write(root, "DS=3/b.csv")
+    catalog.repair_partitions("sales.upper")
+    shutil.rmtree(root / "ds=3")
+    catalog.repair_partitions("sales.upper")
+    assert catalog.deliver(60).pending == 0
+    assert directories() == {"3": ("DS=3", "1"), "4": ("ds=4", "1")}
 
 
 def opened(folder: Path) -> Catalog:

@@ -84,3 +84,17 @@ def test_an_epoch_that_is_undone_leaves_nothing(moto_server: S3Server, tmp_path:
             with armed(point, refuse), pytest.raises(StorageAccessDeniedError):
                 stream.epoch(9, {"h=8": "a\n", "h=7": "b\n", "h=9": "c\n"})
             assert (writer.rows(), writer.strays()) == ({}, []), point
+        # Nor does it leave visible what had waited, and was due with it.
+        stream.epoch(7, {"h=7": "a\n"})
+        hidden = writer.strays()
+        for nth in (1, 2, 9):
+            with (
+                armed("promote.after", refuse),
+                armed("undo.due", "storage", nth),
+                pytest.raises(StorageAccessDeniedError),
+            ):
+                stream.epoch(8, {"h=8": "b\n"})
+            writer.engine.recover(older_than_s=0)
+            assert (writer.rows(), writer.listed(), writer.strays()) == ({}, {}, hidden)
+        stream.epoch(8, {"h=8": "c\n"})
+        assert writer.rows() == writer.listed() == {"h=7": "a\n"}

@@ -11,10 +11,12 @@ from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, P
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
+    ConflictError,
     InvalidConfigurationError,
     InvalidValueError,
     LocationNotFoundError,
     StorageAccessDeniedError,
+    TransactionStateError,
     WaitingFilesMissingError,
 )
 from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
@@ -259,6 +261,69 @@ def test_an_epoch_that_was_undone_after_it_had_promoted_what_waited_is_no_loss(s
 
     with armed("promote.after", refuse), pytest.raises(StorageAccessDeniedError):
         stream.epoch(8, {"h=8": "b\n"})
+    assert stand.listed() == {}
+    assert waiting(stand) == ["h=7"]
     assert stand.engine.discard_waiting(stand.table()).files == ()
+    stream.epoch(8, {"h=8": "c\n"})
+    assert stand.rows() == stand.listed() == {"h=7": "a\n"}
+
+
+def test_who_is_late_neither_shows_nor_hides_what_waits(stand: Stand) -> None:
+    """An owner that slept while it was undone, and an undoing that slept while the next epoch was committed."""
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n"})
+
+    def overtaken(_: str) -> None:
+        (mine,) = stand.index.list_transactions(states=(State.RESERVED,))
+        stand.engine.undo(mine.transaction_id)
+
+    with armed("promote.before", overtaken), pytest.raises(TransactionStateError, match="was undone"):
+        stream.epoch(8, {"h=8": "b\n"})
+    assert (stand.rows(), stand.listed(), waiting(stand)) == ({}, {}, ["h=7"])
+
+    def refuse(_: str) -> None:
+        raise StorageAccessDeniedError("No.")
+
+    def next_epoch(_: str) -> None:
+        stand.engine.recover(older_than_s=0)
+        Stream(stand, first=2).epoch(8, {"h=8": "c\n"})
+
+    with armed("promote.after", refuse), armed("undo.due", next_epoch), pytest.raises(StorageAccessDeniedError):
+        Stream(stand, first=1).epoch(8, {"h=8": "b\n"})
+    assert stand.rows() == stand.listed() == {"h=7": "a\n"}
+
+
+def test_an_epoch_waits_until_one_of_its_query_is_undone(stand: Stand) -> None:
+    """Otherwise the undoing would hide what the epoch has shown."""
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n"})
+    begun = stand.begin(operation="STREAMING", app_id="query", app_version=1)
+
+    def refuse(_: str) -> None:
+        raise StorageAccessDeniedError("No.")
+
+    def meanwhile(_: str) -> None:
+        with pytest.raises(ConflictError, match="is undoing a batch of the application 'query'"):
+            stand.engine.commit(begun.transaction_id, stand.put(begun, {"h=7": "b\n"}), final=True)
+
+    with armed("promote.after", refuse), armed("undo.before", meanwhile), pytest.raises(StorageAccessDeniedError):
+        stream.end()
+    assert (stand.rows(), stand.listed(), waiting(stand)) == ({}, {}, ["h=7"])
+
+
+def test_what_the_store_refuses_to_hide_stops_no_undoing(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n"})
+
+    def refuse(*_: object, **__: object) -> None:
+        raise StorageAccessDeniedError("No.")
+
+    monkeypatch.setattr("catalog_ext.metastore.transactions.steps.hide", refuse)
+    with armed("promote.after", refuse), pytest.raises(StorageAccessDeniedError):
+        stream.epoch(8, {"h=8": "b\n"})
+    assert "stay visible until its next epoch: No." in caplog.text
+    assert State.ABORTING not in {t.state for t in stand.index.list_transactions()}
     stream.epoch(8, {"h=8": "c\n"})
     assert stand.rows() == stand.listed() == {"h=7": "a\n"}
