@@ -3,26 +3,34 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import COMMANDS
 from catalog_ext.metastore.commit.transaction import State, Transaction, WriteOutcome
-from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, TransactionStateError
+from catalog_ext.metastore.errors import (
+    CatalogExtError,
+    IndexUnavailableError,
+    StorageUnavailableError,
+    TransactionStateError,
+)
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
 from catalog_ext.metastore.transactions.unknown_state import Attempts, may_pass, reason_of, state_unknown
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.transactions.checking import Checker
     from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 
 logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 
 class Owner:
@@ -90,8 +98,8 @@ class Owner:
             CommitStateUnknownError: The index stays away, and nobody can tell whether it is reserved.
             CatalogExtError: The write failed and is undone.
         """
-        try:
-            self.stage(transaction, files)
+
+        def checked() -> WritePlan:
             fault_point("check.before")
             asked = transaction.plan.asked
             if isinstance(asked, COMMANDS):
@@ -106,6 +114,12 @@ class Owner:
                     now_ms=now_ms(),
                 )
             fault_point("check.after")
+            return plan
+
+        try:
+            # Files are recorded once: a call that repeats itself sends none.
+            self.stage(transaction, files)
+            plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error)
         for _ in self._attempts.of(transaction.transaction_id, transaction.table):
@@ -127,6 +141,22 @@ class Owner:
                 reserved.version, duplicate=True,
             )  # fmt: skip
         raise AssertionError("the attempts end by raising")
+
+    def _repeated(self, transaction: Transaction, step: Callable[[], _T]) -> _T:
+        """Return what a step that changes nothing twice says; it is made again while the index or the store is away.
+
+        Raises:
+            CatalogExtError: It failed, or what it needs has stayed away.
+        """
+        failure: CatalogExtError | None = None
+        for _ in self._attempts.in_time():
+            try:
+                return step()
+            except (IndexUnavailableError, StorageUnavailableError) as error:
+                logger.warning("Write %s is checked again: %s", transaction.transaction_id, error.message)
+                failure = error
+        assert failure is not None, "there is one attempt at least"
+        raise failure
 
     def forward(self, transaction: Transaction) -> Transaction:
         """Return the transaction, committed.

@@ -33,12 +33,17 @@ class Attempts:
         Raises:
             CommitStateUnknownError: The time is over.
         """
+        yield from self.in_time()
+        raise state_unknown(transaction_id, table, "the index database does not answer")
+
+    def in_time(self) -> Iterator[int]:
+        """Yield the number of each attempt until the time is over; there is one at least."""
         deadline = time.monotonic() + self._timeout_s
         attempt = 0
         while True:
             yield attempt
             if time.monotonic() >= deadline:
-                raise state_unknown(transaction_id, table, "the index database does not answer")
+                return
             self._pause(min(_LONGEST_PAUSE_S, _FIRST_PAUSE_S * 2**attempt))
             attempt += 1
 

@@ -9,7 +9,7 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import POINTS, InjectedFault, armed
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError
+from catalog_ext.metastore.errors import CatalogExtError, IndexUnavailableError, StorageUnavailableError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from tests.faults.scenarios import APPEND, OVERWRITE, SCENARIOS, Scenario
@@ -95,6 +95,38 @@ def test_an_index_that_comes_back_in_time_is_no_error(stand: Stand, tmp_path: Pa
         assert OVERWRITE.write(case, tmp_path / "t") == "success"
     assert pauses == [0.1]
     OVERWRITE.check(case, "success")
+
+
+@pytest.mark.parametrize("point", ["check.before", "check.after"])
+@pytest.mark.parametrize("away", [IndexUnavailableError, StorageUnavailableError])
+def test_what_is_away_for_a_moment_gives_no_write_up(
+    stand: Stand, tmp_path: Path, point: str, away: type[CatalogExtError]
+) -> None:
+    pauses: list[float] = []
+    case = Stand(stand.index, stand.storage, {"unknown_timeout_s": 60.0, "pause": pauses.append})
+    OVERWRITE.prepare(case, tmp_path / "t")
+
+    def refuse(_: str) -> None:
+        raise away("later")
+
+    with armed(point, refuse):
+        assert OVERWRITE.write(case, tmp_path / "t") == "success"
+    assert pauses == [0.1]
+    OVERWRITE.check(case, "success")
+
+
+@pytest.mark.parametrize("away", [IndexUnavailableError, StorageUnavailableError])
+def test_what_stays_away_gives_a_write_up_with_its_own_error(
+    stand: Stand, tmp_path: Path, away: type[CatalogExtError]
+) -> None:
+    OVERWRITE.prepare(stand, tmp_path / "t")
+
+    def refuse(_: str) -> None:
+        raise away("later")
+
+    with armed("check.before", refuse, lasting=True):
+        assert OVERWRITE.write(stand, tmp_path / "t") == "failure"
+    OVERWRITE.check(stand, "failure")
 
 
 def test_an_index_that_stays_away_is_asked_for_as_long_as_is_set(stand: Stand, tmp_path: Path) -> None:

@@ -30,6 +30,8 @@ FILES_PER_DOCUMENT = 500
 def record_files(database: Database, transaction_id: str, files: Sequence[StagedFile]) -> None:
     """Add to the list of the files that an open transaction has staged.
 
+    The very list that came last is not added again: its call is repeated, because the writer had no answer.
+
     Raises:
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: It is not open any more.
@@ -40,11 +42,20 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
         row = load_row(connection, transaction_id, lock=True)
         if row["state"] != State.OPEN:
             raise wrong_state(row, "take more files")
+        if _ends_with(connection, transaction_id, documents):
+            return
         counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
         add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
 
     # The reservation makes them durable; whoever dies before it has only files to be removed.
     database.write(work, durable=False)
+
+
+def _ends_with(connection: sa.Connection, transaction_id: str, documents: Sequence[str]) -> bool:
+    t = transaction_files.c
+    statement = sa.select(t.payload).where(t.transaction_id == transaction_id, t.removal == 0)
+    last = connection.execute(statement.order_by(t.number.desc()).limit(len(documents))).scalars()
+    return list(last) == [*reversed(documents)]
 
 
 def add_documents(

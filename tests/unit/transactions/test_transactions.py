@@ -513,3 +513,13 @@ def test_vacuum_leaves_the_files_of_dropped_partitions_alone(empty: Stand, root:
     assert [action for action, _ in vacuum(empty)] == ["forget versions"]
     assert (root / "k=1").exists()
     assert empty.rows() == {"k=2": "2\n"}
+
+
+def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
+    begun = stand.begin()
+    for partition in ("k=1", "k=2"):
+        files = stand.put(begun, {partition: "1\n"})
+        for _ in range(2):
+            stand.engine.stage(begun.transaction_id, files)
+    assert stand.engine.commit(begun.transaction_id).files_added == 2
+    check(stand, {"k=1": "1\n", "k=2": "1\n"})
