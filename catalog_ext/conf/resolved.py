@@ -144,7 +144,7 @@ def without_secrets(settings: Mapping[str, object]) -> dict[str, object]:
 
 def _location(text: str) -> str:
     if "://" not in text and not text.startswith("file:"):
-        return canonical_location(os.path.abspath(text))
+        return canonical_location(str(Path(text).absolute()))
     return canonical_location(text)
 
 
