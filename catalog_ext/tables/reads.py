@@ -8,8 +8,10 @@ from threading import Lock
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.rules import not_found
+from catalog_ext.metastore.index import Wanted
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, key_named
 from catalog_ext.metastore.predicates.conditions import Where, bound_to, bound_where
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.metastore.predicates.partition_specs import (
@@ -23,7 +25,7 @@ from catalog_ext.tables.declared_names import declared_batches
 from catalog_ext.tables.partition_matches import in_words
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     import pyarrow as pa
 
@@ -84,7 +86,12 @@ class TableReads:
         return table
 
     def plan_files(
-        self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES
+        self,
+        table_id: int,
+        version: int,
+        condition: Predicate | None = None,
+        clauses: PartitionClauses = NO_CLAUSES,
+        among: Among = EVERYWHERE,
     ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
 
@@ -93,6 +100,7 @@ class TableReads:
             version: The version.
             condition: The predicate, None for all.
             clauses: PARTITION clauses, one of which has to name the files' partition.
+            among: Where alone to look.
 
         Raises:
             TableNotFoundError: There is no table of that number.
@@ -100,7 +108,35 @@ class TableReads:
             InvalidPartitionSpecError: A clause is none over them.
         """
         table = self._at(table_id, version)
-        return self._context.index.plan_files(table, clauses.bound(table, condition))
+        return self._context.index.plan_files(table, among.within(table, clauses.bound(table, condition)), among.ids)
+
+    def groups(
+        self,
+        table_id: int,
+        version: int,
+        condition: Predicate | None = None,
+        keys: Sequence[str] = (),
+        wanted: Wanted = Wanted.VALUES,
+        among: Among = EVERYWHERE,
+    ) -> pa.RecordBatchReader:
+        """Return the partitions that an unbound predicate is true for, together where some keys are equal.
+
+        Args:
+            table_id: The table's number.
+            version: The version.
+            condition: The predicate, None for all.
+            keys: Partition columns.
+            wanted: What is asked of each group.
+            among: Values of keys that they must have.
+
+        Raises:
+            TableNotFoundError: There is no table of that number.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, is none of the table's partition columns.
+        """
+        table = self._at(table_id, version)
+        named = [key_named(table, key) for key in keys]
+        bound = among.within(table, bound_to(table, condition))
+        return self._context.index.partition_groups(table, bound, named, wanted)
 
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES

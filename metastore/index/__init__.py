@@ -4,6 +4,7 @@ from catalog_ext.metastore.index.index import Index
 from catalog_ext.metastore.index.read.changes import CHANGES_SCHEMA
 from catalog_ext.metastore.index.read.ended_files import EndedFile
 from catalog_ext.metastore.index.read.history import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
+from catalog_ext.metastore.index.read.partition_groups import Wanted
 from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.metastore.index.tables.tables import TableVersion
 from catalog_ext.metastore.index.write.transactions import ApplicationVersion
@@ -20,4 +21,5 @@ __all__ = [
     "Index",
     "TableVersion",
     "WaitingFiles",
+    "Wanted",
 ]

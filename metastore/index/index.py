@@ -18,6 +18,7 @@ from catalog_ext.metastore.index.read import (
     ended_files,
     file_rows,
     history,
+    partition_groups,
     partition_states,
     planner_statistics,
     reader,
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.changes import Summary
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import DataFile, Namespace, Partition, Table, TableDefinition
+    from catalog_ext.metastore.model.values import Key
     from catalog_ext.metastore.predicates.tree import Predicate
 
 
@@ -260,9 +262,17 @@ class Index:
         """Return the table's commits, newest first, or ``TableNotFoundError``."""
         return table_rows.history(self._database, identifier)
 
-    def plan_files(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+    def plan_files(
+        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+    ) -> pa.RecordBatchReader:
         """Return the files that a bound predicate leaves at the table's version (``reader.PLAN_SCHEMA``): one query."""
-        return reader.plan_files(self._database, table, predicate)
+        return reader.plan_files(self._database, table, predicate, ids)
+
+    def partition_groups(
+        self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: partition_groups.Wanted
+    ) -> pa.RecordBatchReader:
+        """Return partitions together that have equal keys (``partition_groups.GROUP_SCHEMA``), without their files."""
+        return partition_groups.partition_groups(self._database, table, predicate, keys, wanted)
 
     def list_partitions(self, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
         """Return the partitions that a bound predicate leaves, by their typed values (``reader.PARTITION_SCHEMA``)."""

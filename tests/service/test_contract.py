@@ -16,6 +16,7 @@ import pytest
 
 from catalog_ext.metastore import errors
 from catalog_ext.metastore.index import PARTITION_SCHEMA, PLAN_SCHEMA
+from catalog_ext.metastore.index.read.partition_groups import GROUP_SCHEMA
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.procedures.registry import PROCEDURES
 from catalog_ext.repair.report import SCHEMA as REPAIR_SCHEMA
@@ -35,7 +36,7 @@ OPERATIONS = {
     "ping", "namespaces/list", "namespaces/load", "namespaces/create", "namespaces/alter", "namespaces/drop",
     "tables/list", "tables/load", "tables/hive_clauses", "tables/create",
     "tables/alter", "tables/rename", "tables/drop", "tables/plan", "partitions/list", "settings/load",
-    "settings/resolve",
+    "settings/resolve", "partitions/groups",
     "procedures/list",
     "procedures/call", "tables/changes", "tables/metadata", "writes/begin", "writes/heartbeat", "writes/stage",
     "writes/commit", "writes/abort", "writes/release", "writes/delete", "paths/load", "paths/plan",
@@ -161,7 +162,10 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
     "settings/load": {"table": "s.t", "properties": {}},
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
-    "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None},
+    "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None, "among": None},
+    "partitions/groups": {
+        "table_id": 1, "version": 1, "predicate": None, "keys": ["ds"], "wanted": "rows", "among": None,
+    },
     "partitions/list": {
         "table_id": 1, "version": 1, "predicate": None, "clauses": [], "spec": None, "session": None,
     },
@@ -522,6 +526,38 @@ def test_partitions_are_listed_by_typed_values(client: Client) -> None:
     assert [r["partition"] for r in answer.rows][:2] == ["ds=2025-01-01/region=a%20b", "ds=2025-01-01/region=eu"]
 
 
+def test_partitions_come_in_groups_and_plans_look_among_some(client: Client) -> None:
+    table = client.load()
+    pinned = {"table_id": table["table_id"], "version": table["version"]}
+    answer = client.call("partitions/groups", **pinned, keys=["DS"], wanted="rows")
+    assert answer.table.schema == GROUP_SCHEMA
+    assert [(row["partitions"], row["files"], row["rows"]) for row in answer.rows] == [(2, 2, None)] * 3
+    each = client.call("partitions/groups", **pinned, keys=[], wanted="each").rows
+    assert len(each) == 6
+    for among, count in (
+        ({"values": [{"key": "ds", "partitions": [each[0]["partition"]]}]}, 2),
+        ({"partition_ids": [row["partition_id"] for row in each[:3]]}, 3),
+        ({"values": [{"key": "region", "partitions": []}]}, 0),
+    ):
+        assert len(client.call("tables/plan", **pinned, among=among).rows) == count
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"wanted": "estimate"}, {"wanted": "least", "keys": []}, {"keys": ["nosuch"]}, {"wanted": None},
+        {"among": {"partition_ids": ["1"]}}, {"among": {"partition_ids": [True]}}, {"among": {"surprise": 1}},
+        {"among": {"values": [{"key": "nosuch", "partitions": []}]}}, {"among": {"values": [{"partitions": []}]}},
+        {"among": {"values": [{"key": "ds", "partitions": ["x"]}]}},
+    ],
+    ids=str,
+)  # fmt: skip
+def test_wrong_groups_are_400(client: Client, wrong: dict[str, object]) -> None:
+    table = client.load()
+    asked = {"table_id": table["table_id"], "version": table["version"], "keys": ["ds"], "wanted": "values"}
+    assert client.call("partitions/groups", **{**asked, **wrong}).status == 400
+
+
 _EU = {"op": "=", "column": "region", "value": "eu"}
 _FIRST = {"op": "=", "column": "ds", "value": "2025-01-01"}
 PREDICATES = [
@@ -842,7 +878,7 @@ def test_the_page_names_every_operation_and_no_other(page: str) -> None:
 
 
 def test_the_page_names_the_columns_of_every_stream(page: str) -> None:
-    for schema in (PLAN_SCHEMA, PARTITION_SCHEMA):
+    for schema in (PLAN_SCHEMA, PARTITION_SCHEMA, GROUP_SCHEMA):
         assert all(f"`{field.name}`" in page for field in schema)
 
 

@@ -12,6 +12,7 @@ from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.partitions import clauses_of, optional_spec
+from catalog_ext.service.messages.reads import among_of, wanted_of
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes, hive_clauses_json, metadata_json, removals_of
 
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class TableOperations:
-    """The operations ``tables/…``, and ``partitions/list``, of one catalog."""
+    """The operations ``tables/…``, ``partitions/list`` and ``partitions/groups``, of one catalog."""
 
     def __init__(self, catalog: Catalog) -> None:
         self._catalog = catalog
@@ -41,6 +42,7 @@ class TableOperations:
             "tables/changes": self._changes,
             "tables/metadata": self._metadata,
             "partitions/list": self._list_partitions,
+            "partitions/groups": self._groups,
         }
 
     def _list(self, request: Request) -> dict[str, Any]:
@@ -90,9 +92,16 @@ class TableOperations:
 
     def _plan(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
-        clauses = clauses_of(request, open_keys=True)
+        clauses, among = clauses_of(request, open_keys=True), among_of(request)
         request.finish()
-        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition, clauses))
+        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition, clauses, among))
+
+    def _groups(self, request: Request) -> ArrowStream:
+        (table_id, version), condition = _pinned(request), request.predicate("predicate")
+        keys, among = request.texts("keys"), among_of(request)
+        wanted = wanted_of(request, len(keys))
+        request.finish()
+        return ArrowStream.of(self._catalog.reads.groups(table_id, version, condition, keys, wanted, among))
 
     def _changes(self, request: Request) -> ArrowStream:
         table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")

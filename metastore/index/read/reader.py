@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql
 
 from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database import arrow_rows
@@ -72,34 +73,47 @@ _OLDEST = tables.c.oldest_version
 _NAMES_AT_ONCE = 500
 
 
-def plan_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+def plan_files(
+    database: Database, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+) -> pa.RecordBatchReader:
     """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
+
+    Args:
+        database: The index.
+        table: The table.
+        predicate: A bound predicate, None for all.
+        ids: The numbers of the partitions among which alone to look; None for all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
         VersionExpiredError: Vacuum has forgotten the version.
         IndexUnavailableError: The database is gone or locked.
     """
-    statement, exact = plan_statement(database.dialect, table, predicate)
-    check = _Check(table, None if exact else predicate)
+    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids)
+    check = Check(table, None if exact else predicate)
     return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish)
 
 
 def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
     """Return what ``plan_files`` does, with what planning does not need (``DETAILED_SCHEMA``)."""
     statement, exact = plan_statement(database.dialect, table, predicate, detailed=True)
-    check = _Check(table, None if exact else predicate)
+    check = Check(table, None if exact else predicate)
     return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish)
 
 
 def plan_statement(
-    dialect: str, table: Table, predicate: Predicate | None, *, detailed: bool = False
+    dialect: str,
+    table: Table,
+    predicate: Predicate | None,
+    *,
+    detailed: bool = False,
+    ids: Sequence[int] | None = None,
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of planning, and whether it answers the predicate exactly."""
-    condition = _condition(dialect, table, predicate)
+    condition = condition_of(dialect, table, predicate)
     # SQLite must start from the partitions, whatever its statistics say: the sum hides their index from the other way.
     partition_id = partitions.c.partition_id + 0 if dialect == "sqlite" else partitions.c.partition_id
-    source = _source(condition).join(files, files.c.partition_id == partition_id)
+    source = source_of(condition).join(files, files.c.partition_id == partition_id)
     more: tuple[sa.ColumnElement[Any], ...] = ()
     unmarked: dict[str, sa.ColumnElement[Any]] = {}
     if detailed:
@@ -108,18 +122,19 @@ def plan_statement(
         source = source.outerjoin(file_statistics, of_file)
         more = (files.c.begin_version, raw(s.statistics))
         unmarked = {"begin_version": _ZERO, "statistics": sa.null()}
+    chosen = at_version if ids is None and is_bounded(predicate or TRUE) else _in_order
     rows = (
         sa.select(
             partitions.c.partition_id, raw(partitions.c.name), raw(partitions.c.location),
             raw(files.c.path), files.c.size, files.c.modified_ms, files.c.n_rows, *more,
         )
         .select_from(source)
-        .where(*(_at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
+        .where(*chosen(partitions, table), condition.clause, *(() if ids is None else (_among(dialect, ids),)))
         .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    mark = _mark(
+    mark = marked(
         table, name=_text(""), at=sa.null(), path=_text(""), size=_OLDEST, modified_ms=_ZERO, n_rows=sa.null(),
         **unmarked,
     )  # fmt: skip
@@ -137,14 +152,14 @@ def list_partitions(database: Database, table: Table, predicate: Predicate | Non
         IndexUnavailableError: The database is gone or locked.
     """
     statement, exact = partitions_statement(database.dialect, table, predicate)
-    check = _Check(table, None if exact else predicate)
+    check = Check(table, None if exact else predicate)
     reader = arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish)
     return _sorted_by_values(reader, table) if check.has_long_keys else reader
 
 
 def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
     """Return the query of a list of partitions, and whether it answers the predicate exactly."""
-    condition = _condition(dialect, table, predicate)
+    condition = condition_of(dialect, table, predicate)
     names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
     p = partitions.c
     rows = (
@@ -152,13 +167,13 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
             p.partition_id, raw(p.name), raw(p.location), p.n_files, p.n_bytes, p.n_rows, p.created_at_ms,
             *(raw(p[name]) for name in names),
         )
-        .select_from(_source(condition))
-        .where(*_at_version(partitions, table), condition.clause)
+        .select_from(source_of(condition))
+        .where(*at_version(partitions, table), condition.clause)
     )  # fmt: skip
     long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
     # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read
     # its halves in the order of the index, in constant memory.
-    mark = _mark(
+    mark = marked(
         table, name=_text(""), at=sa.null(), n_files=long_keys, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO,
         **dict.fromkeys(names, sa.null()),
     )  # fmt: skip
@@ -175,7 +190,7 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
             hashes = {name_hash(name): name for name in some}
             rows = connection.execute(
                 sa.select(partitions.c.name_hash)
-                .where(*_at_version(partitions, table))
+                .where(*at_version(partitions, table))
                 .where(partitions.c.name_hash.in_(hashes))
             )
             found.update(hashes[h] for (h,) in rows)
@@ -203,11 +218,12 @@ def located_partitions(database: Database, table: Table, predicate: Predicate | 
 def located_statement(table: Table) -> sa.Select[Any]:
     """Return the query of partitions with locations of their own; it has an index, for every write asks it."""
     return sa.select(partitions.c.name, partitions.c.location).where(
-        *_at_version(partitions, table), partitions.c.location.is_not(None)
+        *at_version(partitions, table), partitions.c.location.is_not(None)
     )
 
 
-def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+def at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
+    """Return the clauses that choose the table's rows of ``partitions``, or of an alias of it, at its version."""
     return (
         rows.c.table_id == table.table_id,
         rows.c.end_version > table.version,
@@ -216,7 +232,7 @@ def _at_version(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[boo
 
 
 def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool], ...]:
-    """Return ``_at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
+    """Return ``at_version`` for a query that reads most of the table: by the primary key, as the rows lie."""
     first = table.table_id << PARTITION_NUMBER_BITS
     return (
         rows.c.partition_id >= first,
@@ -226,20 +242,33 @@ def _in_order(rows: sa.FromClause, table: Table) -> tuple[sa.ColumnElement[bool]
     )
 
 
-def _condition(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
+def _among(dialect: str, ids: Sequence[int]) -> sa.ColumnElement[bool]:
+    """Return that a partition is among those of these numbers, as one value where parameters are limited."""
+    number = partitions.c.partition_id
+    if dialect == "postgresql":
+        return number == sa.any_(sa.bindparam(None, list(ids), type_=postgresql.ARRAY(sa.BigInteger)))
+    if dialect == "sqlite":
+        each = sa.func.json_each(sa.bindparam(None, list(ids), type_=sa.JSON)).table_valued("value")
+        return number.in_(sa.select(each.c.value))
+    return number.in_(ids)
+
+
+def condition_of(dialect: str, table: Table, predicate: Predicate | None) -> Condition:
+    """Return the condition under which a partition satisfies the predicate at the table's version."""
     return predicate_sql(
-        predicate or TRUE, table.definition.keys, dialect, lambda rows: _at_version(rows, table), partitions
+        predicate or TRUE, table.definition.keys, dialect, lambda rows: at_version(rows, table), partitions
     )
 
 
-def _source(condition: Condition) -> sa.FromClause:
+def source_of(condition: Condition) -> sa.FromClause:
     """Return ``partitions``, after the few ids where there are such: MariaDB joins in the order that is written."""
     if condition.ids is None:
         return partitions
     return condition.ids.join(partitions, partitions.c.partition_id == condition.ids.c.partition_id)
 
 
-def _mark(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+def marked(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
+    """Return the query of the mark, with the columns that follow its partition id."""
     named = (column.label(name) for name, column in columns.items())
     return sa.select(sa.literal(_MARK).label("partition_id"), *named).where(tables.c.table_id == table.table_id)
 
@@ -262,7 +291,7 @@ def version_expired(table: str, version: int, oldest: int) -> VersionExpiredErro
     )
 
 
-class _Check:
+class Check:
     """Takes the mark out of the batches of one query, and the partitions that a superset has too many."""
 
     def __init__(self, table: Table, predicate: Predicate | None) -> None:

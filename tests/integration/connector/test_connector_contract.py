@@ -13,6 +13,7 @@ from pyspark.errors import AnalysisException, SparkRuntimeException
 from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError, IndexUnavailableError
 from catalog_ext.metastore.transactions.unknown_state import state_unknown
 from tests.integration.lake import rows
+from tests.integration.scans import files_read
 from tests.servers.recorder import (
     changing,
     hanging_up,
@@ -143,7 +144,8 @@ class TestPlanning:
         self, spark: SparkSession, service: RecordedService
     ) -> None:
         rows(spark, "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04' AND upper(region) = 'US'")
-        assert service.requests == {"tables/load": 2, "tables/plan": 1}
+        # What no predicate says is evaluated on the values of its key.
+        assert service.requests == {"tables/load": 2, "partitions/groups": 1, "tables/plan": 1}
 
     def test_settings_over_those_of_the_table_are_one_request_more(
         self, spark: SparkSession, service: RecordedService
@@ -227,6 +229,7 @@ class TestPlanning:
                 },
             ),
             # Only the part of an AND that has a translation is sent, and nothing of an OR.
+            ("region LIKE 'e_:%t'", {"op": "like", "column": "region", "value": "e_:%t"}),
             ("region = 'us' AND year(ds) = 2025", {"op": "=", "column": "region", "value": "us"}),
             ("region = 'us' OR year(ds) = 2024", None),
             ("try_cast(region AS INT) = 1", None),
@@ -279,10 +282,73 @@ class TestPlanning:
             spark.conf.unset("spark.sql.adaptive.enabled")
         assert service.requests == {"tables/load": 2, "tables/plan": 1}
         assert without_not_null(service.last("tables/plan")["predicate"]) == {
-            "op": "in",
+            "op": "=",
             "column": "ds",
-            "values": ["2025-01-04"],
+            "value": "2025-01-04",
         }
+
+    @pytest.mark.parametrize(
+        ("condition", "files", "values", "ids"),
+        [
+            ("year(ds) = 2025 AND day(ds) = 3", 1, {"ds": 1}, None),
+            ("date_format(ds, 'MM-dd') IN ('01-03', '01-04')", 2, {"ds": 2}, None),
+            ("region RLIKE '^u' AND day(ds) < 5", 2, {"ds": 4, "region": 1}, None),
+            ("substr(region, 1, 2) = 'us' AND ds < '2025-01-03'", 1, {"region": 1}, None),
+            ("concat(region, ds) = 'us2025-01-04'", 1, {}, 1),
+            ("concat(region, ds) <> 'us2025-01-04'", 9, {}, None),
+            ("year(ds) = 2025", 10, {}, None),
+            ("year(ds) = 2024", 0, {"ds": 0}, None),
+        ],
+    )
+    def test_only_the_files_of_partitions_that_hold_are_fetched(
+        self,
+        spark: SparkSession,
+        service: RecordedService,
+        condition: str,
+        files: int,
+        values: dict[str, int],
+        ids: int | None,
+    ) -> None:
+        frame = spark.sql(f"SELECT sum(id) FROM lake.sales.trips WHERE {condition}")
+        frame.collect()
+        assert files_read(frame) == files
+        assert service.requests["tables/plan"] == 1
+        among = service.last("tables/plan")["among"] or {"values": [], "partition_ids": None}
+        assert {each["key"]: len(each["partitions"]) for each in among["values"]} == values
+        assert (None if among["partition_ids"] is None else len(among["partition_ids"])) == ids
+
+    @pytest.mark.parametrize(
+        ("join", "files"),
+        [
+            ("WHERE t.ds >= (SELECT max(day) FROM days) AND t.id >= 0", 7),
+            ("WHERE t.ds > (SELECT max(day) FROM days) - INTERVAL 1 DAY", 7),
+            ("WHERE t.ds BETWEEN (SELECT min(day) FROM days) AND (SELECT max(day) FROM days)", 1),
+            ("WHERE date_format(t.ds, 'yyyy-MM-dd') = (SELECT max(text) FROM days)", 1),
+            ("JOIN days ON cast(t.ds AS STRING) = days.text WHERE days.n = 1", 1),
+            ("JOIN days ON day(t.ds) = days.n + 3 WHERE days.n = 1", 1),
+        ],
+    )
+    def test_what_joins_and_subqueries_find_leaves_only_the_partitions_that_hold(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, join: str, files: int
+    ) -> None:
+        spark.sql("SELECT date'2025-01-04' AS day, '2025-01-04' AS text, 1 AS n").write.parquet(str(tmp_path / "days"))
+        spark.read.parquet(str(tmp_path / "days")).createOrReplaceTempView("days")
+        frame = spark.sql(f"SELECT /*+ BROADCAST(days) */ count(t.id) FROM lake.sales.trips t {join}")
+        assert frame.collect()[0][0] == 6 * files
+        assert files_read(frame) == files
+
+    def test_a_subquery_that_fails_on_a_partition_keeps_it(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        for text in ("2024", "2025", "none"):
+            spark.sql("SELECT 1L AS id").write.parquet(str(tmp_path / "t" / f"year={text}"))
+        service.add_table("years", tmp_path / "t", {"id": "bigint"}, {"year": "string"})
+        spark.sql("SELECT 2025 AS y").write.parquet(str(tmp_path / "y"))
+        spark.read.parquet(str(tmp_path / "y")).createOrReplaceTempView("y")
+        condition = "year RLIKE '^[0-9]+$' AND cast(year AS INT) = (SELECT max(y) FROM y)"
+        assert rows(spark, f"SELECT year FROM lake.sales.years WHERE {condition}") == [("2025",)]
+        frame = spark.sql("SELECT id FROM lake.sales.years WHERE try_cast(year AS INT) = (SELECT max(y) FROM y)")
+        assert len(frame.collect()) == files_read(frame) == 1
 
     def test_a_joins_filter_concerns_its_own_side_only(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path

@@ -49,7 +49,17 @@ CASES: dict[str, tuple[list[str], list[str]]] = {
 TEXT_CONDITIONS = (
     "k LIKE 'a%'", "k LIKE '%b'", "k LIKE '%b%'", "k LIKE 'a_b'", r"k LIKE '%\\%%'", "startswith(k, '')",
     "contains(k, '%')", "lower(k) = 'b'", "k NOT LIKE 'a%'", "upper(k) IN ('A', 'B')",
+    "k RLIKE '^[a-z]+$'", "k NOT RLIKE 'b'", "substr(k, 1, 1) = 'a'", "length(k) > 2", "k LIKE '_'", "k NOT LIKE '_%'",
+    "try_cast(k AS INT) > 5", "k || 'x' <=> 'ax'", "coalesce(k, 'none') = 'none'", "k LIKE '%' || k",
 )  # fmt: skip
+MORE_CONDITIONS = {
+    "date": ("year(k) = 2025", "date_format(k, 'MM') = '12'", "k + 1 > date'2025-01-02'",
+             "coalesce(k, current_date()) < k", "cast(k AS STRING) LIKE '20%'", "k IS NULL OR day(k) = 2"),
+    "int": ("k % 2 = 0", "abs(k) = 2", "cast(k AS STRING) = '1'", "k + 0.5 > 1", "coalesce(k, 7) = 7"),
+    "double": ("cast(k AS STRING) = '-0.0'", "isnan(k)", "k * 2 = 5"),
+    "timestamp": ("hour(k) = 1", "date(k) = date'2025-06-01'", "cast(k AS STRING) LIKE '%00:00'"),
+}  # fmt: skip
+"""Of those that no predicate of the service says."""
 
 
 @pytest.fixture(scope="module")
@@ -70,6 +80,7 @@ def conditions(kind: str, literals: list[str]) -> list[str]:
         f"k IN ({', '.join(literals)})", f"k NOT IN ({first})", f"k IN ({first}, NULL)", f"NOT (k > {first})",
         f"NOT (k = {first} OR k IS NULL)", "k IS NULL", "k IS NOT NULL",
     ]  # fmt: skip
+    others += MORE_CONDITIONS.get(kind, ())
     return compared + others + (list(TEXT_CONDITIONS) if kind.startswith(("string", "varchar", "char")) else [])
 
 
@@ -111,3 +122,35 @@ def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind:
     assert found == truth(spark, conditions(kind, literals))
     shown = [row[0] for row in spark.sql(f"SHOW PARTITIONS lake.{table}").collect()]
     assert sorted(shown) == sorted(f"k={text}" for text in texts)
+
+
+DELETED = (
+    "k = 'a'", "k LIKE 'a%'", "k LIKE '_'", "k NOT LIKE '%b%'", "k > 'a' AND k <= 'b'", "k IN ('a', 'ab', NULL)",
+    "k IS NULL", "NOT (k = 'a')", "substr(k, 1, 1) = 'a'", "k RLIKE 'b'", "k <=> NULL OR k = 'b'", "length(k) = 2",
+)  # fmt: skip
+
+
+def deletion(spark: SparkSession, table: str, condition: str) -> str | None:
+    """The condition of the error of a DELETE, if there is one."""
+    try:
+        spark.sql(f"DELETE FROM {table} WHERE {condition}")
+    except PySparkException as error:
+        return str(error.getCondition())
+    return None
+
+
+def test_what_is_deleted_is_what_spark_selects(spark: SparkSession) -> None:
+    """A DELETE is refused, or takes the very rows of a SELECT with its condition."""
+    values = "VALUES (1, 'a'), (2, 'ab'), (3, 'b'), (4, CAST(NULL AS STRING)), (5, 'c%') AS v(id, k)"
+    done = 0
+    for number, condition in enumerate(DELETED):
+        table = f"lake.typed.deleted_{number}"
+        spark.sql(f"CREATE TABLE {table} PARTITIONED BY (k) AS SELECT * FROM {values}")
+        kept = spark.sql(f"SELECT id FROM {values} WHERE NOT coalesce({condition}, false)").collect()
+        refused = deletion(spark, table, condition)
+        assert refused in (None, "CATALOG_EXT_NOT_SUPPORTED")
+        if refused:
+            kept = spark.sql(f"SELECT id FROM {values}").collect()
+        done += not refused
+        assert sorted(spark.table(table).select("id").collect()) == sorted(kept), condition
+    assert done >= 7

@@ -22,7 +22,8 @@ import org.apache.spark.sql.execution.datasources.v2.json.JsonScanBuilder
 import org.apache.spark.sql.execution.datasources.v2.orc.OrcScanBuilder
 import org.apache.spark.sql.execution.datasources.v2.parquet.ParquetScanBuilder
 import org.apache.spark.sql.execution.datasources.v2.text.TextScanBuilder
-import org.apache.spark.sql.internal.connector.{SupportsMetadata, SupportsPushDownCatalystFilters}
+import org.apache.spark.sql.internal.connector.{SupportsMetadata, SupportsPushDownCatalystFilters,
+  SupportsRuntimeCatalystFiltering}
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
@@ -107,7 +108,7 @@ class CatalogExtScan(
     val index: PlannedFileIndex,
     val fileMetadata: Option[StructType],
     strict: Option[String])
-  extends Scan with SupportsReportStatistics with SupportsRuntimeV2Filtering with SupportsMetadata {
+  extends Scan with SupportsReportStatistics with SupportsRuntimeCatalystFiltering with SupportsMetadata {
 
   private def tableName = s"${index.catalogName}.${index.table.qualifiedName}"
 
@@ -121,8 +122,8 @@ class CatalogExtScan(
   override def filterAttributes(): Array[NamedReference] =
     inner.readPartitionSchema.fieldNames.map(name => FieldReference(Seq(name)))
 
-  override def filter(predicates: Array[Predicate]): Unit =
-    pending.set(PartitionFilter.fromRuntime(index.partitionSchema, predicates.toSeq))
+  override def filter(expressions: Array[Expression]): Unit = pending.set(
+    Option(pending.get()).getOrElse(Nil) ++ PartitionFilter.fromRuntime(index.partitionSchema, expressions.toSeq))
 
   override def toBatch: Batch = {
     val filters = Option(pending.get()).getOrElse(Nil)

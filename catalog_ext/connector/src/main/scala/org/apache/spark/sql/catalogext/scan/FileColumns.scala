@@ -45,6 +45,7 @@ object FileColumns {
 
   /** What `$partition = 'ds=…'` says of the keys, which the service can answer. */
   def ofKeys(keys: StructType, zone: String, filters: Seq[Expression]): Seq[Expression] = filters.flatMap {
+    case Tolerated(filter) => ofKeys(keys, zone, Seq(filter))
     case EqualTo(a: Attribute, Literal(name: UTF8String, _)) if a.name == Partition =>
       PartitionFilter.ofName(keys, zone, name.toString)
     case _ => Nil

@@ -1,15 +1,18 @@
 package org.apache.spark.sql.catalogext.scan
 
+import java.time.DateTimeException
+
 import scala.util.Try
 
+import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalogext.catalog.PartitionValues
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.expressions.codegen.CodegenFallback
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.connector.expressions.{Literal => V2Literal, NamedReference}
-import org.apache.spark.sql.connector.expressions.filter.{Predicate => V2Predicate}
+import org.apache.spark.sql.execution.{InSubqueryExec, ScalarSubquery}
 import org.apache.spark.sql.internal.SQLConf
-import org.apache.spark.sql.types.{AtomicType, DataType, StructType}
+import org.apache.spark.sql.types.{DataType, StructType}
 
 /** Evaluates Spark's own filter expressions on rows of partition values. */
 class PartitionFilter(schema: StructType, filters: Seq[Expression]) {
@@ -27,7 +30,7 @@ class PartitionFilter(schema: StructType, filters: Seq[Expression]) {
   }
 }
 
-object PartitionFilter {
+object PartitionFilter extends PredicateHelper {
   /** `column = value` for each of `names`; a NULL value means the default partition. */
   def equalities(schema: StructType, names: Seq[String], values: InternalRow): Seq[Expression] =
     names.zipWithIndex.map { case (name, i) =>
@@ -41,18 +44,24 @@ object PartitionFilter {
     Try(new PartitionValues(schema, zone).parse(name)).toOption.toSeq
       .flatMap(values => equalities(schema, schema.fieldNames.toSeq, values))
 
-  /** The filters that a join found while running, as far as they are of the kinds that Spark sends: `=` and IN. */
-  def fromRuntime(schema: StructType, predicates: Seq[V2Predicate]): Seq[Expression] = predicates.flatMap { predicate =>
-    (predicate.name(), predicate.children().toSeq) match {
-      case ("=" | "IN", (reference: NamedReference) +: (literals @ Literals(_)))
-          if reference.fieldNames().length == 1 =>
-        val column = attribute(schema, reference.fieldNames().head)
-        Some(among(column, literals.map(_.asInstanceOf[V2Literal[_]].value()).toSet))
-      case _ => None
-    }
-  }
+  /**
+   * The filters that joins and subqueries found while running, with the values that they found, as far as they can be
+   * evaluated on keys. One that fails for a partition keeps it: Spark evaluates it again, on rows.
+   */
+  def fromRuntime(schema: StructType, filters: Seq[Expression]): Seq[Expression] =
+    filters.flatMap(splitConjunctivePredicates).map(found).filter(isOf(schema, _)).map(Tolerated(_))
 
-  private def among(column: Attribute, values: Set[Any]): Expression = InSet(column, values)
+  /** Whether a filter is of columns of `schema` alone, and can be evaluated on the driver. */
+  def isOf(schema: StructType, filter: Expression): Boolean =
+    filter.deterministic && filter.references.nonEmpty &&
+      filter.references.forall(a => schema.fieldNames.exists(SQLConf.get.resolver(_, a.name))) &&
+      !filter.exists(e => e.isInstanceOf[PlanExpression[_]] || e.isInstanceOf[Unevaluable] && !e.isInstanceOf[Attribute])
+
+  private def found(filter: Expression): Expression = filter.transformUp {
+    case DynamicPruningExpression(child) => child
+    case in: InSubqueryExec => in.values().fold[Expression](Literal.TrueLiteral)(v => InSet(in.child, v.toSet))
+    case subquery: ScalarSubquery => Literal(subquery.eval(), subquery.dataType)
+  }
 
   private def attribute(schema: StructType, name: String): Attribute = {
     val field = schema.find(f => SQLConf.get.resolver(f.name, name)).get
@@ -60,12 +69,13 @@ object PartitionFilter {
   }
 
   private def plain(dataType: DataType): DataType = CharVarcharUtils.replaceCharVarcharWithString(dataType)
+}
 
-  private object Literals {
-    def unapply(items: Seq[Any]): Option[Seq[Any]] =
-      Option.when(items.forall {
-        case literal: V2Literal[_] => literal.dataType().isInstanceOf[AtomicType]
-        case _ => false
-      })(items)
+/** A filter that holds where it cannot be evaluated. */
+case class Tolerated(child: Expression) extends UnaryExpression with Predicate with CodegenFallback {
+  override def nullable: Boolean = child.nullable
+  override def eval(row: InternalRow): Any = try child.eval(row) catch {
+    case _: SparkThrowable | _: ArithmeticException | _: DateTimeException => true
   }
+  override protected def withNewChildInternal(newChild: Expression): Tolerated = copy(child = newChild)
 }

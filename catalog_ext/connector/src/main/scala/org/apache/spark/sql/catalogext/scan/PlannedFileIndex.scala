@@ -132,8 +132,11 @@ class PlannedFileIndex(
     val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).zipWithIndex
       .collect { case (names, i) if !padded.contains(i) => names }.toMap
     val chars = PredicateTranslator.chars(table.partitionColumns)
-    val predicate = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), chars).translate(filters)
-    PlannedFiles.fetch(client, table, values, predicate)
+    val translator = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), chars)
+    val predicate = translator.translate(filters)
+    val left = filters.filter(filter => PartitionFilter.isOf(keys, filter) && translator.exactly(filter).isEmpty)
+    val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
+    PlannedFiles.fetch(client, table, values, predicate, among)
   }
 
   /** Partitions' names as the rows that a query sees. */

@@ -49,16 +49,22 @@ object ScanChoice {
 object PlannedFiles {
   val PartitionNameKey = "catalog_ext_partition"
 
-  /** Asks the service once for the files of `table` at its version, in the partitions that `predicate` leaves. */
+  /**
+   * Asks the service once for the files of `table` at its version, in the partitions that `predicate` leaves.
+   *
+   * @param among where alone to look, as `PartitionChoice` says it
+   */
   def fetch(
       client: ServiceClient,
       table: TableMetadata,
       values: PartitionValues,
-      predicate: Option[JsonNode]): Seq[PlannedPartition] = {
+      predicate: Option[JsonNode],
+      among: JsonNode = Null): Seq[PlannedPartition] = {
     val request = obj(
       "table_id" -> long(table.tableId),
       "version" -> long(table.version),
-      "predicate" -> predicate.getOrElse(Null))
+      "predicate" -> predicate.getOrElse(Null),
+      "among" -> among)
     ServiceException.translating {
       client.stream("tables/plan", request) { input =>
         val rows = new PlannedFileRows(table.location, values)

@@ -37,6 +37,7 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
   private def weakened(e: Expression): Option[JsonNode] = e match {
     case and: And => conjunction(splitConjunctivePredicates(and).flatMap(weakened))
     case or: Or => all(splitDisjunctivePredicates(or).map(weakened)).map(PredicateJson.or)
+    case Tolerated(filter) => weakened(filter)
     case other => exactly(other)
   }
 
@@ -65,6 +66,8 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
     case StartsWith(Column(c), Value(v)) if v.value != null => comparison("starts_with", c, v)
     case EndsWith(Column(c), Value(v)) if v.value != null => comparison("ends_with", c, v)
     case Contains(Column(c), Value(v)) if v.value != null => comparison("contains", c, v)
+    case Like(Column(c), Value(v), '\\') if PredicateTranslator.isPattern(v) => comparison("like", c, v)
+    case Tolerated(filter) => exactly(filter)
     // A boolean key stands for itself.
     case Column(c) if c.dataType == BooleanType => comparison("=", c, Literal.TrueLiteral)
     case Literal(true, BooleanType) => Some(PredicateJson.True)
@@ -142,6 +145,10 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
 object PredicateTranslator {
   /** The partition columns of a table that are CHAR. */
   def chars(keys: StructType): Set[String] = keys.filter(_.dataType.isInstanceOf[CharType]).map(_.name).toSet
+
+  /** Whether a pattern's escapes are those that Spark and the contract have; Spark fails with any other. */
+  private def isPattern(pattern: Literal): Boolean =
+    pattern.value != null && pattern.value.toString.matches("(?s)([^\\\\]|\\\\[%_\\\\])*")
 
   private val NearClockChange = Duration.ofDays(2)
 

@@ -70,7 +70,8 @@ private[service] object RepeatedRequests {
    */
   private val Repeatable = Set(
     "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/plan", "tables/changes",
-    "tables/metadata", "tables/hive_clauses", "partitions/list", "paths/load", "paths/plan", "paths/listed",
+    "tables/metadata", "tables/hive_clauses", "partitions/list", "partitions/groups",
+    "paths/load", "paths/plan", "paths/listed",
     "settings/load", "settings/resolve", "views/list", "procedures/list", "statistics/put",
     "writes/begin", "writes/stage", "writes/heartbeat")
 

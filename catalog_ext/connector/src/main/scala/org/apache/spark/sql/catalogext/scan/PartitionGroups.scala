@@ -1,0 +1,76 @@
+package org.apache.spark.sql.catalogext.scan
+
+import scala.collection.mutable.ArrayBuffer
+
+import com.fasterxml.jackson.databind.JsonNode
+import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
+
+import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
+import org.apache.spark.sql.catalogext.service.Json._
+import org.apache.spark.sql.catalyst.InternalRow
+
+/**
+ * Partitions with equal values of some keys, which `values` has; those of the other keys are of any one of them.
+ *
+ * @param rows none where nobody knows
+ */
+case class PartitionGroup(
+    id: Long,
+    name: String,
+    values: InternalRow,
+    partitions: Long,
+    files: Long,
+    bytes: Long,
+    rows: Option[Long])
+
+/** Reads `partitions/groups`. */
+object PartitionGroups {
+  /** What is asked of the groups, in the contract's words. */
+  val Each = "each"
+  val Values = "values"
+  val Rows = "rows"
+  val Presence = "presence"
+  val Least = "least"
+  val Greatest = "greatest"
+
+  /**
+   * The groups that `keep` holds for, of a table at its version.
+   *
+   * @param keys in the table's own spelling
+   */
+  def fetch(
+      client: ServiceClient,
+      table: TableMetadata,
+      values: PartitionValues,
+      predicate: Option[JsonNode],
+      keys: Seq[String],
+      wanted: String,
+      among: JsonNode = Null)(keep: PartitionGroup => Boolean): Seq[PartitionGroup] = {
+    val request = obj(
+      "table_id" -> long(table.tableId),
+      "version" -> long(table.version),
+      "predicate" -> predicate.getOrElse(Null),
+      "keys" -> arr(keys.map(text(_: String))),
+      "wanted" -> text(wanted),
+      "among" -> among)
+    ServiceException.translating(client.stream("partitions/groups", request) { input =>
+      val found = ArrayBuffer.empty[PartitionGroup]
+      ArrowRows.foreachBatch(input)(batch => found ++= read(batch, values).filter(keep))
+      found.toSeq
+    })
+  }
+
+  private def read(batch: VectorSchemaRoot, values: PartitionValues): Iterator[PartitionGroup] = {
+    def numbers(name: String) = batch.getVector(name).asInstanceOf[BigIntVector]
+    val names = batch.getVector("partition").asInstanceOf[VarCharVector]
+    val (ids, partitions) = (numbers("partition_id"), numbers("partitions"))
+    val (files, bytes, rows) = (numbers("files"), numbers("bytes"), numbers("rows"))
+    (0 until batch.getRowCount).iterator.filter(partitions.get(_) > 0).map { i =>
+      val name = names.getObject(i).toString
+      PartitionGroup(
+        ids.get(i), name, values.parse(name), partitions.get(i), files.get(i), bytes.get(i),
+        Option.when(!rows.isNull(i))(rows.get(i)))
+    }
+  }
+}

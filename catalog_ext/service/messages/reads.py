@@ -1,0 +1,55 @@
+"""What the JSON of reads looks like: where a plan looks, and what is asked of groups of partitions."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError
+from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, Values
+
+if TYPE_CHECKING:
+    from catalog_ext.service.messages.core import Request
+
+_OF_ONE_KEY = (Wanted.LEAST, Wanted.GREATEST)
+
+
+def among_of(request: Request) -> Among:
+    """Return the partitions in the field ``among``, by their numbers and by values of keys; all where it is null.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    given = request.optional_object("among")
+    if given is None:
+        return EVERYWHERE
+    ids = given.any("partition_ids")
+    values = tuple(_values(item) for item in given.objects("values"))
+    given.finish()
+    if ids is None:
+        return Among(None, values)
+    if not isinstance(ids, list) or not all(type(number) is int and 0 <= number < 2**63 for number in ids):
+        raise InvalidInputError("The field 'partition_ids' of the request must be a list of numbers of partitions.")
+    return Among(tuple(ids), values)
+
+
+def _values(item: Request) -> Values:
+    values = Values(item.text("key"), tuple(item.texts("partitions")))
+    item.finish()
+    return values
+
+
+def wanted_of(request: Request, keys: int) -> Wanted:
+    """Return what the field ``wanted`` asks of groups by so many keys.
+
+    Raises:
+        InvalidInputError: It asks for nothing that there is.
+    """
+    given = request.text("wanted")
+    if given not in tuple(Wanted) or (given in _OF_ONE_KEY and keys != 1):
+        known = ", ".join(Wanted)
+        raise InvalidInputError(
+            f"The field 'wanted' of the request cannot be {given[:40]!r} with {keys} keys. Use one of {known}; the "
+            "last two are of one key."
+        )
+    return Wanted(given)

@@ -1,0 +1,220 @@
+"""Partitions together that have equal values of some keys: what answers a query without its files.
+
+A group is given by the name of one of its partitions: whoever asks parses the values out of it as out of any other.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions, tables
+from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
+from catalog_ext.metastore.predicates.tree import TRUE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.predicate_sql import Condition
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+GROUP_SCHEMA = pa.schema([
+    pa.field("partition_id", pa.int64(), nullable=False),
+    pa.field("partition", pa.string(), nullable=False),
+    pa.field("partitions", pa.int64(), nullable=False),
+    pa.field("files", pa.int64(), nullable=False),
+    pa.field("bytes", pa.int64(), nullable=False),
+    pa.field("rows", pa.int64()),
+])  # fmt: skip
+"""One row a group: ``partitions/groups`` of the service contract."""
+
+_Column = sa.ColumnElement[Any]
+_EXACT_TYPES = frozenset({"string", "tinyint", "smallint", "int", "bigint", "boolean", "date", "decimal", "timestamp",
+                          "timestamp_ntz"})  # fmt: skip
+"""Types of keys whose encoded values are equal just where Spark's are: neither -0.0 and 0.0 nor blanks at the end of a
+CHAR or VARCHAR are told apart in the index, and expressions can tell them."""
+
+_UNKNOWN = -1
+
+
+class Wanted(StrEnum):
+    """What is asked of each group.
+
+    ``EACH``: every partition alone, whatever the keys; ``VALUES``: nothing; ``ROWS``: the sums; ``PRESENCE``: ``rows``
+    is 0 where it has none, and more than 0 where it has some; ``LEAST`` and ``GREATEST``: as ``PRESENCE``, and only the
+    group with the least or greatest value of the one key that is not NULL, of those that have rows or may have some.
+    """
+
+    EACH = "each"
+    VALUES = "values"
+    ROWS = "rows"
+    PRESENCE = "presence"
+    LEAST = "least"
+    GREATEST = "greatest"
+
+
+def partition_groups(
+    database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted
+) -> pa.RecordBatchReader:
+    """Return the groups of the partitions that satisfy the predicate at the table's version (``GROUP_SCHEMA``).
+
+    There may be several groups of the same values, down to one a partition, where the index cannot tell them apart;
+    ``LEAST`` and ``GREATEST`` then give every group, as ``PRESENCE``.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+        VersionExpiredError: Vacuum has forgotten the version.
+        IndexUnavailableError: The database is gone or locked.
+    """
+    statement, exact = groups_statement(
+        database.dialect, table, predicate, keys, wanted, long_keys=_has_long_keys(database, table)
+    )
+    check = Check(table, None if exact else predicate)
+    return arrow_rows.stream(database, statement, GROUP_SCHEMA, check.step, check.finish)
+
+
+def groups_statement(
+    dialect: str, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted, *, long_keys: bool
+) -> tuple[arrow_rows.Query, bool]:
+    """Return the one query of the groups, and whether it answers the predicate exactly."""
+    condition = condition_of(dialect, table, predicate)
+    tells = (
+        wanted is not Wanted.EACH
+        and condition.exact
+        and not (long_keys and keys)
+        and all(_is_told(key) for key in keys)
+    )
+    if not tells:
+        rows = _each(table, condition)
+    elif wanted in (Wanted.LEAST, Wanted.GREATEST):
+        rows = _extreme(table, condition, keys[0], greatest=wanted is Wanted.GREATEST)
+    elif wanted is not Wanted.ROWS and len(keys) == 1 and predicate in (None, TRUE) and dialect != "mysql":
+        rows = _distinct(table, keys[0], wanted)
+    else:
+        rows = _grouped(table, condition, keys, wanted)
+    oldest = tables.c.oldest_version
+    mark = marked(table, name=_text(), partitions=_zero(), files=_zero(), bytes=oldest, rows=sa.null())
+    return sa.union_all(mark, rows), condition.exact
+
+
+def _is_told(key: Key) -> bool:
+    return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
+
+
+def _has_long_keys(database: Database, table: Table) -> bool:
+    t = tables.c
+    with database.reading() as connection:
+        return bool(connection.scalar(sa.select(t.has_long_keys).where(t.table_id == table.table_id)))
+
+
+def _zero() -> _Column:
+    return sa.literal(0)
+
+
+def _text() -> _Column:
+    return raw(sa.literal("", partitions.c.name.type))
+
+
+def _column(rows: sa.FromClause, key: Key) -> _Column:
+    return rows.c[f"k{key.position + 1}"]
+
+
+def _rows_of(rows: sa.FromClause) -> _Column:
+    """Return how many rows a partition has; NULL where nobody knows."""
+    return sa.case((rows.c.n_files == 0, 0), else_=rows.c.n_rows)
+
+
+def _sum(column: _Column) -> _Column:
+    # Sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB.
+    return sa.cast(sa.func.coalesce(sa.func.sum(column), 0), sa.BigInteger)
+
+
+def _each(table: Table, condition: Condition) -> sa.Select[Any]:
+    p = partitions.c
+    return (
+        sa.select(p.partition_id, raw(p.name), sa.literal(1), p.n_files, p.n_bytes, _rows_of(partitions))
+        .select_from(source_of(condition))
+        .where(*at_version(partitions, table), condition.clause)
+    )
+
+
+def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wanted) -> sa.Select[Any]:
+    p, count, of_each = partitions.c, sa.func.count(), _rows_of(partitions)
+    known = sa.func.count(of_each) == count
+    rows = {
+        Wanted.ROWS: sa.case((known, _sum(of_each)), else_=sa.null()),
+        Wanted.VALUES: sa.null(),
+        # One partition with rows is enough, whatever nobody knows of the others.
+        Wanted.PRESENCE: sa.case((sa.func.max(of_each) > 0, 1), (known, 0), else_=sa.null()),
+    }[wanted]
+    # Without keys there is one group, also of no partitions.
+    return (
+        sa.select(
+            sa.func.coalesce(sa.func.min(p.partition_id), 0),
+            sa.func.coalesce(raw(sa.func.min(p.name)), _text()),
+            count, _sum(p.n_files), _sum(p.n_bytes), rows,
+        )
+        .select_from(source_of(condition))
+        .where(*at_version(partitions, table), condition.clause)
+        .group_by(*(_column(partitions, key) for key in keys))
+    )  # fmt: skip
+
+
+def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) -> sa.Select[Any]:
+    p, column, rows = partitions.c, _column(partitions, key), _rows_of(partitions)
+    found = (
+        sa.select(
+            p.partition_id, raw(p.name), sa.literal(1).label("partitions"), p.n_files, p.n_bytes, rows.label("rows")
+        )
+        .select_from(source_of(condition))
+        .where(*at_version(partitions, table), condition.clause, column > "")
+        .where(sa.or_(rows.is_(None), rows > 0))
+        .order_by(column.desc() if greatest else column)
+        .limit(1)
+        .subquery()
+    )
+    return sa.select(*found.c)
+
+
+def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
+    """Return the values of a key by going from each to the next in its index, instead of over all partitions."""
+    first = partitions.alias()
+    values = sa.select(_next(table, first, key, sa.true()).label("value")).cte("key_values", recursive=True)
+    after = partitions.alias()
+    values = values.union_all(
+        sa.select(_next(table, after, key, _column(after, key) > values.c.value)).where(values.c.value.is_not(None))
+    )
+    one, filled = partitions.alias(), partitions.alias()
+    same = (_column(one, key) == values.c.value, *at_version(one, table))
+    presence: _Column = sa.null()
+    if wanted is Wanted.PRESENCE:
+        rows = _rows_of(filled)
+        found = (
+            sa.select(sa.func.coalesce(rows, _UNKNOWN))
+            .where(_column(filled, key) == values.c.value, *at_version(filled, table))
+            .where(sa.or_(rows.is_(None), rows > 0))
+            .limit(1)
+            .scalar_subquery()
+        )
+        presence = sa.func.nullif(sa.func.coalesce(found, 0), _UNKNOWN)
+    name = raw(sa.select(one.c.name).where(*same).limit(1).scalar_subquery())
+    return sa.select(_zero(), name, sa.literal(1), _zero(), _zero(), presence).where(values.c.value.is_not(None))
+
+
+def _next(table: Table, rows: Any, key: Key, beyond: sa.ColumnElement[bool]) -> _Column:  # noqa: ANN401
+    column = _column(rows, key)
+    # What is never NULL is said for the sake of the indexes that leave out NULL.
+    return (
+        sa.select(column)
+        .where(*at_version(rows, table), column >= "", beyond)
+        .order_by(column)
+        .limit(1)
+        .scalar_subquery()
+    )
