@@ -6,7 +6,7 @@ from alembic import context
 
 connection = context.config.attributes.get("connection")
 if connection is None:
-    raise SystemExit("Run `catalog-ext migrate --index URL`: migrations need the connection that it opens.")
+    raise SystemExit("Run `catalog-ext --index URL migrate`: migrations need the connection that it opens.")
 
 context.configure(connection=connection, version_table=context.config.attributes["version_table"])
 with context.begin_transaction():

@@ -14,8 +14,6 @@ def cycle(package: str = PACKAGE) -> list[str]:
     """The modules of one circle of imports, the first one repeated at the end; empty if there is none."""
     graph = grimp.build_graph(package, cache_dir=None)
     imports = {module: graph.find_modules_directly_imported_by(module) for module in graph.modules}
-    # The package's own names are imported when they are first used.
-    imports[package] = set()
     try:
         TopologicalSorter(imports).prepare()
     except CycleError as error:

@@ -9,6 +9,8 @@ import click
 from catalog_ext.catalog import adopt as adopt_home
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.writes import UNCHANGED, Listing
+from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.index.database.urls import missing_file
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
@@ -23,12 +25,20 @@ _NEXT = "Restart the services and sessions that have it open. What another metas
 def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
     """Make the --metastore and the --warehouse that are named the index's own, in the place of those that it has.
 
-    An index has one of each: whoever opens it gets both, and others are refused. Tables stay where they are.
+    An index has one of each: whoever opens it gets both, and others are refused. Tables stay where they are. The three
+    options go before the command; name the index, which is not looked for beside the warehouse that it is to take on.
+    After a project's folder was moved, name its metastore (embedded) and warehouse as they are now.
 
     \b
     catalog-ext --index lake.db --metastore thrift://new-host:9083 adopt
     catalog-ext --index lake.db --warehouse s3://bucket/lake adopt --dry-run
+    catalog-ext --index .catalog-ext/index.db --metastore embedded --warehouse spark-warehouse adopt
     """  # noqa: D301 -- click wants the character, not a raw backslash
+    if invocation.index is None and invocation.warehouse is not None and missing_file(invocation.settings().index):
+        raise InvalidConfigurationError(
+            f"No index is named, and none lies beside the warehouse {invocation.warehouse} that it is to take on. Name "
+            f"it: catalog-ext --index URL --warehouse '{invocation.warehouse}' adopt"
+        )
     invocation.require_index()
     adopted = adopt_home(
         index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse, dry_run=dry_run

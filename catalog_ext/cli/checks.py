@@ -8,7 +8,7 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import METASTORE, WAREHOUSE
+from catalog_ext.conf.home import METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED
 from catalog_ext.connector.build import connector_jar, spark_version
 from catalog_ext.metastore.errors import CatalogExtError
@@ -69,7 +69,10 @@ def findings(settings: Settings, *, quick: bool) -> Iterator[Finding]:
     yield from _index(settings)
     settings, home = _home(settings)
     yield from home
-    yield from _metastore(settings, quick=quick)
+    if all(finding.state is State.OK for finding in home):
+        yield from _metastore(settings, quick=quick)
+    else:
+        yield Finding("metastore", "configured", State.SKIPPED, "what the index belongs to comes first")
     yield from _store(settings)
     yield from _spark(quick=quick)
 
@@ -159,10 +162,20 @@ def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:
         yield Finding("metastore", "configured", State.SKIPPED, "none: Hive engines see nothing of what is registered")
     elif settings.metastore != EMBEDDED:
         yield from _asked("reachable", str(settings.metastore), settings)
+    else:
+        yield from _embedded(settings, quick=quick)
+
+
+def _embedded(settings: Settings, *, quick: bool) -> Iterator[Finding]:
+    lost = _lost(settings)
+    if lost is not None:
+        yield Finding("metastore", "identity", State.WRONG, lost)
+    if lost is not None and not settings.embedded_folder.exists():
+        yield Finding("metastore", "embedded", State.SKIPPED, "not made anew by looking")
     elif quick:
         yield Finding("metastore", "embedded", State.SKIPPED, "not started with --quick")
     else:
-        server = EmbeddedMetastore(settings.state / "metastore")
+        server = EmbeddedMetastore(settings.embedded_folder)
         server.start_in_background()
         try:
             yield from _asked("embedded", server.uri(_EMBEDDED_START_S), settings)
@@ -172,11 +185,24 @@ def _metastore(settings: Settings, *, quick: bool) -> Iterator[Finding]:
             server.stop()
 
 
+def _lost(settings: Settings) -> str | None:
+    """Return that the index's embedded metastore is not the one that it was, if so."""
+    try:
+        if missing_file(settings.index) is not None:
+            return None
+        with Index.connect(settings.index) as index:
+            at_head = index.current_revision() == index.head_revision()
+            return lost_embedded(settings, index.properties()) if at_head else None
+    except CatalogExtError:
+        return None  # it has been said
+
+
 def _asked(check: str, uris: str, settings: Settings) -> Iterator[Finding]:
     reached = _looked("metastore", check, lambda: _ask(uris))
     yield reached
     if reached.state is State.OK:
-        yield from _identity(uris, settings)
+        if settings.metastore != EMBEDDED:
+            yield from _identity(uris, settings)
         yield _tables_on_both_sides(uris, settings)
 
 

@@ -152,7 +152,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         click.echo("interrupted: what was committed stays, nothing else was changed", err=True)
         return EXIT_INTERRUPTED
     except click.ClickException as error:
-        error.show()
+        _placed(error).show()
         return error.exit_code
     except BrokenPipeError:
         # The reader of a pipe has left. Python would complain once more when it flushes at its end.
@@ -166,6 +166,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         unexpected.__cause__ = error
         return _report(unexpected, as_json="--json" in given, debug=debug)
     return result if isinstance(result, int) else 0
+
+
+def _placed(error: click.ClickException) -> click.ClickException:
+    """Return the error, which of a global option that was given after the command says that it goes before it."""
+    if not isinstance(error, click.NoSuchOption) or error.ctx is None:
+        return error
+    option = error.option_name
+    if all(option not in parameter.opts for parameter in cli.params):
+        return error
+    return click.UsageError(
+        f"{option} goes before the command: catalog-ext {option} … {error.ctx.info_name} …", error.ctx
+    )
 
 
 def exit_code(error: CatalogExtError) -> int:

@@ -72,8 +72,15 @@ def register(
 ) -> None:
     """Register the files at LOCATION as the external table TABLE.
 
-    No file is touched. `repair` then brings its partitions into the index.
-    """
+    LOCATION is the directory above the key=value directories, or a pattern with wildcards (quote it): * and ? within a
+    directory's name, ** across directories, {a,b} and {1..9} for each of several. The keys of a pattern are those in
+    the paths that it matches, and its table is read only. No file is touched. `repair` then brings its partitions into
+    the index.
+
+    \b
+    catalog-ext register sales.trips s3://bucket/trips --key ds=DATE
+    catalog-ext register sales.trips 's3://bucket/trips/year=*/**.parquet'
+    """  # noqa: D301 -- click wants the character, not a raw backslash
     columns = (
         {name: data_type or "STRING" for name, _, data_type in (key.partition("=") for key in keys)} if keys else None
     )

@@ -9,8 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.resolved import EMBEDDED, Settings
+from catalog_ext.conf.resolved import EMBEDDED, Settings, folder_of
 from catalog_ext.metastore.errors import InvalidConfigurationError
+from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
 if TYPE_CHECKING:
@@ -31,6 +32,18 @@ _LOCAL = "file://"
 _NOT_USED = (
     "The index %s belongs to the metastore %s; %s, which Spark's or Hive's configuration names, is not used for it. To "
     "take that one on for good: %s"
+)
+_GONE = "is not there any more. A new one in its place begins empty"
+_ANOTHER = "is not the one that the index has known: it was made anew, or it is another index's"
+_LOST = (
+    "The embedded metastore of the index {index} in {folder} {what}. catalog-ext --index '{index}' publish --all fills "
+    "it from the index. Where the old one has been moved, take on the place where it is now: {adoption}"
+)
+_NOT_HERE = (
+    "The index {index} belongs to the embedded metastore in {folder} on the host {host}, which is not here: this is "
+    "another host, or the project's folder was moved or copied. Work there, or on the index alone with metastore none, "
+    "or take on for good what is to be its own: {adoption}, or {served}. catalog-ext publish --all then fills a "
+    "metastore that lacks the tables."
 )
 
 
@@ -80,8 +93,10 @@ def _with_warehouse(settings: Settings, recorded: str | None) -> Settings:
 
 def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: Callable[[str], str | None]) -> Settings:
     own, asked = recorded.get(METASTORE), address(settings)
-    if own is None or asked is None or set(asked.split(",")) & set(own.split(",")):
+    if own is None or asked is None:
         return settings
+    if set(asked.split(",")) & set(own.split(",")):
+        return _with_embedded(settings, recorded) if settings.metastore == EMBEDDED else settings
     embedded = own.startswith(_EMBEDDED_AT)
     if METASTORE in settings.given and not (embedded and settings.metastore == EMBEDDED):
         known = recorded.get(METASTORE_ID)
@@ -91,19 +106,61 @@ def _with_metastore(settings: Settings, recorded: Mapping[str, str], identify: C
     if settings.metastore != EMBEDDED:
         logger.warning(_NOT_USED, _shown(settings), own, asked, _adoption(settings, METASTORE, asked))
     if embedded:
-        return _embedded_at(settings, Path(own.removeprefix(_EMBEDDED_AT)), recorded.get(METASTORE_HOST))
+        folder = Path(own.removeprefix(_EMBEDDED_AT))
+        return _with_embedded(replace(settings, metastore=EMBEDDED, state=folder), recorded)
     return replace(settings, metastore=own)
 
 
-def _embedded_at(settings: Settings, folder: Path, host: str | None) -> Settings:
-    if host not in (None, socket.gethostname()) and not folder.exists():
+def lost_embedded(settings: Settings, recorded: Mapping[str, str]) -> str | None:
+    """Return that the index's embedded metastore is gone or another one, and what to do; None where it is there.
+
+    Args:
+        settings: Those of the index, with its own metastore.
+        recorded: What the index says of itself.
+    """
+    known, there = recorded.get(METASTORE_ID), folder_id(settings.embedded_folder)
+    if settings.metastore != EMBEDDED or known in (None, there):
+        return None
+    what = _GONE if there is None else _ANOTHER
+    adoption = _embedded_adoption(settings)
+    return _LOST.format(index=_shown(settings), folder=settings.embedded_folder, what=what, adoption=adoption)
+
+
+def _with_embedded(settings: Settings, recorded: Mapping[str, str]) -> Settings:
+    """Return the settings; warn where the embedded metastore was lost on its own host.
+
+    Raises:
+        InvalidConfigurationError: It is on another host, or its folder lay in one that is gone as a whole.
+    """
+    known, host = recorded.get(METASTORE_ID), recorded.get(METASTORE_HOST, socket.gethostname())
+    folder = settings.embedded_folder
+    there = folder_id(folder)
+    if there is not None and known in (None, there):
+        return settings
+    # One of an older release has no id yet.
+    is_elsewhere = host != socket.gethostname() and (known is not None or not folder.exists())
+    if is_elsewhere or (there is None and _was_moved(settings, known)):
         raise InvalidConfigurationError(
-            f"The index {_shown(settings)} belongs to the embedded metastore in {folder} on the host {host}, which is "
-            f"not here. Work there, or on the index alone with metastore none, or take another metastore on for good: "
-            f"{_adoption(settings, METASTORE, 'thrift://host:9083')}",
-            {"index": _shown(settings), "metastore": f"{_EMBEDDED_AT}{folder}", "host": str(host)},
-        )
-    return replace(settings, metastore=EMBEDDED, state=folder)
+            _NOT_HERE.format(
+                index=_shown(settings), folder=folder, host=host, adoption=_embedded_adoption(settings),
+                served=_adoption(settings, METASTORE, "thrift://host:9083"),
+            ),
+            {"index": _shown(settings), "metastore": f"{_EMBEDDED_AT}{settings.state}", "host": host},
+        )  # fmt: skip
+    lost = lost_embedded(settings, recorded)
+    if lost is not None:
+        logger.warning("%s", lost)
+    return settings
+
+
+def _was_moved(settings: Settings, known: str | None) -> bool:
+    """Return whether the folder of everything embedded seems to have gone elsewhere, and not just the metastore."""
+    if settings.state.exists():
+        return False
+    beside = folder_of(settings.index)
+    return (beside is not None and beside != settings.state) or (
+        known is not None and not settings.state.parent.exists()
+    )
 
 
 def _same_folder(one: str, other: str) -> bool:
@@ -123,6 +180,10 @@ def _another(settings: Settings, what: str, recorded: str, asked: str) -> Invali
 
 def _adoption(settings: Settings, what: str, value: str) -> str:
     return f"catalog-ext --index '{_shown(settings)}' --{what} '{value}' adopt"
+
+
+def _embedded_adoption(settings: Settings) -> str:
+    return f"catalog-ext --index '{_shown(settings)}' --metastore embedded --warehouse LOCATION adopt"
 
 
 def _shown(settings: Settings) -> str:

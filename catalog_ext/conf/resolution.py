@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from catalog_ext.conf import keys, read_keys, table_keys, write_keys
 from catalog_ext.conf.setting import Scope, Setting
@@ -18,6 +18,9 @@ from catalog_ext.metastore.model.tables import PartitionMode, stated_mode
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+Resolved: TypeAlias = "Mapping[str, bool | int | str | None]"
+"""The values of settings by key: those that JSON has, so that clients take them as they are."""
 
 STRICT = "strict"
 """The resolved setting that says, for people, what asks for a predicate on a partition column; None for nothing."""
@@ -113,7 +116,7 @@ def names(use: Use) -> tuple[str, ...]:
     return tuple(name.lower() for name in found)
 
 
-def resolve(use: Use, given: Given) -> dict[str, Any]:
+def resolve(use: Use, given: Given) -> Resolved:
     """Return the typed values by key; None where nothing is given and there is no default.
 
     ``missing-files`` is None too where nobody gave it, because an option of Spark's reader then decides, and so is
@@ -124,7 +127,9 @@ def resolve(use: Use, given: Given) -> dict[str, Any]:
     """
     if use is Use.SESSION_CATALOG:
         return {keys.PARTITION_COLUMNS.key: _partition_mode(given)}
-    found = {setting.key: _value(setting, _texts(setting, use, given)) for setting in _SETTINGS[use]}
+    found: dict[str, bool | int | str | None] = {
+        setting.key: _value(setting, _texts(setting, use, given)) for setting in _SETTINGS[use]
+    }
     if use is Use.READ:
         found[STRICT] = _strict(given)
     if use is Use.WRITE:
@@ -132,7 +137,7 @@ def resolve(use: Use, given: Given) -> dict[str, Any]:
     return found
 
 
-def _check_batch(table: str, found: Mapping[str, Any]) -> None:
+def _check_batch(table: str, found: Resolved) -> None:
     app_id, version = write_keys.TXN_APP_ID.key, write_keys.TXN_VERSION.key
     if (found[app_id] is None) is not (found[version] is None):
         raise InvalidConfigurationError(

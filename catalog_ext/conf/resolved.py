@@ -103,7 +103,7 @@ class Settings:
         named_index = index or os.environ.get("CATALOG_EXT_INDEX")
         named_warehouse = warehouse or os.environ.get("CATALOG_EXT_WAREHOUSE")
         location = _location(named_warehouse or DEFAULT_WAREHOUSE)
-        state = (None if named_warehouse else _folder_of(named_index)) or _state_folder(location)
+        state = (None if named_warehouse else folder_of(named_index)) or _state_folder(location)
         chosen = named_index or str(state / "index.db")
         chosen_metastore = _metastore(metastore, configured_metastore)
         conf = process_settings(os.environ, spark or {}, name)
@@ -115,6 +115,11 @@ class Settings:
         }
         given = frozenset(what for what, value in named.items() if value)
         return cls(name, chosen, chosen_metastore, location, state, dict(storage or {}), conf, given)
+
+    @property
+    def embedded_folder(self) -> Path:
+        """Where the embedded metastore keeps everything."""
+        return self.state / "metastore"
 
     def open_storage(self, options: Mapping[str, object] | None = None) -> Storage:
         """Return the stores, with the settings for them.
@@ -148,10 +153,10 @@ def _state_folder(warehouse: str) -> Path:
     return parent / STATE_FOLDER
 
 
-def _folder_of(index: str | None) -> Path | None:
+def folder_of(index: str | None) -> Path | None:
     """Return the folder of everything embedded that an index lies in; None where it lies elsewhere."""
     path = (index or "").removeprefix("sqlite+pysqlite:///").removeprefix("sqlite:///")
-    folder = Path(path).expanduser().absolute().parent
+    folder = Path(os.path.abspath(Path(path).expanduser())).parent
     return folder if path and "://" not in path and folder.name == STATE_FOLDER else None
 
 

@@ -10,6 +10,7 @@ from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIME
 from catalog_ext.conf.resolved import EMBEDDED, Settings
 from catalog_ext.metastore.errors import InvalidConfigurationError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
+from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.connect import connect
 
@@ -32,7 +33,7 @@ class MetastoreConnection:
             call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
         )
         if self._uris == EMBEDDED:
-            self._embedded = EmbeddedMetastore(settings.state / "metastore")
+            self._embedded = EmbeddedMetastore(settings.embedded_folder)
             self._embedded.start_in_background()
         elif self._uris is not None:
             # A malformed URI is the caller's mistake, to be heard of now and not at the first delivery.
@@ -47,6 +48,11 @@ class MetastoreConnection:
     def embedded(self) -> bool:
         """Whether it is the embedded one."""
         return self._embedded is not None
+
+    @property
+    def embedded_id(self) -> str | None:
+        """Who the embedded one is; None where it is not the embedded one, or its first start has not begun."""
+        return None if self._embedded is None else folder_id(self._embedded.directory)
 
     @property
     def starting(self) -> bool:

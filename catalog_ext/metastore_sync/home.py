@@ -52,14 +52,13 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
     """
     recorded = index.properties()
     given = record(settings)
-    if all(recorded.get(name) == value for name, value in given.items()):
-        return settings
-    try:
-        recorded = _complete(index, settings, given, recorded, empty=_is_empty(index))
-    except IndexDatabaseError as error:
-        # Who may only read it may open it, too.
-        logger.warning("The index %s cannot take down what belongs to it: %s", index.url, error.message)
-        recorded = index.properties()
+    if any(recorded.get(name) != value for name, value in given.items()):
+        try:
+            recorded = _complete(index, settings, given, recorded, empty=_is_empty(index))
+        except IndexDatabaseError as error:
+            # Who may only read it may open it, too.
+            logger.warning("The index %s cannot take down what belongs to it: %s", index.url, error.message)
+            recorded = index.properties()
     return at_home(settings, recorded, lambda uris: _ask(uris, settings))
 
 
@@ -72,7 +71,11 @@ def adopt(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[A
     given, recorded = record(settings), index.properties()
     chosen = [what for what in (METASTORE, WAREHOUSE) if what in settings.given and what in given]
     if not chosen:
-        raise InvalidInputError("Neither a metastore nor a warehouse is named. Name what the index is to belong to.")
+        raise InvalidInputError(
+            "Neither a metastore nor a warehouse is named. Name what the index is to belong to: --metastore URIS or "
+            "embedded, --warehouse LOCATION. None is no metastore to belong to: who wants to work on the index alone "
+            "says so each time (--metastore none, metastore=None)."
+        )
     if not dry_run:
         _put(index, given, chosen)
     return tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
@@ -111,6 +114,18 @@ def check_identity(index: Index, metastore: HiveMetastore) -> None:
     found = give_id(metastore)
     if found is not None:
         index.add_properties({METASTORE_ID: found})
+
+
+def learn_embedded(index: Index, found: str | None) -> None:
+    """Record who the index's embedded metastore is when it has taken something for the first time."""
+    if found is not None:
+        index.add_properties({METASTORE_ID: found})
+
+
+def replace_embedded(index: Index, found: str | None) -> None:
+    """Record that the embedded metastore that is there now, and has everything, is the index's own."""
+    if found is not None:
+        index.replace_properties({METASTORE_ID: found})
 
 
 def _put(index: Index, given: dict[str, str], chosen: list[str]) -> dict[str, str]:

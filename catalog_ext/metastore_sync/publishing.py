@@ -30,6 +30,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.model.views import View
+from catalog_ext.metastore_sync.home import replace_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -108,8 +109,13 @@ class Publishing:
         return self._publish(found, all_=chosen is None, dry_run=dry_run)
 
     def _publish(self, chosen: list[Table], *, all_: bool, dry_run: bool) -> Iterator[PublishEntry]:
+        complete = True
         for found in self._all() if all_ else chosen:
-            yield self._publish_table(found, dry_run=dry_run)
+            entry = self._publish_table(found, dry_run=dry_run)
+            complete = complete and entry.action != REFUSED and not entry.pending
+            yield entry
+        if all_ and complete and not dry_run:
+            replace_embedded(self._index, self._metastore.embedded_id)
 
     def _all(self) -> Iterator[Table]:
         for namespace in self._index.list_namespaces():

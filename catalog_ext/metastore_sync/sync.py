@@ -19,7 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unreprese
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
-from catalog_ext.metastore_sync.home import check_identity
+from catalog_ext.metastore_sync.home import check_identity, learn_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -85,10 +85,13 @@ class MetastoreSync:
 
     def _meet(self, report: DeliveryReport) -> None:
         """Learn, or check, who the metastore is, once it has taken something: that it is down is heard of otherwise."""
-        if self._met or not report.delivered or self._metastore.embedded:
+        if self._met or not report.delivered:
             return
         try:
-            check_identity(self._index, self._metastore.client())
+            if self._metastore.embedded:
+                learn_embedded(self._index, self._metastore.embedded_id)
+            else:
+                check_identity(self._index, self._metastore.client())
             self._met = True
         except CatalogExtError as error:
             logger.info("The metastore cannot be asked who it is: %s", error.message)

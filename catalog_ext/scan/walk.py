@@ -28,6 +28,8 @@ _FEW_TREES = 4
 """So many trees are listed by several requests at a time each; more are listed side by side."""
 
 _SHOWN_MISSING = 1000
+_ABOUT = "(Failed to check existence of a key.)"
+"""What the requirements have every error of a path say."""
 
 
 @dataclass
@@ -71,8 +73,8 @@ class Matches:
             raise not_found(pattern, missing, len(alternatives))
         if self.complete and not self.files:
             raise PathNotFoundError(
-                f"Failed to check existence of a key: {shown(pattern)} has no file under it. Files whose names begin "
-                "with '_' or '.' do not count; correct the path.",
+                f"{shown(pattern)} has no file under it. Files whose names begin with '_' or '.' do not count; correct "
+                f"the path. {_ABOUT}",
                 {"path": pattern},
             )
 
@@ -81,15 +83,13 @@ def not_found(pattern: str, missing: list[str], of: int) -> PathNotFoundError:
     """Return the error for paths that are not there."""
     listed = ", ".join(missing[:_SHOWN_MISSING]) + (", …" if len(missing) > _SHOWN_MISSING else "")
     if of == 1:
-        what = f"nothing lies at {missing[0]}. Correct the path."
+        what = f"There is no such path: nothing lies at {missing[0]}. Correct the path."
     else:
         what = (
-            f"nothing lies at {len(missing)} of the {of} paths that the pattern {shown(pattern)} names: {listed}. "
-            "Correct the pattern, or use * to take what there is."
+            f"Paths are missing: nothing lies at {len(missing)} of the {of} paths that the pattern {shown(pattern)} "
+            f"names: {listed}. Correct the pattern, or use * to take what there is."
         )
-    return PathNotFoundError(
-        f"Failed to check existence of a key: {what}", {"path": pattern, "missing": "\n".join(missing[:_SHOWN_MISSING])}
-    )
+    return PathNotFoundError(f"{what} {_ABOUT}", {"path": pattern, "missing": "\n".join(missing[:_SHOWN_MISSING])})
 
 
 class Walk:

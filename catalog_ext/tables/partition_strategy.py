@@ -259,4 +259,5 @@ def check_reachable(
             # A table's own prefix need not be there before its first file.
             storage.check_directory(Location(place.scheme, place.bucket, ""))
     except (StorageError, NotFoundError) as error:
-        raise error.about(f"Failed to check existence of a key for table {table}", {"table": table}) from error
+        what = f"The location {place} of table {table} cannot be {'written to' if write else 'used'}"
+        raise error.about(f"{what} (Failed to check existence of a key)", {"table": table}) from error

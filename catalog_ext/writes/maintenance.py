@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.home import METASTORE
+from catalog_ext.conf.properties import check_one_directory
 from catalog_ext.conf.setting import seconds_of
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -107,10 +108,13 @@ class WriteMaintenance:
 
         Raises:
             TableNotFoundError: There is none of that name.
+            OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
             LocationNotFoundError: The table's directory is not there: nothing was given up.
             StorageError: The store does not let itself be looked at.
         """
-        return self._context.transactions.discard_waiting(self._context.load_table(table), dry_run=dry_run)
+        found = self._context.load_table(table)
+        check_one_directory(found.definition, "discard_waiting")
+        return self._context.transactions.discard_waiting(found, dry_run=dry_run)
 
     def vacuum(
         self, table: str | None = None, *, retention: str | float | None = None, allow_short_retention: bool = False,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from catalog_ext.conf.resolution import Given, Use, names, resolve
+from catalog_ext.conf.resolution import Given, Resolved, Use, names, resolve
 from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError
 
 if TYPE_CHECKING:
@@ -40,7 +40,7 @@ def settings_json(table: str, properties: Mapping[str, str], process: Mapping[st
     return {str(use): {"names": list(names(use)), "values": _values(use, given)} for use in Use}
 
 
-def _values(use: Use, given: Given) -> dict[str, Any] | None:
+def _values(use: Use, given: Given) -> Resolved | None:
     try:
         return resolve(use, given)
     except InvalidConfigurationError:

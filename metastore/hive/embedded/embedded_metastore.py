@@ -21,6 +21,7 @@ from xml.sax.saxutils import escape
 import filelock
 
 from catalog_ext.metastore.errors import EnvironmentSetupError, MetastoreUnavailableError
+from catalog_ext.metastore.hive.embedded.folder_identity import give_folder_id
 from catalog_ext.metastore.hive.embedded.lease import STATE_FILE, Lease, take_lease
 from catalog_ext.metastore.runtime.java import find_java, jar_folder
 from catalog_ext.metastore.runtime.processes import runs
@@ -166,6 +167,7 @@ class EmbeddedMetastore:
             lock = filelock.FileLock(self.directory / "start.lock")
             self._acquire(lock)
             try:
+                give_folder_id(self.directory)
                 # Under the lock even to join: whoever starts it gets the first lease.
                 return take_lease(self.directory) or self._launch()
             finally:

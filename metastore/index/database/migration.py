@@ -120,7 +120,7 @@ def require_head(database: Database) -> None:
     if current != order[-1]:
         state = "holds no index yet" if current is None else f"is at revision {current}; this release wants {order[-1]}"
         raise IndexNotAtHeadError(
-            f"The index {database.shown} {state}. Run: catalog-ext migrate --index '{database.shown}'",
+            f"The index {database.shown} {state}. Run: catalog-ext --index '{database.shown}' migrate",
             {"index": database.shown, "revision": current or "", "head": order[-1]},
         )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -31,7 +32,7 @@ def parse_url(text: str) -> URL:
     if "://" not in text:
         if not text.strip():
             raise InvalidConfigurationError(f"The index URL is empty. Give a path or a URL such as {_FORMS}.")
-        return URL.create("sqlite+pysqlite", database=str(Path(text).expanduser().absolute()))
+        return URL.create("sqlite+pysqlite", database=_path(text))
     try:
         url = make_url(text)
     except (sa.exc.ArgumentError, ValueError) as error:
@@ -66,7 +67,12 @@ def _with_path(url: URL) -> URL:
         )
     if url.database.startswith("file:"):
         return url
-    return url.set(database=str(Path(url.database).expanduser().absolute()))
+    return url.set(database=_path(url.database))
+
+
+def _path(text: str) -> str:
+    # One file has one name: an index says of itself where it is.
+    return os.path.abspath(Path(text).expanduser())
 
 
 def missing_file(text: str) -> Path | None:

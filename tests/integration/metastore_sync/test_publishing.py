@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 PARTITIONS = 1500
 
 
-def test_a_lost_embedded_metastore(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_lost_embedded_metastore(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
     def run(*arguments: str) -> tuple[int, Any]:
         places = ("--warehouse", str(tmp_path / "warehouse"), "--metastore", "embedded")
         code = main((*places, *arguments, "--json"))
@@ -41,17 +43,24 @@ def test_a_lost_embedded_metastore(tmp_path: Path, capsys: pytest.CaptureFixture
         before = state(catalog)
         assert "1 compared with the index, none is missing" in of_doctor()[2]["tables"]
     shutil.rmtree(tmp_path / ".catalog-ext" / "metastore")
+    code, healthy, found = of_doctor()
+    assert (code, healthy) == (1, False)
+    assert "is not there any more" in found["identity"]
+    assert not (tmp_path / ".catalog-ext" / "metastore").exists(), "who only looks makes none"
     # One server for all that follows: the commands find it at work, and need not start one each.
     with opened(tmp_path) as catalog:
+        assert caplog.text.count("is not there any more") == 2
         catalog.metastore.client()
         code, healthy, found = of_doctor()
         assert (code, healthy) == (1, False)
+        assert "it was made anew" in found["identity"]
         assert "1 are missing (sales.trips). Run: catalog-ext publish --all" in found["tables"]
         code, answer = run("publish", "--all", "--dry-run")
         expected = {"table": "sales.trips", "published": PARTITIONS, "dropped": 0, "pending": 0, "error": None}
         assert (code, answer["tables"]) == (0, [expected | {"action": "create"}])
         assert run("publish", "--all")[1]["tables"] == [expected | {"action": "create"}]
         assert state(catalog) == before
+        assert "identity" not in of_doctor()[2]
         client = catalog.metastore.client()
         client.drop_partitions("sales", "trips", ["ds=2025-01-01/n=7"])
         batches = find_procedure("publish").call(catalog, {"table": "sales.trips"}).batches

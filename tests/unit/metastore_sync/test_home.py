@@ -11,14 +11,16 @@ import pytest
 
 import catalog_ext
 from catalog_ext.cli.main import main
-from catalog_ext.conf.home import METASTORE_HOST, METASTORE_ID, at_home, record
+from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, at_home, record
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.hive.embedded.folder_identity import ID_FILE
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables import properties
 from catalog_ext.metastore.model.tables import Namespace
+from catalog_ext.metastore_sync.home import adopt
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import local_index
 
@@ -107,8 +109,72 @@ def test_an_embedded_metastore_of_another_host_is_not_started_here(tmp_path: Pat
     with pytest.raises(InvalidConfigurationError, match="on the host far-away, which is not here"):
         at_home(Settings.resolve(index="i.db"), there)
     assert at_home(Settings.resolve(index="i.db", metastore=None), there).metastore is None
-    (tmp_path / "gone" / ".catalog-ext").mkdir(parents=True)  # a volume that both have
+    (tmp_path / "gone" / ".catalog-ext" / "metastore").mkdir(parents=True)  # a volume that both have
     assert at_home(Settings.resolve(index="i.db"), there).state == tmp_path / "gone" / ".catalog-ext"
+
+
+def embedded(tmp_path: Path, said: str | None) -> tuple[Path, dict[str, str]]:
+    """The folder of the embedded metastore of a project, with an id or without one, and what its index says."""
+    first = Settings.resolve(warehouse=str(tmp_path / "p" / "wh"))
+    if said is not None:
+        first.embedded_folder.mkdir(parents=True)
+        (first.embedded_folder / ID_FILE).write_text(said)
+    return first.embedded_folder, record(first) | {METASTORE_ID: "one"}
+
+
+@pytest.mark.parametrize("said", [None, "another"])
+@pytest.mark.parametrize("given", [{}, {"metastore": "embedded"}, {"warehouse": "p/wh"}])
+def test_on_another_host_a_metastore_at_the_same_path_is_not_the_indexes_own(
+    tmp_path: Path, said: str | None, given: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    folder, recorded = embedded(tmp_path, said)
+    there = recorded | {METASTORE_HOST: "far-away"}
+    with pytest.raises(InvalidConfigurationError, match=rf"in {folder} on the host far-away.* adopt"):
+        at_home(Settings.resolve(index=str(tmp_path / "i.db"), **given), there)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / ID_FILE).write_text("one")
+    assert at_home(Settings.resolve(index="i.db"), there).embedded_folder == folder
+
+
+@pytest.mark.parametrize("said", [None, "another"])
+def test_a_lost_embedded_metastore_is_told_of_until_it_is_filled(
+    tmp_path: Path, said: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder, recorded = embedded(tmp_path, said)
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    for given in ({"index": "i.db"}, {"warehouse": str(tmp_path / "p" / "wh")}):
+        caplog.clear()
+        at_home(Settings.resolve(**given), recorded)
+        assert f"in {folder} is not " in caplog.text
+        assert "publish --all" in caplog.text
+    caplog.clear()
+    at_home(Settings.resolve(metastore=None, index="i.db"), recorded)
+    at_home(Settings.resolve(index="i.db"), recorded | ({METASTORE_ID: said} if said else {METASTORE: A}))
+    assert caplog.text == ""
+
+
+def test_a_project_that_was_moved_does_not_begin_anew_where_it_was(tmp_path: Path) -> None:
+    folder, recorded = embedded(tmp_path, "one")
+    folder.parent.parent.rename(tmp_path / "q")
+    index = tmp_path / "q" / ".catalog-ext" / "index.db"
+    for known in (recorded, {name: recorded[name] for name in (METASTORE, METASTORE_HOST)}):
+        with pytest.raises(InvalidConfigurationError, match=r"folder was moved or copied.* --metastore embedded"):
+            at_home(Settings.resolve(index=str(index)), known)
+    assert not folder.exists()
+    with local_index(tmp_path) as opened:
+        opened.add_properties(recorded)
+        moved = Settings.resolve(index=str(index), metastore="embedded", warehouse=str(tmp_path / "q" / "wh"))
+        adopt(opened, moved)
+        assert at_home(Settings.resolve(index=str(index)), opened.properties()).embedded_folder == moved.embedded_folder
+
+
+def test_paths_are_shown_and_recorded_without_detours(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / ".catalog-ext").mkdir()
+    assert Settings.resolve(index="../.catalog-ext/i.db").state == tmp_path / ".catalog-ext"
+    for text in ("../.catalog-ext/i.db", "sqlite:///../.catalog-ext/i.db"):
+        with Index.open(text) as opened:
+            assert opened.url == f"sqlite+pysqlite:///{tmp_path}/.catalog-ext/i.db"
 
 
 def test_the_first_record_stays_until_it_is_replaced(tmp_path: Path) -> None:

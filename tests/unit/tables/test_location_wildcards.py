@@ -103,6 +103,13 @@ def test_every_file_s_place_is_the_one_it_has(catalog: Catalog, root: Path) -> N
     assert {f"{row['location']}/{row['path']}" for row in rows} == {f"file://{root}/{path}" for path in TREE[:4]}
 
 
+def test_the_location_of_a_partition_is_a_directory(catalog: Catalog, root: Path) -> None:
+    write(root, *TREE)
+    matched(catalog, root, "{a,*}/year=*/**.csv")
+    for found in (catalog.partitions("s.t"), catalog.files("s.t")):
+        assert {str(place) for place in found.column("location").to_pylist()} == {f"file://{root}"}
+
+
 def test_keys_get_types_and_filter_a_repair(catalog: Catalog, root: Path) -> None:
     write(root, *TREE)
     columns = {"month": "INT", "year": "INT"}
@@ -261,12 +268,13 @@ def writes(catalog: Catalog) -> dict[str, Callable[[Table], object]]:
         "exchange in": lambda _: commands.exchange("s.t", "s.other", [spec]),
         "exchange out": lambda _: commands.exchange("s.other", "s.t", [spec]),
         "move": lambda t: catalog.alterations.alter("s.t", location=t.definition.location.partition("*")[0]),
+        "discard": lambda _: catalog.discard_waiting("s.t", dry_run=True),
     }
 
 
 @pytest.mark.parametrize("what", [
     "append", "overwrite", "delete", "truncate", "add", "drop", "rename", "relocate", "exchange in", "exchange out",
-    "move",
+    "move", "discard",
 ])  # fmt: skip
 def test_nothing_writes_it(catalog: Catalog, root: Path, tmp_path: Path, what: str) -> None:
     write(root, *TREE)

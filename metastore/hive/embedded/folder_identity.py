@@ -1,0 +1,27 @@
+"""Who an embedded metastore is: an id in its folder, which can be read while no server runs."""
+
+from __future__ import annotations
+
+import uuid
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+ID_FILE = "metastore-id"
+
+
+def folder_id(folder: Path) -> str | None:
+    """Return the id of the metastore in a folder; None where there is no metastore, or one that nobody started yet."""
+    try:
+        return (folder / ID_FILE).read_text(encoding="utf-8").strip() or None
+    except (FileNotFoundError, NotADirectoryError):
+        return None
+
+
+def give_folder_id(folder: Path) -> None:
+    """Give the metastore in a folder an id, unless it has one; the caller holds the lock of its start."""
+    if folder_id(folder) is None:
+        unfinished = folder / f"{ID_FILE}.tmp"
+        unfinished.write_text(uuid.uuid4().hex, encoding="utf-8")
+        unfinished.replace(folder / ID_FILE)
