@@ -159,7 +159,8 @@ def test_what_is_deleted_is_what_spark_selects(spark: SparkSession) -> None:
 
 ROWS = (
     "(1, date'2025-01-01', 'eu', 1), (2, date'2025-01-01', 'eu', 2), (3, date'2025-01-02', 'us', 1), "
-    "(4, date'2024-12-31', CAST(NULL AS STRING), 3), (5, CAST(NULL AS DATE), 'us', 4), (6, date'2025-02-01', 'x y', NULL), "
+    "(4, date'2024-12-31', CAST(NULL AS STRING), 3), (5, CAST(NULL AS DATE), 'us', 4), "
+    "(6, date'2025-02-01', 'x y', NULL), "
     "(7, date'2025-02-01', 'x y', 12), (8, date'2025-02-01', 'eu', -3), (9, date'2024-12-31', 'Ü', 12)"
 )
 CHOICES = (
