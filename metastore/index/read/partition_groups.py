@@ -186,7 +186,9 @@ def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) ->
 def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
     """Return the values of a key by going from each to the next in its index, instead of over all partitions."""
     first = partitions.alias()
-    values = sa.select(_next(table, first, key, sa.true()).label("value")).cte("key_values", recursive=True)
+    values = sa.select(_next(table, first, key, _column(first, key) >= "").label("value")).cte(
+        "key_values", recursive=True
+    )
     after = partitions.alias()
     values = values.union_all(
         sa.select(_next(table, after, key, _column(after, key) > values.c.value)).where(values.c.value.is_not(None))
@@ -209,12 +211,6 @@ def _distinct(table: Table, key: Key, wanted: Wanted) -> sa.Select[Any]:
 
 
 def _next(table: Table, rows: Any, key: Key, beyond: sa.ColumnElement[bool]) -> _Column:  # noqa: ANN401
+    """Return the least value beyond a bound, the only one: of two SQLite would go from the lower one each time."""
     column = _column(rows, key)
-    # What is never NULL is said for the sake of the indexes that leave out NULL.
-    return (
-        sa.select(column)
-        .where(*at_version(rows, table), column >= "", beyond)
-        .order_by(column)
-        .limit(1)
-        .scalar_subquery()
-    )
+    return sa.select(column).where(*at_version(rows, table), beyond).order_by(column).limit(1).scalar_subquery()

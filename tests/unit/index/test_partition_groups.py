@@ -8,9 +8,11 @@ from itertools import groupby
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from sqlalchemy.dialects import sqlite
 
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.index.read.partition_groups import groups_statement
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
@@ -193,3 +195,11 @@ def test_groups_of_a_dropped_table_are_no_answer(tmp_path: Path) -> None:
         for wanted in (Wanted.ROWS, Wanted.VALUES):
             with pytest.raises(TableNotFoundError):
                 index.partition_groups(table, None, table.definition.keys[:1], wanted).read_all()
+
+
+def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: tuple[Index, list[Table]]) -> None:
+    """Of two lower bounds SQLite takes the first, and would go over all values for each."""
+    _, (*_, table) = filled
+    statement, _ = groups_statement("sqlite", table, None, table.definition.keys[:1], Wanted.VALUES, long_keys=False)
+    text = str(statement.compile(dialect=sqlite.dialect()))
+    assert (text.count("k1 >= "), text.count("k1 > ")) == (1, 1)
