@@ -10,14 +10,14 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
-from catalog_ext.metastore.index.database import arrow_rows, sqlite_readers
+from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, In, Operator
 from tests.index_cases import create, local_index
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
@@ -64,7 +64,7 @@ def test_few_rows_start_no_process(index: Index, table: Table, monkeypatch: pyte
         raise AssertionError("a process was started")
 
     _readers(index).close()
-    monkeypatch.setattr(sqlite_readers.subprocess, "Popen", started)
+    monkeypatch.setattr(subprocess, "Popen", started)
     assert index.plan_files(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
     with pytest.raises(AssertionError, match="a process was started"):
         index.plan_files(table, None)
@@ -96,7 +96,8 @@ def test_one_that_has_ended_is_replaced(index: Index, table: Table) -> None:
 def test_one_that_ends_before_the_rows_do_is_an_error(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     readers = _readers(index)
     readers.close()
-    start, started = readers._started, []
+    start: Callable[[], subprocess.Popen[bytes]] = readers._started
+    started: list[subprocess.Popen[bytes]] = []
 
     def recorded() -> subprocess.Popen[bytes]:
         started.append(start())
