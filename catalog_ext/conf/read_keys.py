@@ -64,6 +64,15 @@ SKIP_CHANGE_COMMITS: Setting[bool] = Setting(
     boolean,
     _OF_STREAM,
 )
+INDEX_ANSWERS: Setting[bool] = Setting(
+    "index-answers",
+    "true",
+    "Whether counts, least and greatest values and distinct values of partition columns, and how few files a LIMIT "
+    "needs, come from the index, where it knows the rows of every file that matters, and not from the files.",
+    "`true` or `false`",
+    boolean,
+    (Scope.READ, Scope.SESSION, Scope.TABLE),
+)
 
 READ_SETTINGS: tuple[Setting[Any], ...] = (
     STRICT_CHECK,
@@ -72,5 +81,6 @@ READ_SETTINGS: tuple[Setting[Any], ...] = (
     MAX_FILES_PER_TRIGGER,
     MAX_BYTES_PER_TRIGGER,
     SKIP_CHANGE_COMMITS,
+    INDEX_ANSWERS,
 )
 """All of them, in the order of the reference page."""

@@ -92,6 +92,7 @@ class TableReads:
         condition: Predicate | None = None,
         clauses: PartitionClauses = NO_CLAUSES,
         among: Among = EVERYWHERE,
+        rows: int | None = None,
     ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
 
@@ -101,6 +102,7 @@ class TableReads:
             condition: The predicate, None for all.
             clauses: PARTITION clauses, one of which has to name the files' partition.
             among: Where alone to look.
+            rows: How many rows are enough; None for all. The rows of files that nobody has counted count for none.
 
         Raises:
             TableNotFoundError: There is no table of that number.
@@ -108,7 +110,8 @@ class TableReads:
             InvalidPartitionSpecError: A clause is none over them.
         """
         table = self._at(table_id, version)
-        return self._context.index.plan_files(table, among.within(table, clauses.bound(table, condition)), among.ids)
+        bound = among.within(table, clauses.bound(table, condition))
+        return self._context.index.plan_files(table, bound, among.ids, rows)
 
     def groups(
         self,

@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.read import (
     planner_statistics,
     reader,
 )
+from catalog_ext.metastore.index.read.enough_files import enough_files
 from catalog_ext.metastore.index.tables import alter_table, dropped, namespaces, properties, retyping
 from catalog_ext.metastore.index.tables import tables as table_rows
 from catalog_ext.metastore.index.tables.indexed_views import IndexedViews
@@ -263,10 +264,18 @@ class Index:
         return table_rows.history(self._database, identifier)
 
     def plan_files(
-        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None, rows: int | None = None
     ) -> pa.RecordBatchReader:
-        """Return the files that a bound predicate leaves at the table's version (``reader.PLAN_SCHEMA``): one query."""
-        return reader.plan_files(self._database, table, predicate, ids)
+        """Return the files that a bound predicate leaves at the table's version (``reader.PLAN_SCHEMA``): one query.
+
+        Args:
+            table: The table.
+            predicate: The predicate, None for all.
+            ids: The numbers of the partitions among which alone to look; None for all.
+            rows: How many rows are enough; None for all.
+        """
+        plan = reader.plan_files(self._database, table, predicate, ids)
+        return plan if rows is None else enough_files(plan, rows)
 
     def partition_groups(
         self, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: partition_groups.Wanted

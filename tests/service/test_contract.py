@@ -162,7 +162,9 @@ FIELDS: dict[str, dict[str, object]] = {
     "tables/drop": {"namespace": "s", "name": "never", "purge": False},
     "settings/load": {"table": "s.t", "properties": {}},
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
-    "tables/plan": {"table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None, "among": None},
+    "tables/plan": {
+        "table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None, "among": None, "limit": None,
+    },
     "partitions/groups": {
         "table_id": 1, "version": 1, "predicate": None, "keys": ["ds"], "wanted": "rows", "among": None,
     },

@@ -92,9 +92,9 @@ class TableOperations:
 
     def _plan(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
-        clauses, among = clauses_of(request, open_keys=True), among_of(request)
+        clauses, among, rows = clauses_of(request, open_keys=True), among_of(request), request.optional_count("limit")
         request.finish()
-        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition, clauses, among))
+        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition, clauses, among, rows))
 
     def _groups(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")

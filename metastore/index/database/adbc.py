@@ -1,6 +1,6 @@
 """Reading PostgreSQL through its ADBC driver: binary COPY straight to Arrow, four times as fast as rows of the driver.
 
-SQLite has such a driver, too, which must not be used; ``docs/spec/index.md`` says why.
+SQLite has such a driver, too, which another process has to use; ``docs/spec/index.md`` says why.
 """
 
 from __future__ import annotations

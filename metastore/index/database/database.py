@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexUnavailableError
-from catalog_ext.metastore.index.database import adbc
+from catalog_ext.metastore.index.database import adbc, sqlite_readers
 from catalog_ext.metastore.index.database.failures import as_ours, is_lost_race, translated
 from catalog_ext.metastore.index.database.urls import shown_url
 from catalog_ext.metastore.runtime.retry import Backoff
@@ -46,6 +46,8 @@ class Database:
         self.engine = _make_engine(url)
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
+        others = url.database is not None and sqlite_readers.is_available(url)
+        self.sqlite_readers = sqlite_readers.SqliteReaders(str(url.database), self.shown) if others else None
 
     @property
     def dialect(self) -> str:
@@ -68,6 +70,8 @@ class Database:
         self.engine.dispose()
         if self.arrow is not None:
             self.arrow.close()
+        if self.sqlite_readers is not None:
+            self.sqlite_readers.close()
 
     @contextmanager
     def reading(self, *, streams: bool = False) -> Iterator[sa.Connection]:

@@ -91,14 +91,14 @@ def plan_files(
     """
     statement, exact = plan_statement(database.dialect, table, predicate, ids=ids)
     check = Check(table, None if exact else predicate)
-    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish)
+    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish, elsewhere=True)
 
 
 def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
     """Return what ``plan_files`` does, with what planning does not need (``DETAILED_SCHEMA``)."""
     statement, exact = plan_statement(database.dialect, table, predicate, detailed=True)
     check = Check(table, None if exact else predicate)
-    return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish)
+    return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish, elsewhere=True)
 
 
 def plan_statement(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from tests.integration.spark_driver import Driver
 
@@ -154,3 +155,155 @@ def test_what_is_deleted_is_what_spark_selects(spark: SparkSession) -> None:
         done += not refused
         assert sorted(spark.table(table).select("id").collect()) == sorted(kept), condition
     assert done >= 7
+
+
+ROWS = (
+    "(1, date'2025-01-01', 'eu', 1), (2, date'2025-01-01', 'eu', 2), (3, date'2025-01-02', 'us', 1), "
+    "(4, date'2024-12-31', CAST(NULL AS STRING), 3), (5, CAST(NULL AS DATE), 'us', 4), "
+    "(6, date'2025-02-01', 'x y', NULL), "
+    "(7, date'2025-02-01', 'x y', 12), (8, date'2025-02-01', 'eu', -3), (9, date'2024-12-31', 'Ü', 12)"
+)
+CHOICES = (
+    "true", "d >= date'2025-01-02'", "s IS NULL", "s LIKE '_u'", "n % 2 = 0", "year(d) = 2025 AND s = 'eu'",
+    "s IN ('us', 'Ü')", "d = date'1999-01-01'", "concat(s, n) = 'eu1'", "n > 5 OR d IS NULL", "d > date'2025-03-01'",
+)  # fmt: skip
+QUESTIONS = (
+    "SELECT count(*) FROM {t} WHERE {c}",
+    "SELECT count(*), count(d), count(s), count(n), min(d), max(d), min(s), max(s), min(n), max(n) FROM {t} WHERE {c}",
+    "SELECT d, count(*), count(s) FROM {t} WHERE {c} GROUP BY d",
+    "SELECT DISTINCT s, n FROM {t} WHERE {c}",
+    "SELECT s AS k, max(d), min(n) FROM {t} WHERE {c} GROUP BY s HAVING count(*) > 1",
+    "SELECT min(d), max(d) FROM {t} WHERE {c}",
+    "SELECT max(s) FROM {t} WHERE {c}",
+    "SELECT count(DISTINCT d) FROM {t} WHERE {c}",
+)
+
+
+def answered(frame: DataFrame) -> bool:
+    """Whether no scan is left, so that no file can be opened."""
+    plan = frame._jdf.queryExecution().executedPlan().toString()
+    assert ("BatchScan" in plan) != ("LocalTableScan" in plan or "no rows" in plan or "LocalRelation" in plan), plan
+    return "BatchScan" not in plan
+
+
+def gathered(frame: DataFrame) -> list[str]:
+    return sorted(str(tuple(row)) for row in frame.collect())
+
+
+@pytest.fixture(scope="module", params=["virtual", "declared"])
+def counted(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """A table whose rows are all known, with files and partitions without rows; its rows are the view ``truth``."""
+    table = f"lake.typed.counted_{request.param}"
+    spark.sql(
+        f"CREATE TABLE {table} (id INT, d DATE, s STRING, n INT) PARTITIONED BY (d, s, n) "
+        f"TBLPROPERTIES ('partition-columns' = '{request.param}')"
+    )
+    spark.sql(f"INSERT INTO {table} (id, d, s, n) VALUES {ROWS}")
+    spark.sql(f"ALTER TABLE {table} ADD PARTITION (d = '2030-01-01', s = 'zz', n = 99)")
+    # A file without rows: greater, less and other than every value that there is.
+    location = spark.sql(f"DESCRIBE EXTENDED {table}").where("col_name = 'Location'").collect()[0][1]
+    spark.sql("SELECT 1 AS id WHERE false").coalesce(1).write.parquet(f"{location}/d=1990-01-01/s=a/n=-99")
+    spark.sql(f"MSCK REPAIR TABLE {table}")
+    spark.sql(f"ANALYZE TABLE {table} COMPUTE STATISTICS")
+    scanned = spark.sql(f"SELECT id, d, s, n FROM {table} WITH ('index-answers' = 'false')").localCheckpoint()
+    scanned.createOrReplaceTempView("truth")
+    assert scanned.count() == 9
+    return table
+
+
+@pytest.mark.parametrize("question", QUESTIONS)
+def test_what_the_index_answers_is_what_spark_finds_in_the_files(
+    spark: SparkSession, counted: str, question: str
+) -> None:
+    for condition in CHOICES:
+        frame = spark.sql(question.format(t=counted, c=condition))
+        assert answered(frame), (question, condition)
+        assert gathered(frame) == gathered(spark.sql(question.format(t="truth", c=condition))), condition
+
+
+@pytest.mark.parametrize(
+    ("query", "by_index"),
+    [
+        ("SELECT count(*) FROM {t} WITH ('index-answers' = 'false')", False),
+        ("SELECT count(*) FROM {t} WITH ('missing-files' = 'skip')", False),
+        ("SELECT count(*) FROM {t} WITH ('modifiedAfter' = '2020-01-01')", False),
+        ("SELECT count(*) FROM {t} WHERE id > 0", False),
+        ("SELECT count(id) FROM {t}", False),
+        ("SELECT count(*) FILTER (WHERE n > 1) FROM {t}", False),
+        ("SELECT max(`$path`) IS NULL, count(*) FROM {t}", False),
+        ("SELECT count(*) FROM {t} WHERE `$file_size` > 0", False),
+        ("SELECT sum(n) FROM {t}", False),
+        ("SELECT count(*) FROM (SELECT d FROM {t} WHERE s = 'eu' LIMIT 1)", False),
+        ("SELECT max(x) FROM (SELECT d AS x FROM {t})", True),
+        ("SELECT count(*) FROM {t} HAVING max(d) > date'2025-01-01'", True),
+        ("SELECT max(d) + INTERVAL 1 DAY, count(*) * 2 FROM {t}", True),
+        ("WITH w AS (SELECT * FROM {t}) SELECT count(*) FROM w", True),
+    ],
+)
+def test_what_only_files_can_say_is_scanned(spark: SparkSession, counted: str, query: str, by_index: bool) -> None:
+    frame = spark.sql(query.format(t=counted))
+    assert answered(frame) == by_index
+    optionless = query.split(" WITH (")[0]
+    if "$" not in query:
+        assert gathered(frame) == gathered(spark.sql(optionless.format(t="truth")))
+
+
+def test_files_that_nobody_counted_are_read(spark: SparkSession, tmp_path: Path) -> None:
+    for kind in ("parquet", "csv"):
+        for k in (1, 2):
+            spark.range(k).coalesce(1).write.format(kind).save(str(tmp_path / kind / f"k={k}"))
+        spark.sql(
+            f"CALL lake.system.register_table(table => 'typed.raw_{kind}', location => '{tmp_path}/{kind}', "
+            f"format => '{kind}', partition_columns => map('k', 'int'), schema => 'id BIGINT')"
+        )
+        spark.sql(f"CALL lake.system.repair_partitions(table => 'typed.raw_{kind}')")
+        questions = [f"SELECT {what} FROM lake.typed.raw_{kind}" for what in ("count(*)", "max(k)", "DISTINCT k")]
+        expected = [["(3,)"], ["(2,)"], ["(1,)", "(2,)"]]
+        assert [answered(spark.sql(q)) for q in questions] == [False] * 3
+        assert [gathered(spark.sql(q)) for q in questions] == expected
+        spark.sql(f"ANALYZE TABLE lake.typed.raw_{kind} COMPUTE STATISTICS")
+        assert [answered(spark.sql(q)) for q in questions] == [kind == "parquet"] * 3
+        assert [gathered(spark.sql(q)) for q in questions] == expected
+
+
+def test_an_answer_is_of_the_version_that_the_statement_reads(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE lake.typed.grows PARTITIONED BY (k) AS SELECT 1 AS id, 1 AS k")
+    held = spark.sql("SELECT count(*), max(k) FROM lake.typed.grows")
+    spark.sql("INSERT INTO lake.typed.grows VALUES (2, 2)")
+    assert gathered(held) == ["(2, 2)"]
+    both = "SELECT (SELECT max(k) FROM lake.typed.grows), (SELECT sum(id) FROM lake.typed.grows)"
+    assert gathered(spark.sql(both)) == ["(2, 3)"]
+    spark.sql("DELETE FROM lake.typed.grows WHERE k = 2")
+    assert gathered(spark.sql("SELECT count(*), max(k) FROM lake.typed.grows")) == ["(1, 1)"]
+    spark.sql("TRUNCATE TABLE lake.typed.grows")
+    assert gathered(spark.sql("SELECT count(*), max(k) FROM lake.typed.grows")) == ["(0, None)"]
+
+
+def test_strict_mode_refuses_what_the_index_could_answer(spark: SparkSession, counted: str) -> None:
+    strict = "WITH ('hive.mapred.mode' = 'strict')"
+    assert answer(spark, f"SELECT count(*) FROM {counted} {strict}") == "CATALOG_EXT_PARTITION_PREDICATE_REQUIRED"
+    frame = spark.sql(f"SELECT count(*) FROM {counted} {strict} WHERE s = 'eu'")
+    assert answered(frame)
+    assert gathered(frame) == ["(3,)"]
+
+
+@pytest.mark.parametrize(
+    ("query", "files"),
+    [
+        ("SELECT id FROM {t} LIMIT 1", 1),
+        ("SELECT id, d FROM {t} WHERE s = 'eu' LIMIT 2", 2),
+        ("SELECT id FROM {t} WHERE s = 'eu' LIMIT 100", 3),
+        ("SELECT id FROM {t} WHERE n % 2 = 0 LIMIT 1", 4),
+        ("SELECT id FROM {t} WHERE s = 'eu' ORDER BY id LIMIT 1", 3),
+        ("SELECT id FROM {t} WITH ('index-answers' = 'false') WHERE s = 'eu' LIMIT 1", 3),
+        ("SELECT id FROM {t} WHERE s = 'eu' AND id > 1 LIMIT 1", 3),
+    ],
+)
+def test_a_limit_plans_as_few_files_as_hold_the_rows(spark: SparkSession, counted: str, query: str, files: int) -> None:
+    frame = spark.sql(query.format(t=counted))
+    found = len(frame.collect())
+    assert found == min(int(query.rsplit(" ", 1)[1]), 3 if "eu" in query else 9)
+    chosen = re.search(r"Files: (\d+) of", frame._jdf.queryExecution().executedPlan().toString())
+    assert chosen is not None
+    # The file without rows may come first.
+    assert int(chosen[1]) - files in ((0, 1) if files == 1 else (0,))

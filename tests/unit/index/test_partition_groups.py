@@ -197,6 +197,16 @@ def test_groups_of_a_dropped_table_are_no_answer(tmp_path: Path) -> None:
                 index.partition_groups(table, None, table.definition.keys[:1], wanted).read_all()
 
 
+@pytest.mark.parametrize("rows", [1, 5, 6, 23, 10_000])
+def test_a_plan_ends_with_the_file_that_holds_the_last_row_wanted(filled: tuple[Index, list[Table]], rows: int) -> None:
+    index, (*_, table) = filled
+    every = index.plan_files(table, None).read_all().to_pylist()
+    some = index.plan_files(table, None, rows=rows).read_all().to_pylist()
+    assert some == every[: len(some)]
+    held = [sum(row["rows"] or 0 for row in some[:n]) for n in (len(some) - 1, len(some))]
+    assert (held[0] < rows <= held[1]) or (len(some) == len(every) and held[1] < rows)
+
+
 def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: tuple[Index, list[Table]]) -> None:
     """Of two lower bounds SQLite takes the first, and would go over all values for each."""
     _, (*_, table) = filled

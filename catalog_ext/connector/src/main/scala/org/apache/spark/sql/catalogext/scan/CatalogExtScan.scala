@@ -10,6 +10,7 @@ import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
 import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference}
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
@@ -35,7 +36,8 @@ class CatalogExtScanBuilder(
     table: TableMetadata,
     readOptions: CaseInsensitiveStringMap,
     files: (StructType, CaseInsensitiveStringMap) => PlannedFileIndex)
-  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters {
+  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters with SupportsPushDownAggregates
+  with SupportsPushDownLimit {
 
   /** Over the files that the index has of the table. */
   def this(
@@ -86,12 +88,48 @@ class CatalogExtScanBuilder(
 
   override def pushedFilters: Array[Predicate] = inner.pushedFilters
 
-  override def build(): Scan = {
+  private val answersByIndex = index.isRegistered && settings.flag(IndexAnswers.Setting) && !index.choosesFiles &&
+    IndexAnswers.Formats(table.format) && !IndexAnswers.skipsFiles(options)
+  private var asked: Option[(Aggregation, Option[IndexAnswer])] = None
+  private var answer: Option[IndexAnswer] = None
+  private var limit: Option[Int] = None
+
+  private def partitionFilters: Seq[Expression] = inner.build().asInstanceOf[FileScan].partitionFilters
+
+  private def answered(aggregation: Aggregation): Option[IndexAnswer] = {
+    if (!asked.exists(_._1 eq aggregation)) {
+      val filters = partitionFilters
+      val may = answersByIndex && index.areOfKeys(filters) && strict.forall(_ => index.isLimited(filters))
+      asked = Some(aggregation -> (
+        if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, filters).answer(aggregation) else None))
+    }
+    asked.get._2
+  }
+
+  // Spark asks this first, and wants the whole of an aggregation or nothing.
+  override def supportCompletePushDown(aggregation: Aggregation): Boolean = answered(aggregation).isDefined
+
+  override def pushAggregation(aggregation: Aggregation): Boolean = {
+    answer = answered(aggregation)
+    answer.isDefined
+  }
+
+  /** Spark pushes a limit where nothing is left to be filtered after the scan, and takes no more rows than it says. */
+  override def pushLimit(rows: Int): Boolean = {
+    val taken = answersByIndex && answer.isEmpty && index.saysExactly(partitionFilters)
+    if (taken) limit = Some(rows)
+    taken
+  }
+
+  override def isPartiallyPushed: Boolean = true
+
+  override def build(): Scan = answer.getOrElse {
     val scan = inner.build().asInstanceOf[FileScan]
-    index.push(scan.partitionFilters, scan.readPartitionSchema)
-    val strict = if (index.isRegistered) settings.text(StrictMode.Setting) else None
+    index.push(scan.partitionFilters, scan.readPartitionSchema, limit)
     new CatalogExtScan(scan, index, fileMetadata, strict)
   }
+
+  private def strict: Option[String] = if (index.isRegistered) settings.text(StrictMode.Setting) else None
 
   private def isFileMetadata(name: String): Boolean =
     name == FileFormat.METADATA_NAME && !dataSchema.fieldNames.contains(name)
@@ -133,15 +171,7 @@ class CatalogExtScan(
   }
 
   /** Raises an error in strict mode, if no filter of this scan limits one of the table's partition columns. */
-  def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, strictKeys, inner.partitionFilters, _))
-
-  /** The partition columns that a query of this session can name. */
-  private def strictKeys: Seq[String] = {
-    val conf = inner.sparkSession.sessionState.conf
-    val named = index.table.declared ||
-      ResolvedSettings.virtualColumnsShown(index.client, index.catalogName, index.table, conf)
-    if (named) PartitionColumns.visible(index.table, conf.resolver).map(_.name) else Nil
-  }
+  def checkStrict(): Unit = strict.foreach(StrictMode.check(tableName, index.namedKeys, inner.partitionFilters, _))
 
   override def toMicroBatchStream(checkpointLocation: String): MicroBatchStream =
     new CatalogExtMicroBatchStream(inner.sparkSession, index.client, index, checkpointLocation)
@@ -190,7 +220,8 @@ class CatalogExtScan(
     inner.getMetaData() ++ index.description(choice)
 
   override def equals(other: Any): Boolean = other match {
-    case that: CatalogExtScan => inner == that.inner && fileMetadata == that.fileMetadata
+    case that: CatalogExtScan =>
+      inner == that.inner && fileMetadata == that.fileMetadata && index.limit == that.index.limit
     case _ => false
   }
 

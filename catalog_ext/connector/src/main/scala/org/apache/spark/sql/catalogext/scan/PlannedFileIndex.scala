@@ -7,7 +7,8 @@ import scala.collection.mutable
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, TableMetadata}
+import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, ResolvedSettings,
+  TableMetadata}
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
@@ -39,20 +40,25 @@ class PlannedFileIndex(
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   private var showsFiles = false
   protected var pushed: Seq[Expression] = Nil
+  private var limited: Option[Int] = None
   private var listed: Option[Seq[PlannedPartition]] = None
   private var runtime: Seq[Expression] = Nil
   private var ofBatch: Option[Seq[PlannedPartition]] = None
   private var chosen = ScanChoice(0, 0, 0)
 
   /** The partition filters and the partition columns of the scan, before anything is listed. */
-  def push(filters: Seq[Expression], columns: StructType): Unit = synchronized {
+  def push(filters: Seq[Expression], columns: StructType, rows: Option[Int] = None): Unit = synchronized {
     pushed = filters
+    limited = rows
     showsFiles = columns.fieldNames.exists(fileColumns.fieldNames.contains)
   }
 
+  /** So many rows are enough: files that hold them are. */
+  def limit: Option[Int] = synchronized(limited)
+
   // Known without a query of its own, as for `totals`.
   private def choice: ScanChoice = synchronized {
-    if (isWhole) ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
+    if (isWhole && limited.isEmpty) ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
     else ScanChoice.of(static)
   }
 
@@ -114,6 +120,16 @@ class PlannedFileIndex(
     listed.get
   }
 
+  /** The partition columns that a query of this session can name. */
+  def namedKeys: Seq[String] = {
+    val conf = spark.sessionState.conf
+    val named = table.declared || ResolvedSettings.virtualColumnsShown(client, catalogName, table, conf)
+    if (named) PartitionColumns.visible(table, conf.resolver).map(_.name) else Nil
+  }
+
+  /** Whether strict mode lets a read with these filters pass. */
+  def isLimited(filters: Seq[Expression]): Boolean = StrictMode.isSatisfied(namedKeys, filters)
+
   /** Whether the files are those of a registered table. */
   def isRegistered: Boolean = true
 
@@ -128,15 +144,38 @@ class PlannedFileIndex(
 
   /** What the service gives for filters: at least what they leave. */
   protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
-    // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
+    val predicate = translator.translate(filters)
+    val left = filters.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
+    val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
+    PlannedFiles.fetch(client, table, values, predicate, among, limited)
+  }
+
+  // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
+  private lazy val translator: PredicateTranslator = {
     val columns = keys.fieldNames.zip(table.partitionColumns.fieldNames).zipWithIndex
       .collect { case (names, i) if !padded.contains(i) => names }.toMap
-    val chars = PredicateTranslator.chars(table.partitionColumns)
-    val translator = new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), chars)
-    val predicate = translator.translate(filters)
-    val left = filters.filter(filter => PartitionFilter.isOf(keys, filter) && translator.exactly(filter).isEmpty)
-    val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
-    PlannedFiles.fetch(client, table, values, predicate, among)
+    new PredicateTranslator(columns, DateTimeUtils.getZoneId(zone), PredicateTranslator.chars(table.partitionColumns))
+  }
+
+  /** Whether a predicate of the contract has the very value of each of the filters. */
+  def saysExactly(filters: Seq[Expression]): Boolean = filters.forall(translator.exactly(_).isDefined)
+
+  /** Whether filters are of partition columns alone, and of all rows of a partition. */
+  def areOfKeys(filters: Seq[Expression]): Boolean = filters.forall(PartitionFilter.isOf(keys, _))
+
+  /**
+   * The partitions that filters on keys leave, together where the keys at the given places are equal.
+   *
+   * @param wanted one of `PartitionGroups`
+   */
+  def groups(filters: Seq[Expression], at: Seq[Int], wanted: String): Seq[PartitionGroup] = {
+    val left = filters.filter(filter => !saysExactly(Seq(filter)))
+    val of = left.flatMap(_.references).map(a => keys.indexWhere(f => spark.sessionState.conf.resolver(f.name, a.name)))
+    val names = (at ++ of).distinct.map(table.partitionColumns(_).name)
+    val filter = new PartitionFilter(keys, left)
+    PartitionGroups.fetch(client, table, values, translator.translate(filters), names, wanted) { group =>
+      filter.matches(group.values)
+    }
   }
 
   /** Partitions' names as the rows that a query sees. */

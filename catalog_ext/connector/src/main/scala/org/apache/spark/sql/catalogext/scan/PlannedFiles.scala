@@ -53,18 +53,21 @@ object PlannedFiles {
    * Asks the service once for the files of `table` at its version, in the partitions that `predicate` leaves.
    *
    * @param among where alone to look, as `PartitionChoice` says it
+   * @param limit how many rows are enough
    */
   def fetch(
       client: ServiceClient,
       table: TableMetadata,
       values: PartitionValues,
       predicate: Option[JsonNode],
-      among: JsonNode = Null): Seq[PlannedPartition] = {
+      among: JsonNode = Null,
+      limit: Option[Int] = None): Seq[PlannedPartition] = {
     val request = obj(
       "table_id" -> long(table.tableId),
       "version" -> long(table.version),
       "predicate" -> predicate.getOrElse(Null),
-      "among" -> among)
+      "among" -> among,
+      "limit" -> limit.fold(Null)(rows => long(rows.toLong)))
     ServiceException.translating {
       client.stream("tables/plan", request) { input =>
         val rows = new PlannedFileRows(table.location, values)

@@ -16,12 +16,15 @@ object StrictMode {
 
   /** Raises an error unless one of `filters` limits one of `keys`. */
   def check(table: String, keys: Seq[String], filters: Seq[Expression], said: String): Unit =
-    if (keys.nonEmpty && !filters.exists(limits(_, keys.toSet + FileColumns.Partition)))
+    if (!isSatisfied(keys, filters))
       throw ConnectorErrors.analysis(ConnectorErrors.PartitionPredicateRequired,
         s"Strict mode, $said, refuses to read table $table without a predicate on one of its partition columns " +
           s"(${keys.mkString(", ")}). Add one that constants decide, such as WHERE ${keys.head} = …; IS NOT NULL " +
           s"and subqueries are none. SET $Check = false allows such a read.",
         Map("table" -> table, "columns" -> keys.mkString(", ")))
+
+  def isSatisfied(keys: Seq[String], filters: Seq[Expression]): Boolean =
+    keys.isEmpty || filters.exists(limits(_, keys.toSet + FileColumns.Partition))
 
   // Spark adds IS NOT NULL by itself for every join and comparison, so that one says nothing.
   private def limits(filter: Expression, keys: Set[String]): Boolean = filter match {

@@ -1,0 +1,187 @@
+package org.apache.spark.sql.catalogext.scan
+
+import scala.collection.mutable
+import scala.jdk.CollectionConverters._
+
+import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
+import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
+import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, TypeUtils}
+import org.apache.spark.sql.connector.expressions.{Expression => V2Expression, NamedReference}
+import org.apache.spark.sql.connector.expressions.aggregate.{AggregateFunc, Aggregation, Count, CountStar, Max, Min}
+import org.apache.spark.sql.connector.read.LocalScan
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+
+/** What the index knows of an aggregation, as the rows of a scan without files. */
+class IndexAnswer(name: String, override val readSchema: StructType, override val rows: Array[InternalRow])
+  extends LocalScan {
+  override def description(): String = s"$name answered by the index: ${rows.length} rows"
+}
+
+/**
+ * Answers aggregations over partition columns by the index, whole or not at all: what comes from files only, and what
+ * depends on a file whose rows nobody has counted, is left to a scan.
+ *
+ * The service gives groups of partitions; Spark's own filters are evaluated on their values, and equal values counted
+ * together, as Spark has them.
+ */
+class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expression]) {
+  private val keys = index.keys
+
+  def answer(aggregation: Aggregation): Option[IndexAnswer] = for {
+    grouping <- all(aggregation.groupByExpressions().toSeq.map(key))
+    functions <- all(aggregation.aggregateExpressions().toSeq.map(function))
+    groups <- groupsFor(grouping, functions)
+  } yield {
+    val fields = grouping.map(keys(_)) ++ functions.zipWithIndex.map { case (f, i) =>
+      StructField(s"answer_$i", f.dataType)
+    }
+    new IndexAnswer(name, StructType(fields), rows(grouping, functions, groups))
+  }
+
+  private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
+
+  /** The place of a partition column of whose values equality is that of their encodings. */
+  private def key(e: V2Expression): Option[Int] = e match {
+    case reference: NamedReference if reference.fieldNames().length == 1 =>
+      val at = keys.indexWhere(field => SQLConf.get.resolver(field.name, reference.fieldNames().head))
+      Option.when(at >= 0 && IndexAnswers.isAnswered(keys(at).dataType))(at)
+    case _ => None
+  }
+
+  private def function(f: AggregateFunc): Option[KeyFunction] = f match {
+    case _: CountStar => Some(CountRows)
+    case count: Count if count.isDistinct => key(count.column()).map(CountValues(_))
+    case count: Count => key(count.column()).map(CountKey(_))
+    case min: Min => key(min.column()).map(at => Extreme(at, keys(at).dataType, greatest = false))
+    case max: Max => key(max.column()).map(at => Extreme(at, keys(at).dataType, greatest = true))
+    case _ => None
+  }
+
+  /** The groups that have rows, of which enough is known; None where the index does not know. */
+  private def groupsFor(grouping: Seq[Int], functions: Seq[KeyFunction]): Option[Seq[PartitionGroup]] = {
+    val counted = functions.exists(_.countsRows)
+    val extremes = functions.collect { case extreme: Extreme => extreme }
+    val byEnds = grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
+      extremes.forall(_.isByIndex) && index.saysExactly(filters)
+    val groups = if (grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)) whole
+      else if (counted && filters.isEmpty && index.table.totals.rows.isEmpty) None
+      else if (byEnds) Some(extremes.distinct.flatMap(end => index.groups(filters, Seq(end.at), end.wanted)))
+      else {
+        val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
+        Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted))
+      }
+    groups.filter(_.forall(_.rows.isDefined)).map(_.filter(!_.rows.contains(0L)))
+  }
+
+  private def whole: Option[Seq[PartitionGroup]] = {
+    val totals = index.table.totals
+    totals.rows.map { rows =>
+      Seq(PartitionGroup(0, "", InternalRow.empty, totals.partitions, totals.files, totals.bytes, Some(rows)))
+    }
+  }
+
+  private def rows(
+      grouping: Seq[Int],
+      functions: Seq[KeyFunction],
+      groups: Seq[PartitionGroup]): Array[InternalRow] = {
+    val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
+    def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
+    if (grouping.isEmpty) of(Nil)
+    groups.foreach { group =>
+      of(grouping.map(at => group.values.get(at, keys(at).dataType))).foreach(_.add(group))
+    }
+    found.iterator.map { case (values, results) =>
+      new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
+    }.toArray
+  }
+}
+
+object IndexAnswers {
+  val Setting = "index-answers"
+
+  /** Those whose rows do not depend on the options of the read. */
+  val Formats = Set("parquet", "orc")
+
+  /** Whether a read goes on without files that it cannot read: then nobody knows its rows before. */
+  def skipsFiles(options: CaseInsensitiveStringMap): Boolean = {
+    val source = new FileSourceOptions(CaseInsensitiveMap(options.asCaseSensitiveMap().asScala.toMap))
+    source.ignoreMissingFiles || source.ignoreCorruptFiles
+  }
+
+  /** Whether equality of the type is plain: neither NaN, -0.0 nor collations. */
+  private def isAnswered(dataType: DataType): Boolean = dataType match {
+    case s: StringType => s.isUTF8BinaryCollation
+    case FloatType | DoubleType | BinaryType => false
+    case _: AtomicType => true
+    case _ => false
+  }
+}
+
+/** An aggregate function over a partition column, at `key` among them, or over rows. */
+private sealed trait KeyFunction {
+  def key: Option[Int]
+  def dataType: DataType
+  /** Whether it matters how many rows there are, and not only whether there are some. */
+  def countsRows: Boolean
+  def accumulator: Accumulator
+}
+
+private trait Accumulator {
+  def add(group: PartitionGroup): Unit
+  def result: Any
+}
+
+private case object CountRows extends KeyFunction {
+  override def key: Option[Int] = None
+  override def dataType: DataType = LongType
+  override def countsRows: Boolean = true
+  override def accumulator: Accumulator = new Accumulator {
+    private var count = 0L
+    override def add(group: PartitionGroup): Unit = count += group.rows.get
+    override def result: Any = count
+  }
+}
+
+private case class CountKey(at: Int) extends KeyFunction {
+  override def key: Option[Int] = Some(at)
+  override def dataType: DataType = LongType
+  override def countsRows: Boolean = true
+  override def accumulator: Accumulator = new Accumulator {
+    private var count = 0L
+    override def add(group: PartitionGroup): Unit = if (!group.values.isNullAt(at)) count += group.rows.get
+    override def result: Any = count
+  }
+}
+
+private case class CountValues(at: Int) extends KeyFunction {
+  override def key: Option[Int] = Some(at)
+  override def dataType: DataType = LongType
+  override def countsRows: Boolean = false
+  override def accumulator: Accumulator = new Accumulator {
+    private val values = mutable.HashSet.empty[Any]
+    override def add(group: PartitionGroup): Unit =
+      if (!group.values.isNullAt(at)) values += group.values.asInstanceOf[GenericInternalRow].values(at)
+    override def result: Any = values.size.toLong
+  }
+}
+
+private case class Extreme(at: Int, dataType: DataType, greatest: Boolean) extends KeyFunction {
+  override def key: Option[Int] = Some(at)
+  override def countsRows: Boolean = false
+  def wanted: String = if (greatest) PartitionGroups.Greatest else PartitionGroups.Least
+
+  /** Whether the index has the values in Spark's order: it has TIMESTAMP by local times. */
+  def isByIndex: Boolean = dataType != TimestampType
+
+  override def accumulator: Accumulator = new Accumulator {
+    private val ordering = TypeUtils.getInterpretedOrdering(dataType)
+    private var found: Any = _
+    override def add(group: PartitionGroup): Unit = {
+      val value = group.values.get(at, dataType)
+      if (value != null && (found == null || (ordering.compare(value, found) > 0) == greatest)) found = value
+    }
+    override def result: Any = found
+  }
+}

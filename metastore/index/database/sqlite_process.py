@@ -1,0 +1,56 @@
+"""Reads a SQLite index through ADBC, as a process of its own: run by ``SqliteReaders``, as a script.
+
+Each line that comes in is a query (JSON: its text and its values). Out goes an empty line, and then the rows as an
+Arrow stream and the line ``end``; or a line that says why there are none. After a failure on the way nothing ends it.
+"""
+
+from __future__ import annotations
+
+import json
+import select
+import signal
+import sys
+from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
+
+import pyarrow as pa
+from adbc_driver_sqlite import dbapi
+
+if TYPE_CHECKING:
+    from typing import BinaryIO
+
+_BATCH_ROWS = "16384"
+_IDLE_S = 120
+"""After which nobody asks for many rows any more, and the memory is better used by others."""
+
+
+def main(path: str) -> None:
+    """Answer queries until nobody asks any more."""
+    # An interruption of the terminal is for who has started this; that one closes the pipe.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    queries, answers = sys.stdin.buffer, sys.stdout.buffer
+    # Each query is a transaction: one that is left open would keep the write-ahead log from being written back.
+    with dbapi.connect(f"file:{quote(path)}?mode=ro", autocommit=True) as connection:
+        while select.select([queries], [], [], _IDLE_S)[0] and (line := queries.readline()):
+            with connection.cursor() as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": _BATCH_ROWS})
+                _answer(cursor, json.loads(line), answers)
+
+
+def _answer(cursor: Any, query: dict[str, Any], answers: BinaryIO) -> None:  # noqa: ANN401 -- it publishes no types
+    try:
+        cursor.execute(query["text"], query["values"] or None)
+        reader = cursor.fetch_record_batch()
+    except dbapi.Error as error:
+        answers.write(" ".join(str(error).split()).encode() + b"\n")
+    else:
+        answers.write(b"\n")
+        with pa.ipc.new_stream(answers, reader.schema) as stream:
+            for batch in reader:
+                stream.write_batch(batch)
+        answers.write(b"end\n")
+    answers.flush()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1])

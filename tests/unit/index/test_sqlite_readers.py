@@ -1,0 +1,122 @@
+"""Many rows of a SQLite index come from another process: the same rows, and no lock of this process is lost by it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import sqlalchemy as sa
+
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.tree import Comparison, In, Operator
+from tests.index_cases import create, local_index
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+COUNT = arrow_rows.FEW_ROWS + 1500
+
+
+@pytest.fixture(scope="module")
+def index(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Index]:
+    with local_index(tmp_path_factory.mktemp("readers")) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def table(index: Index) -> Table:
+    made = create(index, keys={"k": "string", "n": "int"})
+    changes = [
+        AddPartition(
+            f"k=é'{i % 7}/n={i}",
+            (DataFile(f'part "{i}"\n.parquet', i, i, None if i % 3 else i),),
+            location="file:///elsewhere" if i == COUNT - 1 else None,
+        )
+        for i in range(COUNT)
+    ]
+    index.commit(made.table_id, changes, operation="x", deliver=False)
+    return index.load_table(made.identifier)
+
+
+def test_it_gives_the_rows_that_the_driver_gives(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    before = index.query_count
+    for predicate in (None, Comparison(Operator.GE, "n", 500), In("k", ("é'1", "é'2", "é'3", "é'4", "é'5"))):
+        there = index.plan_files(table, predicate).read_all()
+        with monkeypatch.context() as patched:
+            patched.setattr(arrow_rows, "FEW_ROWS", 1 << 30)
+            assert index.plan_files(table, predicate).read_all().sort_by("partition_id") == there.sort_by(
+                "partition_id"
+            )
+        assert there.num_rows > arrow_rows.FEW_ROWS
+    assert index.query_count - before == 6
+
+
+def test_few_rows_start_no_process(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    _readers(index).close()
+    monkeypatch.setattr(subprocess, "Popen", started)
+    assert index.plan_files(table, Comparison(Operator.EQ, "n", 7)).read_all().num_rows == 1
+    with pytest.raises(AssertionError, match="a process was started"):
+        index.plan_files(table, None)
+
+
+def test_a_write_transaction_of_this_process_keeps_its_lock(index: Index, table: Table) -> None:
+    other = f"import sqlite3; sqlite3.connect({index._database.url.database!r}, timeout=0).execute('BEGIN IMMEDIATE')"
+
+    def write(connection: sa.Connection) -> None:
+        connection.execute(sa.text("UPDATE tables SET version = version"))
+        assert index.plan_files(table, None).read_all().num_rows == COUNT
+        _readers(index).close()
+        tried = subprocess.run([sys.executable, "-c", other], capture_output=True, text=True, check=False)
+        assert "database is locked" in tried.stderr
+
+    index._database.write(write)
+
+
+def test_one_that_has_ended_is_replaced(index: Index, table: Table) -> None:
+    assert index.plan_files(table, None).read_all().num_rows == COUNT
+    waiting = _readers(index)._idle.queue
+    assert waiting
+    for process in waiting:
+        process.kill()
+        process.wait()
+    assert index.plan_files(table, None).read_all().num_rows == COUNT
+
+
+def test_one_that_ends_before_the_rows_do_is_an_error(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
+    readers = _readers(index)
+    readers.close()
+    start: Callable[[], subprocess.Popen[bytes]] = readers._started
+    started: list[subprocess.Popen[bytes]] = []
+
+    def recorded() -> subprocess.Popen[bytes]:
+        started.append(start())
+        return started[-1]
+
+    monkeypatch.setattr(readers, "_started", recorded)
+    # More than the pipe between the two holds.
+    numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 2000000) SELECT x FROM n"
+    batches = readers.read(numbers, [])
+    assert next(batches).num_rows > 0
+    started[0].kill()
+    with pytest.raises(IndexUnavailableError, match="ended before it had given all rows"):
+        list(batches)
+
+
+def test_what_sqlite_refuses_is_an_error_with_its_words(index: Index) -> None:
+    with pytest.raises(IndexDatabaseError, match="no such table: absent"):
+        list(_readers(index).read("SELECT * FROM absent", []))
+
+
+def _readers(index: Index) -> Any:
+    return index._database.sqlite_readers
