@@ -6,8 +6,9 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from catalog_ext.catalog import Catalog, adopt, connect
+    from catalog_ext.catalog import Catalog, connect
     from catalog_ext.metastore.errors import CatalogExtError
+    from catalog_ext.metastore_sync.home import adopt
     from catalog_ext.repair.report import RepairReport, ReportEntry
     from catalog_ext.scan.observe import RepairProgress
     from catalog_ext.spark.session import configure, repair_partitions
@@ -34,7 +35,7 @@ _HOMES = {
     "RepairProgress": "catalog_ext.scan.observe",
     "RepairReport": "catalog_ext.repair.report",
     "ReportEntry": "catalog_ext.repair.report",
-    "adopt": "catalog_ext.catalog",
+    "adopt": "catalog_ext.metastore_sync.home",
     "configure": "catalog_ext.spark.session",
     "connect": "catalog_ext.catalog",
     "repair_partitions": "catalog_ext.spark.session",

@@ -8,8 +8,7 @@ from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
-from catalog_ext.metastore_sync.home import Adoption, open_at_home
-from catalog_ext.metastore_sync.home import adopt as adopt_home
+from catalog_ext.metastore_sync.home import open_at_home
 from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.publishing import Publishing
 from catalog_ext.metastore_sync.sync import MetastoreSync
@@ -81,32 +80,6 @@ def connect(
         configured_metastore=configured,
     )
     return Catalog(settings, settings.open_storage)
-
-
-def adopt(
-    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
-    dry_run: bool = False,
-) -> tuple[Adoption, ...]:  # fmt: skip
-    """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
-
-    An index has one of each: ``connect`` and ``configure`` take both from it, and refuse others. Tables stay where they
-    are; ``Catalog.publish`` fills a metastore that lacks them. Who has the index open keeps to what it had.
-
-    Args:
-        index: As for ``connect``.
-        metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
-        warehouse: The warehouse that new tables are to go to; left out, it keeps its own.
-        dry_run: Preview: change nothing.
-
-    Raises:
-        InvalidInputError: Neither is named.
-        InvalidConfigurationError: An argument is not of its form.
-        IndexUnavailableError: The index database does not answer.
-        IndexNotAtHeadError: Its schema is of another release.
-    """
-    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse)
-    with Index.open(settings.index) as opened:
-        return adopt_home(opened, settings, dry_run=dry_run)
 
 
 class _Forwarded(Generic[_Part, _Parameters, _Result]):

@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import click
 
-from catalog_ext.catalog import adopt as adopt_home
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.writes import UNCHANGED, Listing
 from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.index.database.urls import missing_file
+from catalog_ext.metastore_sync.home import adopt as adopt_home
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation

@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, WAREHOUSE, at_home, record
 from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
+from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.hive.identity import give_id, metastore_id
 from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.index import Index
 
 if TYPE_CHECKING:
-    from catalog_ext.conf.resolved import Settings
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
-    from catalog_ext.metastore.index import Index
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +62,33 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
     return at_home(settings, recorded, lambda uris: _ask(uris, settings))
 
 
-def adopt(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[Adoption, ...]:
+def adopt(
+    *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
+    dry_run: bool = False,
+) -> tuple[Adoption, ...]:  # fmt: skip
+    """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
+
+    An index has one of each: ``connect`` and ``configure`` take both from it, and refuse others. Tables stay where they
+    are; ``Catalog.publish`` fills a metastore that lacks them. Who has the index open keeps to what it had.
+
+    Args:
+        index: As for ``connect``.
+        metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
+        warehouse: The warehouse that new tables are to go to; left out, it keeps its own.
+        dry_run: Preview: change nothing.
+
+    Raises:
+        InvalidInputError: Neither is named.
+        InvalidConfigurationError: An argument is not of its form.
+        IndexUnavailableError: The index database does not answer.
+        IndexNotAtHeadError: Its schema is of another release.
+    """
+    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse)
+    with Index.open(settings.index) as opened:
+        return take_on(opened, settings, dry_run=dry_run)
+
+
+def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple[Adoption, ...]:
     """Make the metastore and the warehouse that were named the index's own; return what changes by that.
 
     Raises:

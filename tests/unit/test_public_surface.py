@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import catalog_ext.catalog
 from tests.contract.surface.snapshot import SURFACE, parameters, snapshot
 
 if TYPE_CHECKING:
@@ -27,6 +29,10 @@ def test_the_surface_is_the_recorded_one(current: Mapping[str, Any], part: str) 
 
 def test_nothing_of_the_surface_is_unrecorded(current: Mapping[str, Any]) -> None:
     assert sorted(current) == sorted(RECORDED)
+
+
+def test_the_facade_stays_one_page() -> None:
+    assert len(Path(catalog_ext.catalog.__file__).read_text(encoding="utf-8").splitlines()) <= 250
 
 
 def test_a_parameter_is_recorded_with_its_kind_and_default_but_without_its_type() -> None:

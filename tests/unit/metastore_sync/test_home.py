@@ -20,7 +20,7 @@ from catalog_ext.metastore.hive.mapping.model import HiveDatabase
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.tables import properties
 from catalog_ext.metastore.model.tables import Namespace
-from catalog_ext.metastore_sync.home import adopt
+from catalog_ext.metastore_sync.home import take_on
 from tests.fakes_metastore import FakeMetastore
 from tests.index_cases import local_index
 
@@ -165,7 +165,7 @@ def test_a_project_that_was_moved_does_not_begin_anew_where_it_was(tmp_path: Pat
     with local_index(tmp_path) as opened:
         opened.add_properties(recorded)
         moved = Settings.resolve(index=str(index), metastore="embedded", warehouse=str(tmp_path / "q" / "wh"))
-        adopt(opened, moved)
+        take_on(opened, moved)
         assert at_home(Settings.resolve(index=str(index)), opened.properties()).embedded_folder == moved.embedded_folder
 
 
