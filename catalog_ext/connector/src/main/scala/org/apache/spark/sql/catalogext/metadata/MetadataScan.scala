@@ -161,10 +161,10 @@ case class MetadataRows(
     field.dataType match {
       case struct: StructType =>
         // The query may need some of the values only.
-        val places = struct.map(key => (keys.fieldIndex(key.name), key.dataType))
+        val positions = struct.map(key => (keys.fieldIndex(key.name), key.dataType))
         i => {
           val row = parsed(i)
-          InternalRow.fromSeq(places.map { case (at, dataType) => row.get(at, dataType) })
+          InternalRow.fromSeq(positions.map { case (at, dataType) => row.get(at, dataType) })
         }
       case dataType =>
         val at = keys.fieldIndex(field.name)

@@ -115,7 +115,7 @@ object CatalogExtWrite {
 class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWritePlan, val transaction: WriteTransaction)
   extends Logging {
 
-  def writerFactory: DataWriterFactory = new StagingWriterFactory(plan.job(transaction.places))
+  def writerFactory: DataWriterFactory = new StagingWriterFactory(plan.job(transaction.stagingLocations))
 
   /** Commits what the tasks staged, and says so in one line of the log. */
   def commit(

@@ -45,7 +45,7 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
 
 object FileStaging {
   def apply(job: WriteJob, conf: Configuration): FileStaging =
-    if (job.places.upload) new UploadStaging(job, conf) else new RenameStaging(job, conf)
+    if (job.stagingLocations.upload) new UploadStaging(job, conf) else new RenameStaging(job, conf)
 }
 
 /** Files on a store with directories: in the hidden staging directory, for the driver's side to rename. */
@@ -54,7 +54,7 @@ class RenameStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   private val finished = mutable.ArrayBuffer.empty[JsonNode]
 
   override def pathFor(partition: String, name: String): String = {
-    val path = new Path(job.places.path(partition, name))
+    val path = new Path(job.stagingLocations.path(partition, name))
     made += path
     path.toString
   }

@@ -26,7 +26,7 @@ class RowPartitioner(
   import RowPartitioner._
 
   def this(job: WriteJob) =
-    this(job.tableName, job.keys, job.allColumns, job.zone, directories = !job.places.upload, job.hiveStrategy)
+    this(job.tableName, job.keys, job.allColumns, job.zone, directories = !job.stagingLocations.upload, job.hiveStrategy)
 
   private val fields = keys.map(_.field).toArray
   private val texts = UnsafeProjection.create(keys.map(key => PartitionNames.text(key.attribute, zone)), input)

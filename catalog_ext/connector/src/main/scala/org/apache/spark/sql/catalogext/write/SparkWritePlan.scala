@@ -28,7 +28,7 @@ case class PartitionKey(field: StructField, attribute: Attribute) {
 /** Everything that a task needs; it goes to the executors. */
 case class WriteJob(
     tableName: String,
-    places: StagingPlaces,
+    stagingLocations: StagingLocations,
     format: String,
     writers: OutputWriterFactory,
     hadoopConf: SerializableConfiguration,
@@ -94,19 +94,19 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
   /** Whether Spark sorts each task's rows by partition. */
   val grouped: Boolean = !target.onePartition && (clustered || settings.maxOpenWriters == 0)
 
-  def job(places: StagingPlaces): WriteJob = {
+  def job(stagingLocations: StagingLocations): WriteJob = {
     val options = settings.forFormat
     val hadoop = Job.getInstance(spark.sessionState.newHadoopConfWithOptions(options))
     hadoop.setOutputKeyClass(classOf[Void])
     hadoop.setOutputValueClass(classOf[org.apache.spark.sql.catalyst.InternalRow])
-    FileOutputFormat.setOutputPath(hadoop, new org.apache.hadoop.fs.Path(places.location))
+    FileOutputFormat.setOutputPath(hadoop, new org.apache.hadoop.fs.Path(stagingLocations.location))
     val writers = UnquotedText.guard(format.prepareWrite(spark, hadoop, options, fileSchema), table, options)
     val own = if (settings.hiveCompatible) HiveFiles.settings(table.format, options) else Map.empty[String, String]
     own.foreach { case (key, value) => hadoop.getConfiguration.set(key, value) }
     limitGroups(hadoop.getConfiguration)
     WriteJob(
       tableName = target.tableName,
-      places = places,
+      stagingLocations = stagingLocations,
       format = table.format,
       writers = writers,
       hadoopConf = new SerializableConfiguration(hadoop.getConfiguration),

@@ -89,7 +89,7 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   }
 
   private def create(key: UnsafeRow, partition: String): OpenFile = {
-    val name = f"part-$partitionId%05d-${job.places.transaction}-a$attempt-c$counter%03d$extension"
+    val name = f"part-$partitionId%05d-${job.stagingLocations.transaction}-a$attempt-c$counter%03d$extension"
     counter += 1
     val path = staging.pathFor(partition, name)
     new OpenFile(key, partition, name, path, WriteErrors.storing(job.tableName, path) {

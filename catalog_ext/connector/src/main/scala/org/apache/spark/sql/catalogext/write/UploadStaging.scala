@@ -29,7 +29,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
 
   private lazy val folder = Utils.createTempDir(Utils.getLocalDir(SparkEnv.get.conf), "catalog-ext")
   private lazy val threads = Executors.newFixedThreadPool(Threads, (task: Runnable) => {
-    val thread = new Thread(task, s"catalog-ext-upload-${job.places.transaction}")
+    val thread = new Thread(task, s"catalog-ext-upload-${job.stagingLocations.transaction}")
     thread.setDaemon(true)
     thread
   })
@@ -39,7 +39,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
   private var used = false
 
   override def pathFor(partition: String, name: String): String = {
-    val key = new Path(job.places.path(partition, name)).toUri.getPath.stripPrefix("/")
+    val key = new Path(job.stagingLocations.path(partition, name)).toUri.getPath.stripPrefix("/")
     if (key.getBytes(UTF_8).length > LongestKey)
       throw WriteErrors.value(job.tableName, job.keys.map(_.name).mkString(", "), partition,
         s"makes a key of ${key.getBytes(UTF_8).length} bytes, and an object store takes at most $LongestKey; write a " +
@@ -50,7 +50,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
 
   override def closed(partition: String, name: String, path: String, rows: Long): Unit = {
     val file = new File(new Path(path).toUri.getPath)
-    val target = new Path(job.places.path(partition, name))
+    val target = new Path(job.stagingLocations.path(partition, name))
     // One that failed ends the task now, and not when all of its rows are written.
     reports.filter(_.isDone).foreach(result)
     slots.acquire()
@@ -80,7 +80,7 @@ class UploadStaging(job: WriteJob, conf: Configuration) extends FileStaging(job,
     threads.shutdownNow()
     // An upload that starts after this is one that the driver's side finds by the transaction's id.
     if (!threads.awaitTermination(AbortSeconds, TimeUnit.SECONDS))
-      logWarning(s"Uploads of transaction ${job.places.transaction} are still running in an aborted task")
+      logWarning(s"Uploads of transaction ${job.stagingLocations.transaction} are still running in an aborted task")
     uploads.asScala.foreach(_.abort())
   }
 

@@ -23,7 +23,7 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric
  * @param own the directories of the partitions whose files go elsewhere, None where there are none: many, it may be,
  *            so that an executor gets them once and not with every task
  */
-case class StagingPlaces(
+case class StagingLocations(
     transaction: String,
     location: String,
     directory: String,
@@ -83,12 +83,13 @@ object WriteOutcome {
  * `commit` and `abort` end it; after `commit` was sent, `abort` does nothing, because the service finishes or undoes
  * what it has begun.
  */
-class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, leaseMillis: Long) extends Logging {
+class WriteTransaction private (target: WriteTarget, val stagingLocations: StagingLocations, leaseMillis: Long)
+  extends Logging {
   import WriteTransaction._
 
   private val client = target.client
   private val heartbeats: ScheduledExecutorService = Executors.newSingleThreadScheduledExecutor { task =>
-    val thread = new Thread(task, s"catalog-ext-heartbeat-${places.transaction}")
+    val thread = new Thread(task, s"catalog-ext-heartbeat-${stagingLocations.transaction}")
     thread.setDaemon(true)
     thread
   }
@@ -98,7 +99,7 @@ class WriteTransaction private (target: WriteTarget, val places: StagingPlaces, 
   private val period = math.max(leaseMillis / 3, 1)
   heartbeats.scheduleWithFixedDelay(() => beat(), period, period, TimeUnit.MILLISECONDS)
 
-  def id: String = places.transaction
+  def id: String = stagingLocations.transaction
 
   private def beat(): Unit =
     try client.call("writes/heartbeat", obj("transaction" -> text(id))) catch {
@@ -202,10 +203,10 @@ object WriteTransaction {
     settings.forService.foreach { case (name, value) => request.set[JsonNode](name, value) }
     val answer = ServiceException.translating(target.client.call("writes/begin", request, limited = false))
     if (answer.field("duplicate").asBoolean()) None
-    else Some(new WriteTransaction(target, placesOf(answer), answer.field("lease_ms").asLong()))
+    else Some(new WriteTransaction(target, stagingLocationsOf(answer), answer.field("lease_ms").asLong()))
   }
 
-  private def placesOf(answer: JsonNode): StagingPlaces = StagingPlaces(
+  private def stagingLocationsOf(answer: JsonNode): StagingLocations = StagingLocations(
     transaction = answer.string("transaction"),
     location = answer.string("location"),
     directory = answer.string("directory"),
