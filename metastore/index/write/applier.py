@@ -23,7 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
-from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, heirs
+from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
@@ -41,6 +41,8 @@ logger = logging.getLogger(__name__)
 
 _AT_ONCE = 500
 _FILES_AT_ONCE = 10_000
+_FEW_NAMES = 1000
+"""Of more, one look at all partitions costs less than to look for the values of each."""
 
 _PARTITION_COLUMNS = (
     "partition_id", "begin_version", "end_version", "table_id", "name", "name_hash",
@@ -171,6 +173,8 @@ class Applier:
             return
         told = {partition_values(p.name) for p in (*self.published.added, *self.published.altered)}
         gone = [name for name in dropped if partition_values(name) not in told]
+        if len(gone) > _FEW_NAMES and not has_untold(self.connection, self.table):
+            return
         inherited = heirs(self.connection, self.table, gone)
         new = [row["partition_id"] for row in inherited.values() if not row["in_metastore"]]
         give_to_metastore(self.connection, new)

@@ -257,6 +257,13 @@ def heirs(
     return {values: min(rows, key=rank) for values, rows in found.items()}
 
 
+def has_untold(connection: sa.Connection, table: Table) -> bool:
+    """Return whether the table has a living partition that the metastore has not, as the twin of another one."""
+    p = partitions.c
+    untold = sa.select(p.partition_id).where(p.table_id == table.table_id, p.end_version == ALIVE, p.in_metastore == 0)
+    return connection.execute(untold.limit(1)).one_or_none() is not None
+
+
 def give_to_metastore(connection: sa.Connection, partition_ids: Sequence[int]) -> None:
     """Note that the metastore has living partitions, which it had not."""
     p = partitions.c

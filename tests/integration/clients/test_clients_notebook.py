@@ -76,6 +76,7 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
     try:
         shown = notebook.show(_CONFIGURE)
         assert set(shown) <= {"stderr"}, shown
+        notebook.show("spark.sql('CREATE NAMESPACE lake.s')")
         yield notebook
     finally:
         notebook.show("spark.stop()")
@@ -84,7 +85,6 @@ def notebook(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Notebook]:
 
 
 def test_cells_show_rows_and_reports(notebook: Notebook, tmp_path: Path) -> None:
-    notebook.show("spark.sql('CREATE NAMESPACE lake.s')")
     notebook.show("spark.range(6).selectExpr('id', 'id % 3 AS k').writeTo('lake.s.t').partitionedBy('k').create()")
     shown = notebook.show("spark.sql('SELECT k, sum(id) AS s FROM lake.s.t WHERE k > 1 GROUP BY k').show()")
     assert shown["stdout"] == "+---+---+\n|  k|  s|\n+---+---+\n|  2|  7|\n+---+---+\n\n"
