@@ -10,6 +10,7 @@ import pytest
 
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.index.database.schema import partitions
+from catalog_ext.metastore.index.write import applier
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore_sync import publishing
 from tests.fakes_metastore import FakeMetastore
@@ -84,11 +85,14 @@ def test_spellings_that_are_other_strings_are_two_partitions_of_the_metastore(
     assert hive(metastore) == {}
 
 
+@pytest.mark.parametrize("few", [0, 1000])
 @pytest.mark.parametrize("sync", [True, False])
 def test_a_repair_that_drops_the_one_gives_the_metastore_the_other(
-    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, sync: bool
-) -> None:
+    catalog: Catalog, metastore: FakeMetastore, tmp_path: Path, sync: bool, few: int,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
     """Whether the other one was registered before, or comes with the repair that finds the first one gone."""
+    monkeypatch.setattr(applier, "_FEW_NAMES", few)
     root = tmp_path / "t"
     made(catalog, root, "DS=1/a.csv", "ds=2/a.csv")
     write(root, "ds=1/b.csv", "dS=1/c.csv")
