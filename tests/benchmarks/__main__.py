@@ -15,7 +15,7 @@ from pathlib import Path
 from rich.console import Console
 from rich.table import Table
 
-from tests.benchmarks import committing, planning, repairing, scan, writing
+from tests.benchmarks import committing, many_files, planning, repairing, scan, writing
 from tests.benchmarks.measure import Outcome, machine
 from tests.benchmarks.stand import open_stand
 
@@ -25,6 +25,7 @@ NOTES = "## Where the time goes"
 
 BENCHMARKS = {
     "planning": planning.run,
+    "many": many_files.run,
     "scan": scan.run,
     "unchanged": repairing.unchanged,
     "first": repairing.first,

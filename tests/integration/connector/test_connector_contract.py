@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError, IndexUnavailableError
+from catalog_ext.metastore.runtime.processes import this_host
 from catalog_ext.metastore.transactions.unknown_state import state_unknown
 from tests.integration.lake import rows
 from tests.integration.scans import files_read
@@ -22,6 +23,7 @@ from tests.servers.recorder import (
     losing,
     proxy_saying,
     refusing,
+    saying,
     unpruned,
     with_signs_of_life,
     without_end,
@@ -74,7 +76,10 @@ def service(tables: None, recorded_service: RecordedService) -> RecordedService:
 @pytest.fixture
 def spark(spark_with_connector: SparkSession) -> Iterator[SparkSession]:
     yield spark_with_connector
-    for key in ("use_hive_partitioning", "spark.sql.caseSensitive", "spark.sql.catalog.lake.missing-files"):
+    for key in (
+        "use_hive_partitioning", "spark.sql.caseSensitive", "spark.sql.catalog.lake.missing-files",
+        "spark.sql.files.maxPartitionBytes",
+    ):  # fmt: skip
         spark_with_connector.conf.unset(key)
     spark_with_connector.conf.set("spark.sql.session.timeZone", "UTC")
 
@@ -168,6 +173,37 @@ class TestPlanning:
         # Nobody has counted the files: the index is asked for the answers, too, and has none.
         assert service.requests == {"tables/load": 2, "partitions/groups": 2, "tables/plan": 2}
         assert {body["version"] for name, body in service.bodies if name != "tables/load"} == {plans[0]["version"]}
+
+    def test_references_that_read_the_same_ask_once_and_hold_it_together(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        day = "(SELECT id FROM lake.sales.trips WHERE ds = '2025-01-02' AND region = 'us')"
+        assert rows(spark, f"SELECT count(*) FROM {day} a JOIN {day} b ON a.id = b.id") == [(6,)]
+        assert service.requests["tables/plan"] == 1
+        service.reset()
+        rows(spark, "SELECT sum(id) FROM lake.sales.trips UNION ALL SELECT max(id) FROM lake.sales.trips")
+        assert service.requests["tables/plan"] == 1
+
+    def test_each_part_of_a_large_file_is_read_once(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path
+    ) -> None:
+        for compression in ("none", "gzip"):
+            numbers = spark.range(3000).coalesce(1).write.option("compression", compression)
+            numbers.csv(str(tmp_path / "t" / f"kind={compression}"))
+        service.add_table("parts", tmp_path / "t", {"id": "bigint"}, {"kind": "string"}, file_format="csv")
+        service.reset()
+        found = (
+            "SELECT kind, count(*), sum(id), count(DISTINCT id), count(DISTINCT _metadata.file_block_start) > 1 "
+            "FROM lake.sales.parts GROUP BY kind ORDER BY kind"
+        )
+        spark.conf.set("spark.sql.files.maxPartitionBytes", "1000")
+        frame = spark.sql(found)
+        expected = [("gzip", 3000, 4498500, 3000, False), ("none", 3000, 4498500, 3000, True)]
+        # A plan that is run again reads the same; so does one with what was cached gone.
+        for _ in range(2):
+            assert [tuple(row) for row in frame.collect()] == expected
+        held = spark.table("lake.sales.parts").cache()
+        assert [held.count(), held.unpersist().count()] == [6000, 6000]
 
     def test_the_version_is_that_of_the_execution(
         self, spark: SparkSession, service: RecordedService, tmp_path: Path
@@ -432,6 +468,28 @@ class TestFailures:
         with service.answering(losing(reply if reply is not without_end else hanging_up), "tables/load"):
             assert rows(spark, query) == [(36,)]
 
+    def test_an_answer_that_cannot_be_read_is_not_asked_again(
+        self, spark: SparkSession, service: RecordedService
+    ) -> None:
+        query = "SELECT count(*) FROM lake.sales.trips WHERE ds > '2025-01-04'"
+        assert rows(spark, query) == [(36,)]
+        for operation, body in (("tables/plan", b"\xff\xff\xff\xff\x08\0\0\0garbage!"), ("tables/load", b"{")):
+            service.reset()
+            with service.answering(saying(body), operation):
+                assert refused(spark, query, SparkRuntimeException) == "CATALOG_EXT_SERVICE_ANSWER"
+            assert service.requests[operation] == 1
+
+    def test_who_waits_for_rows_asks_for_signs_of_life(self, spark: SparkSession, service: RecordedService) -> None:
+        spark.conf.set("spark.sql.catalog.rows", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+        spark.conf.set("spark.sql.catalog.rows.uri", service.uri)
+        spark.conf.set("spark.sql.catalog.rows.token", service.token)
+        spark.conf.set("spark.sql.catalog.rows.request-timeout", "1500ms")
+        query = "SELECT count(*) FROM rows.sales.trips WHERE ds > '2025-01-04'"
+        with service.answering(with_signs_of_life(30), "tables/plan"):
+            assert rows(spark, query) == [(36,)]
+        asked = {operation for operation, header in service.waits if header is not None}
+        assert asked == {"tables/plan", "partitions/groups"}
+
     def test_what_may_have_acted_is_not_asked_again(self, spark: SparkSession, service: RecordedService) -> None:
         statement = "ALTER TABLE lake.sales.declared ADD PARTITION (ds = '2030-01-01', region = 'x')"
         with service.answering(losing(hanging_up), "partitions/add"):
@@ -535,11 +593,12 @@ class TestWrites:
         assert calls == ["writes/begin", "writes/stage", "writes/commit"]
         begin = service.last("writes/begin")
         assert set(begin) == {
-            "table_id", "version", "kind", "operation", "owner", "predicate", "app_id", "app_version",
+            "transaction", "table_id", "version", "kind", "operation", "owner", "predicate", "app_id", "app_version",
             "options", "session", "definition", "clauses", "clause_session",
         }  # fmt: skip
         assert (begin["table_id"], begin["version"], begin["kind"]) == (written.table_id, written.version, "append")
         assert (begin["operation"], begin["definition"], begin["predicate"]) == ("INSERT", None, None)
+        assert begin["owner"].rpartition("@")[2].rpartition(":")[0] == this_host()
         assert not {"uri", "token", "token-file", "request-timeout"} & set(begin["session"])
         transaction = service.last_answer("writes/begin").json["transaction"]
         staged = {f["partition"]: f for f in service.last("writes/stage")["files"]}
@@ -549,12 +608,22 @@ class TestWrites:
             assert (file["rows"], file["upload"]) == (1, None)
             assert file["statistics"]["id"]["nulls"] == 0
         assert service.last("writes/commit") == {
-            "transaction": transaction, "files": [], "keep": None, "watermark_ms": None, "final": False,
+            "transaction": transaction, "files": [], "staged": 2, "keep": None, "watermark_ms": None, "final": False,
         }  # fmt: skip
         service.reset()
         spark.sql("INSERT OVERWRITE lake.sales.written VALUES (3, DATE'2025-01-02')")
         assert service.last("writes/begin")["kind"] == "overwrite_partitions"
         assert rows(spark, "SELECT id FROM lake.sales.written ORDER BY id") == [(1,), (3,)]
+
+    def test_a_begin_that_is_asked_again_begins_one_transaction(
+        self, spark: SparkSession, service: RecordedService, written: Table
+    ) -> None:
+        with service.answering(losing(hanging_up), "writes/begin"):
+            spark.sql("INSERT INTO lake.sales.written VALUES (5, DATE'2025-01-05')")
+        asked = [body["transaction"] for name, body in service.bodies if name == "writes/begin"]
+        assert len(asked) == 2
+        assert len({*asked, service.last("writes/commit")["transaction"]}) == 1
+        assert rows(spark, "SELECT id FROM lake.sales.written") == [(5,)]
 
     def test_a_proxy_that_refuses_a_commit_ends_it_at_once(
         self, spark: SparkSession, service: RecordedService, written: Table

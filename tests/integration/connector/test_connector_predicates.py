@@ -221,6 +221,44 @@ def test_what_the_index_answers_is_what_spark_finds_in_the_files(
         assert gathered(frame) == gathered(spark.sql(question.format(t="truth", c=condition))), condition
 
 
+COUNTS = (
+    "count(DISTINCT 1)", "count(DISTINCT 1), count(DISTINCT d), count(*)", "count(DISTINCT 'x') + count(DISTINCT 5)",
+    "count(DISTINCT CAST(NULL AS INT)), count(NULL), count(1)", "count(DISTINCT 1, 2)", "count(DISTINCT 2 + 3)",
+    "count(DISTINCT d), count(DISTINCT s), count(DISTINCT n)", "count(DISTINCT d, s)", "sum(DISTINCT 1)", "sum(1)",
+    "count(DISTINCT 1) FILTER (WHERE n > 1), count(DISTINCT d) FILTER (WHERE s = 'eu')", "min(1), max('x')",
+    "approx_count_distinct(1), approx_count_distinct(s)", "count_if(true), count(DISTINCT true)", "avg(DISTINCT n)",
+    "min(DISTINCT d), max(DISTINCT n)", "any_value(1), every(true)",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("count", COUNTS)
+def test_counts_of_constants_and_of_distinct_values_are_those_of_the_files(
+    spark: SparkSession, counted: str, count: str
+) -> None:
+    for question in ("SELECT {f} FROM {t}", "SELECT {f}, s FROM {t} GROUP BY s", "SELECT {f} FROM {t} WHERE n > 1000"):
+        found = gathered(spark.sql(question.format(f=count, t=counted)))
+        assert found == gathered(spark.sql(question.format(f=count, t="truth"))), question
+
+
+def test_one_constant_is_counted_by_the_index(spark: SparkSession, counted: str) -> None:
+    assert answered(spark.sql(f"SELECT count(DISTINCT 1), max(d) FROM {counted}"))
+    assert gathered(spark.sql(f"SELECT count(DISTINCT x) FROM (SELECT 7 AS x, d FROM {counted})")) == ["(1,)"]
+
+
+def test_a_filter_is_not_asked_of_what_the_one_before_it_leaves_out(spark: SparkSession) -> None:
+    spark.sql(
+        "CREATE TABLE lake.typed.kinds PARTITIONED BY (kind, code) AS SELECT * FROM "
+        "VALUES (1, 'num', '7'), (2, 'num', '3'), (3, 'txt', 'abc') AS v(id, kind, code)"
+    )
+    chosen = "FROM lake.typed.kinds WHERE upper(kind) = 'NUM' AND CAST(code AS INT) > 5"
+    assert gathered(spark.sql(f"SELECT id {chosen}")) == ["(1,)"]
+    assert gathered(spark.sql(f"SELECT code, count(*) {chosen} GROUP BY code")) == ["('7', 1)"]
+    both = "concat(kind, code) LIKE 'num%' AND CAST(code AS INT) > 5 AND CAST(code AS INT) + length(kind) > 6"
+    assert gathered(spark.sql(f"SELECT id FROM lake.typed.kinds WHERE {both}")) == ["(1,)"]
+    failing = "SELECT id FROM lake.typed.kinds WHERE CAST(code AS INT) > 5"
+    assert answer(spark, failing) == "CAST_INVALID_INPUT"
+
+
 @pytest.mark.parametrize(
     ("query", "by_index"),
     [

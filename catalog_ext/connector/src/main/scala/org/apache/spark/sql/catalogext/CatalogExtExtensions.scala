@@ -5,6 +5,7 @@ import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, Partitio
   ResolvePartitionCommands, ShowSignatures, TableCommandStrategy}
 import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
+import org.apache.spark.sql.catalogext.scan.DistinctLiterals
 import org.apache.spark.sql.catalogext.session.{EndHiddenColumns, ExplainHiddenKeys, ListHiddenKeys, MarkAliasedRelations,
   MarkComparedRows, MarkJoinSides, MarkListedRelations, ResolveQualifiedNames, SessionGuards, SessionListings,
   ShowJoinColumns}
@@ -34,6 +35,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(_ => MarkListedRelations)
     extensions.injectResolutionRule(_ => ListHiddenKeys)
     extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)
+    extensions.injectOptimizerRule(_ => DistinctLiterals)
     extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))
     extensions.injectPlannerStrategy(_ => ViewCommandStrategy)

@@ -7,7 +7,7 @@ import scala.jdk.CollectionConverters._
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.commands.{PartitionClauses, PartitionDeletion, PartitionRequests,
   TablePartitions}
-import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScanBuilder, FileColumns, SharedFiles}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, Json, ServiceClient}
 import org.apache.spark.sql.catalogext.write.{CatalogExtWriteBuilder, WriteMarks, WriteTarget}
 import org.apache.spark.sql.catalyst.InternalRow
@@ -47,6 +47,8 @@ class CatalogExtTable(
   private val visibleKeys = PartitionColumns.visible(metadata, SQLConf.get.resolver)
   private[catalogext] lazy val partitions = new TablePartitions(client, metadata)
   private val keysAreColumns = metadata.declared || target.isDefined
+  // Spark gives all references of a statement the same table.
+  private val sharedFiles = new SharedFiles
   private[catalogext] def deletion = new PartitionDeletion(client, metadata)
 
   override def name(): String = s"$catalogName.${metadata.qualifiedName}"
@@ -88,7 +90,7 @@ class CatalogExtTable(
     TableCapability.MICRO_BATCH_READ, TableCapability.STREAMING_WRITE)
 
   override def newScanBuilder(options: CaseInsensitiveStringMap): ScanBuilder =
-    new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options)
+    new CatalogExtScanBuilder(SparkSession.active, client, catalogName, metadata, options, sharedFiles)
 
   override def newWriteBuilder(info: LogicalWriteInfo): WriteBuilder = {
     val marks = WriteMarks.of(info.options())

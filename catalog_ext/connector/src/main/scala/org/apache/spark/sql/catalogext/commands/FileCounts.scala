@@ -14,7 +14,7 @@ import org.apache.parquet.hadoop.ParquetFileReader
 import org.apache.parquet.hadoop.util.HadoopInputFile
 
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.PlannedRows
+import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, PlannedRows}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.write.FileStatistics
@@ -43,11 +43,12 @@ object FileCounts {
     ServiceException.translating(table.client.stream("tables/plan", request) { input =>
       val found = ArrayBuffer.empty[UncountedFile]
       ArrowRows.foreachBatch(input) { batch =>
-        val rows = new PlannedRows(metadata.location, batch)
-        for (i <- 0 until batch.getRowCount if rows.rowCount(i).isEmpty) {
-          val status = rows.status(i, rows.directory(i))
-          found += UncountedFile(
-            rows.partition(i), rows.path(i), status.getPath.toString, status.getLen, status.getModificationTime)
+        val rows = new PlannedRows(batch)
+        val file = new DirectoryFiles
+        for (i <- 0 until batch.getRowCount if rows.rowCount(i) < 0) {
+          rows.only(i, file)
+          val uri = file.status(0, file.directory(metadata.location)).getPath.toString
+          found += UncountedFile(file.name.toString, file.path(0), uri, file.size(0), file.modifiedMs(0))
         }
       }
       found.toSeq

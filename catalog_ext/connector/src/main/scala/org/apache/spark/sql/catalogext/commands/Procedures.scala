@@ -87,7 +87,7 @@ object ProcedureOperations {
       case e if e.is("TABLE_ALREADY_EXISTS") && e.parameters.contains("session_location") =>
         new TableAlreadyExistsException(own.get.ident)
     } {
-      client.stream("procedures/call", request, limited = false)(ArrowRows.foreachBatch(_)(consume))
+      client.stream("procedures/call", request)(ArrowRows.foreachBatch(_)(consume))
     }
   }
 }

@@ -6,11 +6,11 @@ import scala.collection.mutable.ArrayBuffer
 
 import com.fasterxml.jackson.databind.JsonNode
 import com.fasterxml.jackson.databind.node.ObjectNode
-import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, PartitionValues, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{PlannedFileIndex, PlannedFileRows, PlannedPartition, PredicateTranslator, ScanChoice}
+import org.apache.spark.sql.catalogext.catalog.{CatalogOptions, TableMetadata}
+import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, PackedFiles, PackedFilesBuilder, PlannedFileIndex,
+  PlannedFileRows, PredicateTranslator, ScanChoice, SharedFiles, TextBuffer}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeReference, Cast, Expression, IsNotNull}
@@ -28,7 +28,7 @@ class AdHocFileIndex(
     partitionSchema: StructType,
     options: CaseInsensitiveStringMap,
     partitioning: Boolean)
-  extends PlannedFileIndex(spark, client, catalogName, table, partitionSchema, options) {
+  extends PlannedFileIndex(spark, client, catalogName, table, partitionSchema, options, new SharedFiles) {
 
   private val names = table.partitionColumns.fieldNames.toSeq
   private var executors = Set.empty[String]
@@ -48,29 +48,34 @@ class AdHocFileIndex(
 
   override def description(planned: Option[ScanChoice]): Map[String, String] = synchronized {
     val chosen = if (mayList) {
-      val files = allFiles()
-      s"${files.length} files, ${files.iterator.map(_.getLen).sum} bytes"
+      s"${static.choice.files} files, ${static.choice.bytes} bytes"
     } else "left to a join"
     val listedBy = if (executors.isEmpty) "service" else s"executors ${executors.toSeq.sorted.mkString(", ")}"
     Map("Path" -> table.name, "FilesChosen" -> chosen, "ListedBy" -> listedBy)
   }
 
-  override protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val values = new PartitionValues(partitionSchema, zone)
-    val (found, left) = ServiceException.translating {
-      client.stream("paths/plan", request(filters), limited = false) { input =>
-        val rows = new PlannedFileRows(table.location, values)
-        val left = ArrayBuffer.empty[LeftDirectory]
+  override protected def planned(filters: Seq[Expression]): PackedFiles = {
+    val (found, unlisted, first) = ServiceException.translating {
+      client.stream("paths/plan", request(named(filters))) { input =>
+        val found = new PackedFilesBuilder(choosing(filters))
+        var first: Option[String] = None
+        val rows = new PlannedFileRows({ directory =>
+          if (first.isEmpty) first = Some(directory.status(0, directory.directory(table.location)).getPath.getParent.toString)
+          found.add(directory)
+        })
+        val unlisted = ArrayBuffer.empty[LeftDirectory]
         ArrowRows.foreachBatch(input) { batch =>
           val expressions = batch.getVector("expression")
           val files = (0 until batch.getRowCount).takeWhile(expressions.isNull).length
           rows.add(batch, files)
-          left ++= LeftDirectory.read(batch, files)
+          unlisted ++= LeftDirectory.read(batch, files)
         }
-        (rows.result(), left.toSeq)
+        rows.finish()
+        (found, unlisted.toSeq, first)
       }
     }
-    if (left.isEmpty) found else withListed(found, left, filters, values)
+    if (unlisted.nonEmpty) addListed(unlisted, named(filters), first, found)
+    found.result()
   }
 
   private def request(filters: Seq[Expression]): ObjectNode = {
@@ -85,20 +90,28 @@ class AdHocFileIndex(
       "settings" -> AdHocFileIndex.settings(catalogName, options, spark.sessionState.conf))
   }
 
-  /** The service's files, and those that the executors find in the directories that it has left. */
-  private def withListed(
-      known: Seq[PlannedPartition],
+  /** Adds the files that the executors find in the directories that the service has left; it has found files in `known`. */
+  private def addListed(
       left: Seq[LeftDirectory],
       filters: Seq[Expression],
-      values: PartitionValues): Seq[PlannedPartition] = {
+      known: Option[String],
+      found: PackedFilesBuilder): Unit = {
     val listed = new AdHocListing(spark, table.name, DirectoryPruner(names, partitionSchema, filters)).list(left)
     executors = listed.map(_.executor).toSet
     val byDirectory = listed.flatMap(_.files).distinct.groupBy(_.directory).toSeq.sortBy(_._1)
-    val partitions = named(byDirectory.map(_._1), listed, known.headOption.map(_.files.head.getPath.getParent.toString))
-    known ++ byDirectory.zip(partitions).map { case ((directory, files), name) =>
-      val statuses = files.sortBy(_.name).map(file => new FileStatus(
-        file.size, false, 1, 0, file.modifiedMs, new Path(s"${directory.stripSuffix("/")}/${file.name}")))
-      PlannedPartition(name, values.parse(name), statuses, None)
+    val partitions = partitionsOf(byDirectory.map(_._1), listed, known)
+    val directory = new DirectoryFiles
+    val path = new TextBuffer
+    byDirectory.zip(partitions).foreach { case ((place, files), name) =>
+      directory.name.set(name)
+      directory.isElsewhere = true
+      directory.location.set(place)
+      directory.begin()
+      files.sortBy(_.name).foreach { file =>
+        path.set(file.name)
+        directory.add(path, file.size, file.modifiedMs, rows = -1)
+      }
+      found.add(directory)
     }
   }
 
@@ -107,7 +120,7 @@ class AdHocFileIndex(
    *
    * @param known a directory whose files the service has found: all have to agree with it on the keys
    */
-  private def named(directories: Seq[String], listed: Seq[ListedDirectory], known: Option[String]): Seq[String] = {
+  private def partitionsOf(directories: Seq[String], listed: Seq[ListedDirectory], known: Option[String]): Seq[String] = {
     val awaited = listed.flatMap(_.of.alternative).distinct
     val found = listed.filter(each => each.files.nonEmpty || each.pruned).flatMap(_.of.alternative).distinct
     // Without keys no directory has a name to ask for.

@@ -45,9 +45,10 @@ class CatalogExtScanBuilder(
       client: ServiceClient,
       catalogName: String,
       table: TableMetadata,
-      readOptions: CaseInsensitiveStringMap) =
+      readOptions: CaseInsensitiveStringMap,
+      shared: SharedFiles) =
     this(spark, client, catalogName, table, readOptions,
-      (keys, options) => new PlannedFileIndex(spark, client, catalogName, table, keys, options))
+      (keys, options) => new PlannedFileIndex(spark, client, catalogName, table, keys, options, shared))
 
   private val conf = spark.sessionState.conf
   private val settings = ResolvedSettings.of("read", client, catalogName, table, readOptions, conf)
@@ -125,7 +126,7 @@ class CatalogExtScanBuilder(
 
   override def build(): Scan = answer.getOrElse {
     val scan = inner.build().asInstanceOf[FileScan]
-    index.push(scan.partitionFilters, scan.readPartitionSchema, limit)
+    index.push(scan.partitionFilters, limit)
     new CatalogExtScan(scan, index, fileMetadata, strict)
   }
 
@@ -180,12 +181,13 @@ class CatalogExtScan(
   override lazy val columnarSupportMode: ColumnarSupportMode =
     if (readerFactory.supportColumnarReads(null)) ColumnarSupportMode.SUPPORTED else ColumnarSupportMode.UNSUPPORTED
 
-  def readerFactory: PartitionReaderFactory = {
+  lazy val readerFactory: PartitionReaderFactory = {
     val files = inner.createReaderFactory().asInstanceOf[FilePartitionReaderFactory]
     val withMetadata = fileMetadata.fold(files)(new FileMetadataReaderFactory(files, _, index.options))
     val version = Option.when(index.isRegistered)(index.table.version)
-    new RegisteredFileReaderFactory(withMetadata, index.catalogName, index.table.qualifiedName, index.table.format,
-      version)
+    new RegisteredFileReaderFactory(
+      withMetadata, index.unpacker(inner.readPartitionSchema), index.catalogName, index.table.qualifiedName,
+      index.table.format, version)
   }
 
   private type Columns = java.util.Map[NamedReference, colstats.ColumnStatistics]
@@ -231,9 +233,9 @@ class CatalogExtScan(
 /** The partitions of a scan, planned once; `runtime` are the filters that a join found. */
 class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) extends Batch {
   private lazy val partitions = {
-    val (planned, choice) = scan.index.withRuntimeFilters(runtime)(scan.inner.planInputPartitions())
-    scan.choice = Some(choice)
-    planned
+    val files = scan.index.files(runtime)
+    scan.choice = Some(files.choice)
+    scan.index.partitions(files, scan.inner.isSplitable)
   }
 
   override def planInputPartitions(): Array[InputPartition] = partitions

@@ -1,9 +1,8 @@
 package org.apache.spark.sql.catalogext.scan
 
-import org.apache.hadoop.fs.FileStatus
+import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalogext.catalog.{TableMetadata, VirtualColumn}
-import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.analysis.Resolver
 import org.apache.spark.sql.catalyst.expressions.{Attribute, EqualTo, Expression, GenericInternalRow, Literal}
 import org.apache.spark.sql.types._
@@ -16,11 +15,13 @@ import org.apache.spark.unsafe.types.UTF8String
 object FileColumns {
   val Partition = "$partition"
 
-  private val All: Seq[(StructField, (PlannedPartition, FileStatus) => Any)] = Seq(
-    StructField("$path", StringType) -> ((_, file) => UTF8String.fromString(file.getPath.toString)),
-    StructField(Partition, StringType) -> ((partition, _) => UTF8String.fromString(partition.name)),
-    StructField("$file_size", LongType) -> ((_, file) => file.getLen),
-    StructField("$file_modified_time", TimestampType) -> ((_, file) => file.getModificationTime * 1000))
+  private val All: Seq[(StructField, FileFacts => Any)] = Seq(
+    StructField("$path", StringType) -> (file => UTF8String.fromString(file.path.toString)),
+    StructField(Partition, StringType) -> (file => UTF8String.fromString(file.partition)),
+    StructField("$file_size", LongType) -> (_.size),
+    StructField("$file_modified_time", TimestampType) -> (_.modifiedMs * 1000))
+
+  private case class FileFacts(partition: String, path: Path, size: Long, modifiedMs: Long)
 
   def isOne(name: String): Boolean = All.exists(_._1.name == name)
 
@@ -33,11 +34,17 @@ object FileColumns {
   def metadataColumns(table: TableMetadata, resolver: Resolver): Seq[VirtualColumn] =
     visible(table, resolver).map(column => VirtualColumn(column.name, column.dataType, null))
 
-  /** The values of `columns` for a file, behind those of the partition's keys. */
-  def values(columns: StructType, partition: PlannedPartition, file: FileStatus): InternalRow = {
-    val keys = partition.values.asInstanceOf[GenericInternalRow].values
-    val own = columns.map(column => All.find(_._1.name == column.name).get._2(partition, file))
-    new GenericInternalRow(keys ++ own)
+  /** The values of `columns` for a file of a partition, behind those of the partition's keys. */
+  def values(
+      columns: StructType,
+      keys: GenericInternalRow,
+      partition: String,
+      path: Path,
+      size: Long,
+      modifiedMs: Long): GenericInternalRow = {
+    val file = FileFacts(partition, path, size, modifiedMs)
+    val own = columns.map(column => All.find(_._1.name == column.name).get._2(file))
+    new GenericInternalRow(keys.values ++ own)
   }
 
   def mentioned(columns: StructType, filter: Expression): Boolean =

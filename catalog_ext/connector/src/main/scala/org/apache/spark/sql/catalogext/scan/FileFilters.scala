@@ -2,6 +2,8 @@ package org.apache.spark.sql.catalogext.scan
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.hadoop.fs.FileStatus
+
 import org.apache.spark.sql.catalogext.service.ConnectorErrors
 import org.apache.spark.sql.catalyst.util.CaseInsensitiveMap
 import org.apache.spark.sql.execution.datasources.{FileIndexOptions, PathFilterFactory}
@@ -17,9 +19,7 @@ class FileFilters(options: CaseInsensitiveStringMap) {
   /** Whether every file is accepted, so that what is known of the whole table holds. */
   def isEmpty: Boolean = filters.isEmpty
 
-  def accepted(partitions: Seq[PlannedPartition]): Seq[PlannedPartition] =
-    if (isEmpty) partitions
-    else partitions.map(_.filtered(file => filters.forall(_.accept(file)))).filter(_.files.nonEmpty)
+  def accepts(file: FileStatus): Boolean = filters.forall(_.accept(file))
 }
 
 object FileFilters {

@@ -32,12 +32,13 @@ class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expressio
   def answer(aggregation: Aggregation): Option[IndexAnswer] = for {
     grouping <- all(aggregation.groupByExpressions().toSeq.map(key))
     functions <- all(aggregation.aggregateExpressions().toSeq.map(function))
-    groups <- groupsFor(grouping, functions)
+    found <- rowsFor(grouping, functions)
+    rows <- found.answered
   } yield {
     val fields = grouping.map(keys(_)) ++ functions.zipWithIndex.map { case (f, i) =>
       StructField(s"answer_$i", f.dataType)
     }
-    new IndexAnswer(name, StructType(fields), rows(grouping, functions, groups))
+    new IndexAnswer(name, StructType(fields), rows)
   }
 
   private def all[T](parts: Seq[Option[T]]): Option[Seq[T]] = Option.when(parts.forall(_.isDefined))(parts.flatten)
@@ -59,39 +60,71 @@ class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expressio
     case _ => None
   }
 
-  /** The groups that have rows, of which enough is known; None where the index does not know. */
-  private def groupsFor(grouping: Seq[Int], functions: Seq[KeyFunction]): Option[Seq[PartitionGroup]] = {
+  /** What is known of the groups; None where the index cannot know enough. */
+  private def rowsFor(grouping: Seq[Int], functions: Seq[KeyFunction]): Option[AnswerRows] = {
+    def rows(filter: PartitionFilter) = new AnswerRows(keys, filter, grouping, functions)
+    def having(groups: Seq[PartitionGroup]) = {
+      val known = rows(new PartitionFilter(keys, Nil))
+      groups.forall(known.take)
+      known
+    }
     val counted = functions.exists(_.countsRows)
     val extremes = functions.collect { case extreme: Extreme => extreme }
     val byEnds = grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
       extremes.forall(_.isByIndex) && index.saysExactly(filters)
-    val groups = if (grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)) whole
-      else if (counted && filters.isEmpty && index.table.totals.rows.isEmpty) None
-      else if (byEnds) Some(extremes.distinct.flatMap(end => index.groups(filters, Seq(end.at), end.wanted)))
-      else {
-        val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
-        Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted))
-      }
-    groups.filter(_.forall(_.rows.isDefined)).map(_.filter(!_.rows.contains(0L)))
+    if (grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)) whole.map(group => having(Seq(group)))
+    else if (counted && filters.isEmpty && index.table.totals.rows.isEmpty) None
+    else if (byEnds) ends(extremes.distinct).map(having)
+    else {
+      val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
+      Some(index.groups(filters, (grouping ++ functions.flatMap(_.key)).distinct, wanted)(rows))
+    }
   }
 
-  private def whole: Option[Seq[PartitionGroup]] = {
+  private def whole: Option[PartitionGroup] = {
     val totals = index.table.totals
     totals.rows.map { rows =>
-      Seq(PartitionGroup(0, "", InternalRow.empty, totals.partitions, totals.files, totals.bytes, Some(rows)))
+      PartitionGroup(0, "", InternalRow.empty, totals.partitions, totals.files, totals.bytes, Some(rows))
     }
   }
 
-  private def rows(
-      grouping: Seq[Int],
-      functions: Seq[KeyFunction],
-      groups: Seq[PartitionGroup]): Array[InternalRow] = {
-    val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
-    def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
-    if (grouping.isEmpty) of(Nil)
-    groups.foreach { group =>
-      of(grouping.map(at => group.values.get(at, keys(at).dataType))).foreach(_.add(group))
+  private def ends(extremes: Seq[Extreme]): Option[Seq[PartitionGroup]] = {
+    val found = extremes.map { end =>
+      index.groups(filters, Seq(end.at), end.wanted)(
+        new ChosenGroups[PartitionGroup](_, identity, IndexAnswers.MostValues))
     }
+    Option.when(found.forall(_.areAll))(found.flatMap(_.kept))
+  }
+}
+
+/**
+ * The rows of an answer, as far as it has come: no more is held of the groups than these. The driver holds them, which
+ * also EXPLAIN makes, so that there is none of very many.
+ */
+private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Seq[Int], functions: Seq[KeyFunction])
+  extends GroupConsumer {
+  private val found = mutable.LinkedHashMap.empty[Seq[Any], Seq[Accumulator]]
+  private var values = 0L
+  private var isKnown = true
+  if (grouping.isEmpty) of(Nil)
+
+  private def of(values: Seq[Any]) = found.getOrElseUpdate(values, functions.map(_.accumulator))
+
+  override def take(group: PartitionGroup): Boolean = {
+    if (filter.matches(group.values)) add(group)
+    isKnown
+  }
+
+  private def add(group: PartitionGroup): Unit = {
+    isKnown = group.rows.isDefined
+    if (isKnown && !group.rows.contains(0L)) {
+      values += of(grouping.map(at => group.values.get(at, keys(at).dataType))).count(_.add(group))
+      isKnown = found.size + values <= IndexAnswers.MostValues
+    }
+  }
+
+  /** None where the rows of a group are not known, or where there are too many. */
+  def answered: Option[Array[InternalRow]] = Option.when(isKnown) {
     found.iterator.map { case (values, results) =>
       new GenericInternalRow((values ++ results.map(_.result)).toArray[Any]): InternalRow
     }.toArray
@@ -100,6 +133,9 @@ class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expressio
 
 object IndexAnswers {
   val Setting = "index-answers"
+
+  /** How many rows, and values that are counted, an answer may have. */
+  val MostValues = 100000
 
   /** Those whose rows do not depend on the options of the read. */
   val Formats = Set("parquet", "orc")
@@ -129,7 +165,8 @@ private sealed trait KeyFunction {
 }
 
 private trait Accumulator {
-  def add(group: PartitionGroup): Unit
+  /** Whether it holds one value more. */
+  def add(group: PartitionGroup): Boolean
   def result: Any
 }
 
@@ -139,7 +176,10 @@ private case object CountRows extends KeyFunction {
   override def countsRows: Boolean = true
   override def accumulator: Accumulator = new Accumulator {
     private var count = 0L
-    override def add(group: PartitionGroup): Unit = count += group.rows.get
+    override def add(group: PartitionGroup): Boolean = {
+      count += group.rows.get
+      false
+    }
     override def result: Any = count
   }
 }
@@ -150,7 +190,10 @@ private case class CountKey(at: Int) extends KeyFunction {
   override def countsRows: Boolean = true
   override def accumulator: Accumulator = new Accumulator {
     private var count = 0L
-    override def add(group: PartitionGroup): Unit = if (!group.values.isNullAt(at)) count += group.rows.get
+    override def add(group: PartitionGroup): Boolean = {
+      if (!group.values.isNullAt(at)) count += group.rows.get
+      false
+    }
     override def result: Any = count
   }
 }
@@ -161,8 +204,8 @@ private case class CountValues(at: Int) extends KeyFunction {
   override def countsRows: Boolean = false
   override def accumulator: Accumulator = new Accumulator {
     private val values = mutable.HashSet.empty[Any]
-    override def add(group: PartitionGroup): Unit =
-      if (!group.values.isNullAt(at)) values += group.values.asInstanceOf[GenericInternalRow].values(at)
+    override def add(group: PartitionGroup): Boolean =
+      !group.values.isNullAt(at) && values.add(group.values.asInstanceOf[GenericInternalRow].values(at))
     override def result: Any = values.size.toLong
   }
 }
@@ -178,9 +221,10 @@ private case class Extreme(at: Int, dataType: DataType, greatest: Boolean) exten
   override def accumulator: Accumulator = new Accumulator {
     private val ordering = TypeUtils.getInterpretedOrdering(dataType)
     private var found: Any = _
-    override def add(group: PartitionGroup): Unit = {
+    override def add(group: PartitionGroup): Boolean = {
       val value = group.values.get(at, dataType)
       if (value != null && (found == null || (ordering.compare(value, found) > 0) == greatest)) found = value
+      false
     }
     override def result: Any = found
   }

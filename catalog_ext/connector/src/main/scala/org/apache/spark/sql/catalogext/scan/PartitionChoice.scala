@@ -1,5 +1,7 @@
 package org.apache.spark.sql.catalogext.scan
 
+import scala.collection.mutable.ArrayBuffer
+
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
@@ -39,33 +41,42 @@ class PartitionChoice(client: ServiceClient, table: TableMetadata, keys: StructT
     filter.references.map(a => keys.indexWhere(field => SQLConf.get.resolver(field.name, a.name))).toSet
 
   private def ofKey(predicate: Option[JsonNode], at: Int, filters: Seq[Expression]): Option[JsonNode] = {
-    val filter = new PartitionFilter(keys, filters)
     val key = table.partitionColumns(at).name
-    var left = 0L
-    val kept = PartitionGroups.fetch(client, table, values(), predicate, Seq(key), PartitionGroups.Values) { group =>
-      val holds = filter.matches(group.values)
-      if (!holds) left += 1
-      holds
+    val chosen = PartitionGroups.fetch(client, table, values(), predicate, Seq(key), PartitionGroups.Values) {
+      new ChosenGroups[String](tolerant(filters), _.name, PartitionChoice.MostValues)
     }
-    Option.when(left > 0 && kept.length <= PartitionChoice.MostValues) {
-      obj("key" -> text(key), "partitions" -> arr(kept.map(group => text(group.name))))
-    }
+    Option.when(chosen.left > 0 && chosen.areAll)(
+      obj("key" -> text(key), "partitions" -> arr(chosen.kept.map(text(_: String)).toSeq)))
   }
 
   private def idsOf(predicate: Option[JsonNode], filters: Seq[Expression], among: JsonNode): Option[Seq[Long]] = {
-    val filter = new PartitionFilter(keys, filters)
-    var left = 0L
-    val kept = PartitionGroups.fetch(client, table, values(), predicate, Nil, PartitionGroups.Each, among) { group =>
-      val holds = filter.matches(group.values)
-      if (!holds) left += 1
-      holds
-    }.map(_.id)
+    val chosen = PartitionGroups.fetch(client, table, values(), predicate, Nil, PartitionGroups.Each, among) {
+      new ChosenGroups[Long](tolerant(filters), _.id, PartitionChoice.MostPartitions)
+    }
     // Of most partitions the files are read as quickly without a list of them.
-    Option.when(kept.length <= left)(kept)
+    Option.when(chosen.areAll && chosen.kept.length <= chosen.left)(chosen.kept.toSeq)
+  }
+
+  // They are in no order here, and one that fails may come after one that leaves the partition out.
+  private def tolerant(filters: Seq[Expression]) = new PartitionFilter(keys, filters.map(Tolerated(_)))
+}
+
+/** What `name` has of the groups for which `filter` holds, as long as they are at most `most`. */
+private[scan] class ChosenGroups[T](filter: PartitionFilter, name: PartitionGroup => T, most: Int)
+  extends GroupConsumer {
+  val kept = ArrayBuffer.empty[T]
+  var left = 0L
+
+  def areAll: Boolean = kept.length <= most
+
+  override def take(group: PartitionGroup): Boolean = {
+    if (filter.matches(group.values)) kept += name(group) else left += 1
+    areAll
   }
 }
 
 private object PartitionChoice {
   // As many texts of partitions as a request holds with ease.
   val MostValues = 100000
+  val MostPartitions = 500000
 }

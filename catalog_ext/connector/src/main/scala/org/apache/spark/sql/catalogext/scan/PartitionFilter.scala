@@ -16,21 +16,22 @@ import org.apache.spark.sql.types.{DataType, StructType}
 
 /** Evaluates Spark's own filter expressions on rows of partition values. */
 class PartitionFilter(schema: StructType, filters: Seq[Expression]) {
-  private val predicate = filters.map(bound).reduceOption(And(_, _)).map { condition =>
+  private val predicate = filters.map(PartitionFilter.bound(schema, _)).reduceOption(And(_, _)).map { condition =>
     val evaluator = Predicate.createInterpreted(condition)
     evaluator.initialize(0)
     evaluator
   }
 
   def matches(values: InternalRow): Boolean = predicate.forall(_.eval(values))
-
-  private def bound(filter: Expression): Expression = filter.transform { case a: Attribute =>
-    val index = schema.indexWhere(field => SQLConf.get.resolver(field.name, a.name))
-    BoundReference(index, schema(index).dataType, nullable = true)
-  }
 }
 
 object PartitionFilter extends PredicateHelper {
+  /** The filter over rows of the schema: the same for every reference to a table. */
+  def bound(schema: StructType, filter: Expression): Expression = filter.transform { case a: Attribute =>
+    val index = schema.indexWhere(field => SQLConf.get.resolver(field.name, a.name))
+    BoundReference(index, schema(index).dataType, nullable = true)
+  }
+
   /** `column = value` for each of `names`; a NULL value means the default partition. */
   def equalities(schema: StructType, names: Seq[String], values: InternalRow): Seq[Expression] =
     names.zipWithIndex.map { case (name, i) =>

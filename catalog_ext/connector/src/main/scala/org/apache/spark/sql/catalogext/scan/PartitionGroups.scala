@@ -1,7 +1,5 @@
 package org.apache.spark.sql.catalogext.scan
 
-import scala.collection.mutable.ArrayBuffer
-
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
@@ -24,6 +22,12 @@ case class PartitionGroup(
     bytes: Long,
     rows: Option[Long])
 
+/** What takes groups of partitions as they come: there may be one for each partition, too many to be held. */
+trait GroupConsumer {
+  /** Whether more are wanted. */
+  def take(group: PartitionGroup): Boolean
+}
+
 /** Reads `partitions/groups`. */
 object PartitionGroups {
   /** What is asked of the groups, in the contract's words. */
@@ -35,18 +39,19 @@ object PartitionGroups {
   val Greatest = "greatest"
 
   /**
-   * The groups that `keep` holds for, of a table at its version.
+   * What `into` makes of the groups of a table at its version, one by one, until it wants no more of them. A question
+   * that is asked again, as its answer broke off, begins with another `into`.
    *
    * @param keys in the table's own spelling
    */
-  def fetch(
+  def fetch[T <: GroupConsumer](
       client: ServiceClient,
       table: TableMetadata,
       values: PartitionValues,
       predicate: Option[JsonNode],
       keys: Seq[String],
       wanted: String,
-      among: JsonNode = Null)(keep: PartitionGroup => Boolean): Seq[PartitionGroup] = {
+      among: JsonNode = Null)(into: => T): T = {
     val request = obj(
       "table_id" -> long(table.tableId),
       "version" -> long(table.version),
@@ -55,9 +60,9 @@ object PartitionGroups {
       "wanted" -> text(wanted),
       "among" -> among)
     ServiceException.translating(client.stream("partitions/groups", request) { input =>
-      val found = ArrayBuffer.empty[PartitionGroup]
-      ArrowRows.foreachBatch(input)(batch => found ++= read(batch, values).filter(keep))
-      found.toSeq
+      val consumer = into
+      ArrowRows.foreachBatchWhile(input)(batch => read(batch, values).forall(consumer.take))
+      consumer
     })
   }
 

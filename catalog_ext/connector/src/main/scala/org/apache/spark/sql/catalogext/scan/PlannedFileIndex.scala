@@ -1,6 +1,5 @@
 package org.apache.spark.sql.catalogext.scan
 
-
 import scala.collection.immutable.{Map => ImmutableMap}
 import scala.collection.mutable
 
@@ -12,6 +11,7 @@ import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, Parti
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
+import org.apache.spark.sql.connector.read.InputPartition
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
 import org.apache.spark.sql.types.StructType
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -23,6 +23,7 @@ import org.apache.spark.sql.util.CaseInsensitiveStringMap
  * service only saves transport. It belongs to one scan and stays on the driver.
  *
  * @param keys the partition columns as Spark's readers see them: a key that a data column hides is renamed
+ * @param shared what the references to the table hold together
  */
 class PlannedFileIndex(
     spark: SparkSession,
@@ -30,7 +31,8 @@ class PlannedFileIndex(
     val catalogName: String,
     val table: TableMetadata,
     val keys: StructType,
-    val options: CaseInsensitiveStringMap)
+    val options: CaseInsensitiveStringMap,
+    shared: SharedFiles)
   extends PartitioningAwareFileIndex(spark, ImmutableMap.empty, None) {
 
   private val fileColumns = FileColumns.visible(table, spark.sessionState.conf.resolver)
@@ -38,28 +40,25 @@ class PlannedFileIndex(
   private val zone = KeyZone.of(table, spark.sessionState.conf, options)
   private val fileFilters = new FileFilters(options)
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
-  private var showsFiles = false
   protected var pushed: Seq[Expression] = Nil
   private var limited: Option[Int] = None
-  private var listed: Option[Seq[PlannedPartition]] = None
-  private var runtime: Seq[Expression] = Nil
-  private var ofBatch: Option[Seq[PlannedPartition]] = None
-  private var chosen = ScanChoice(0, 0, 0)
+  private var listed: Option[PackedFiles] = None
+  // The other references to the table find it for as long as this one keeps it.
+  private var held: Option[HeldFiles] = None
 
-  /** The partition filters and the partition columns of the scan, before anything is listed. */
-  def push(filters: Seq[Expression], columns: StructType, rows: Option[Int] = None): Unit = synchronized {
+  /** The partition filters of the scan, before anything is listed, and how many rows are enough. */
+  def push(filters: Seq[Expression], rows: Option[Int] = None): Unit = synchronized {
     pushed = filters
     limited = rows
-    showsFiles = columns.fieldNames.exists(fileColumns.fieldNames.contains)
   }
 
   /** So many rows are enough: files that hold them are. */
   def limit: Option[Int] = synchronized(limited)
 
   // Known without a query of its own, as for `totals`.
-  private def choice: ScanChoice = synchronized {
+  protected def choice: ScanChoice = synchronized {
     if (isWhole && limited.isEmpty) ScanChoice(table.totals.partitions, table.totals.files, table.totals.bytes)
-    else ScanChoice.of(static)
+    else static.choice
   }
 
   /** Whether nothing is listed, or known that leaves something out, so that the totals of the table hold. */
@@ -78,45 +77,38 @@ class PlannedFileIndex(
   }
 
   // The optimizer asks many times.
-  protected lazy val listedTotals: (Long, Option[Long]) = {
-    val partitions = static
-    val rows = partitions.map(_.rows)
-    (partitions.map(_.bytes).sum, if (rows.contains(None)) None else Some(rows.flatten.sum))
-  }
+  protected lazy val listedTotals: (Long, Option[Long]) = (static.choice.bytes, static.rows)
 
   /** The names of the partitions that the static filters leave. */
-  def partitionNames: Seq[String] = synchronized(static.map(_.name))
+  def partitionNames: Seq[String] = synchronized(static.names)
 
-  /** Runs `plan` with `filters` added to the static ones, and says what they left. */
-  def withRuntimeFilters[T](filters: Seq[Expression])(plan: => T): (T, ScanChoice) = synchronized {
-    runtime = filters
-    try (plan, chosen) finally runtime = Nil
+  /** The files that the static filters leave, and `runtime`, those that a join found. */
+  def files(runtime: Seq[Expression]): PackedFiles = synchronized {
+    if (runtime.isEmpty) static else listed.fold(planned(pushed ++ runtime))(_.filtered(choosing(runtime)))
   }
 
-  /** Runs `plan` with these partitions in place of the table's: those of one batch of a stream. */
-  def withPartitions[T](partitions: Seq[PlannedPartition])(plan: => T): T = synchronized {
-    ofBatch = Some(partitions)
-    try plan finally ofBatch = None
-  }
-
-  // FileScan passes the filters that push() was given.
-  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
-    synchronized {
-      val partitions = ofBatch.map(fileFilters.accepted).getOrElse {
-        if (runtime.isEmpty) static
-        else listed.fold(fetch(pushed ++ runtime))(keep(_, runtime))
-      }
-      chosen = ScanChoice.of(partitions)
-      partitions.flatMap(directories)
+  /** The tasks' shares of files, spread as Spark spreads those of a scan of its own. */
+  def partitions(files: PackedFiles, isSplitable: Path => Boolean): Array[InputPartition] = {
+    val packing = FilePacking.of(spark, files.choice)
+    // By the path alone only the names of text files decide, as the options say.
+    files.partitions((packing, isSplitable(new Path(table.location)), options)) {
+      val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
+      packing.pack(files, isSplitable, table.location, blocks)
     }
+  }
 
-  private def directories(partition: PlannedPartition): Seq[PartitionDirectory] =
-    if (showsFiles) partition.files.map { file =>
-      partition.copy(values = FileColumns.values(fileColumns, partition, file), files = Seq(file)).directory
-    } else Seq(partition.directory)
+  /** Makes Spark's files in tasks, with the values of the partition columns that a scan reads. */
+  def unpacker(read: StructType): FileUnpacker =
+    FileUnpacker(table.location, keys, zone, padded, fileColumns, read.fieldNames.map(partitionSchema.fieldIndex).toSeq)
 
-  private def static: Seq[PlannedPartition] = {
-    if (listed.isEmpty) listed = Some(fetch(pushed))
+  protected def static: PackedFiles = {
+    if (listed.isEmpty) {
+      val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
+      // The session's settings can differ from one statement of a held table to the next.
+      val way = (partitionSchema, zone, padded, options, filters, limited)
+      held = Some(shared.of(way))
+      listed = held.map(_.files(planned(pushed)))
+    }
     listed.get
   }
 
@@ -139,15 +131,13 @@ class PlannedFileIndex(
 
   protected def isListed: Boolean = listed.isDefined
 
-  private def fetch(filters: Seq[Expression]): Seq[PlannedPartition] =
-    fileFilters.accepted(keep(planned(filters ++ FileColumns.ofKeys(keys, zone, filters)), filters))
-
-  /** What the service gives for filters: at least what they leave. */
-  protected def planned(filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val predicate = translator.translate(filters)
-    val left = filters.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
+  /** The files that filters leave: the service gives at least these, and what it gives is evaluated exactly. */
+  protected def planned(filters: Seq[Expression]): PackedFiles = {
+    val all = named(filters)
+    val left = all.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
+    val predicate = translator.translate(all)
     val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
-    PlannedFiles.fetch(client, table, values, predicate, among, limited)
+    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited)
   }
 
   // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
@@ -164,40 +154,38 @@ class PlannedFileIndex(
   def areOfKeys(filters: Seq[Expression]): Boolean = filters.forall(PartitionFilter.isOf(keys, _))
 
   /**
-   * The partitions that filters on keys leave, together where the keys at the given places are equal.
+   * What `into` makes of partitions, together where the keys at the given places are equal. It is given the filters that
+   * it has to evaluate on them.
    *
    * @param wanted one of `PartitionGroups`
    */
-  def groups(filters: Seq[Expression], at: Seq[Int], wanted: String): Seq[PartitionGroup] = {
+  def groups[T <: GroupConsumer](filters: Seq[Expression], at: Seq[Int], wanted: String)(
+      into: PartitionFilter => T): T = {
     val left = filters.filter(filter => !saysExactly(Seq(filter)))
     val of = left.flatMap(_.references).map(a => keys.indexWhere(f => spark.sessionState.conf.resolver(f.name, a.name)))
     val names = (at ++ of).distinct.map(table.partitionColumns(_).name)
     val filter = new PartitionFilter(keys, left)
-    PartitionGroups.fetch(client, table, values, translator.translate(filters), names, wanted) { group =>
-      filter.matches(group.values)
-    }
+    PartitionGroups.fetch(client, table, values, translator.translate(filters), names, wanted)(into(filter))
   }
+
+  /** The filters, and what those on a partition's name say of its keys. */
+  protected def named(filters: Seq[Expression]): Seq[Expression] = filters ++ FileColumns.ofKeys(keys, zone, filters)
 
   /** Partitions' names as the rows that a query sees. */
   def values: PartitionValues = new PartitionValues(keys, zone, padded)
 
-  private def keep(partitions: Seq[PlannedPartition], filters: Seq[Expression]): Seq[PlannedPartition] = {
-    val (ofFiles, ofKeys) = filters.partition(FileColumns.mentioned(fileColumns, _))
-    val filter = new PartitionFilter(keys, ofKeys)
-    val kept = partitions.filter(partition => filter.matches(partition.values))
-    if (ofFiles.isEmpty) kept else {
-      val fileFilter = new PartitionFilter(partitionSchema, ofFiles)
-      kept.map(p => p.filtered(file => fileFilter.matches(FileColumns.values(fileColumns, p, file))))
-        .filter(_.files.nonEmpty)
-    }
-  }
+  /** What filters and the options of the read leave. */
+  def choosing(filters: Seq[Expression]): FileChoice =
+    new FilteredFiles(keys, fileColumns, values, filters, fileFilters, table.location)
 
   override def partitionSpec(): PartitionSpec = PartitionSpec(partitionSchema, Nil)
   override def rootPaths: Seq[Path] = Seq(new Path(table.location))
   override def sizeInBytes: Long = totals._1
-  override def allFiles(): Seq[FileStatus] = synchronized(static.flatMap(_.files))
-  override def inputFiles: Array[String] = allFiles().map(_.getPath.toUri.toString).toArray
   override def refresh(): Unit = ()
+
+  // Spark's own scan would ask for an object a file, and newer ones keep what they make of them.
+  override def listFiles(partitionFilters: Seq[Expression], dataFilters: Seq[Expression]): Seq[PartitionDirectory] =
+    neverListed
 
   // What Spark would find by listing directories; nothing may list here.
   override protected def leafFiles: mutable.LinkedHashMap[Path, FileStatus] = neverListed
@@ -213,5 +201,4 @@ class PlannedFileIndex(
   }
 
   override def hashCode(): Int = (catalogName, table.tableId, table.version).hashCode()
-
 }

@@ -16,13 +16,15 @@ import org.apache.spark.sql.execution.datasources.{FilePartition, PartitionedFil
 import org.apache.spark.sql.vectorized.ColumnarBatch
 
 /**
- * Says which file is gone or cannot be read, of which partition, and how to bring the index in step with the store.
+ * Unpacks a task's files and has Spark's reader read them. Says which file is gone or cannot be read, of which partition, and how to bring the index in step with the store.
  *
+ * @param unpacker makes the files that `inner` reads of those that the driver has packed
  * @param format the table's
  * @param version that of the registered table which is read; None of what was listed for the query alone
  */
 class RegisteredFileReaderFactory(
     inner: PartitionReaderFactory,
+    unpacker: FileUnpacker,
     catalogName: String,
     table: String,
     format: String,
@@ -32,12 +34,17 @@ class RegisteredFileReaderFactory(
   override def supportColumnarReads(partition: InputPartition): Boolean = inner.supportColumnarReads(partition)
 
   override def createReader(partition: InputPartition): PartitionReader[InternalRow] =
-    explaining(inner.createReader(partition), partition)
+    reading(partition)(inner.createReader)
 
   override def createColumnarReader(partition: InputPartition): PartitionReader[ColumnarBatch] =
-    explaining(inner.createColumnarReader(partition), partition)
+    reading(partition)(inner.createColumnarReader)
 
-  private def explaining[T](reader: PartitionReader[T], partition: InputPartition): PartitionReader[T] =
+  private def reading[T](partition: InputPartition)(read: FilePartition => PartitionReader[T]): PartitionReader[T] = {
+    val files = unpacker.unpack(partition.asInstanceOf[PackedFilePartition])
+    explaining(read(files), files)
+  }
+
+  private def explaining[T](reader: PartitionReader[T], partition: FilePartition): PartitionReader[T] =
     new PartitionReader[T] {
       override def next(): Boolean = try reader.next() catch {
         case e: Throwable if RegisteredFileReaderFactory.isMissingFile(e) => throw missing(partition, e)
@@ -47,7 +54,7 @@ class RegisteredFileReaderFactory(
       override def close(): Unit = reader.close()
     }
 
-  private def missing(partition: InputPartition, cause: Throwable): Throwable = {
+  private def missing(partition: FilePartition, cause: Throwable): Throwable = {
     val file = beingRead(partition)
     val (owner, then, remedy) = version match {
       case Some(number) => (s"table $catalogName.$table", s"belongs to version $number of the table",
@@ -62,7 +69,7 @@ class RegisteredFileReaderFactory(
       file.parameters(table), Some(cause))
   }
 
-  private def unreadable(partition: InputPartition, cause: Throwable): Throwable = {
+  private def unreadable(partition: FilePartition, cause: Throwable): Throwable = {
     import RegisteredFileReaderFactory._
     val file = beingRead(partition)
     val owner = if (version.isDefined) s"table $catalogName.$table" else s"$catalogName.$table"
@@ -89,9 +96,9 @@ class RegisteredFileReaderFactory(
   private def repair(more: String): String =
     s"CALL $catalogName.system.repair_partitions(table => '$table', mode => 'sync'$more)"
 
-  private def beingRead(partition: InputPartition): FileBeingRead = {
+  private def beingRead(partition: FilePartition): FileBeingRead = {
     val path = InputFileBlockHolder.getInputFilePath.toString
-    val file = partition.asInstanceOf[FilePartition].files.find(_.urlEncodedPath == path)
+    val file = partition.files.find(_.urlEncodedPath == path)
     FileBeingRead(file.fold(path)(_.toPath.toString), file.flatMap(partitionName).getOrElse(""))
   }
 

@@ -1,16 +1,37 @@
 package org.apache.spark.sql.catalogext.stream
 
 import org.apache.arrow.vector.BigIntVector
-import org.apache.hadoop.fs.FileStatus
+import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalogext.catalog.{PartitionValues, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{PlannedFiles, PlannedRows}
+import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.scan.{AllFiles, DirectoryFiles, PlannedFiles, PlannedRows}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 
-/** A file of a streaming read, with its place in the order. */
-case class StreamedFile(version: Long, position: Long, snapshot: Boolean, partition: String, status: FileStatus) {
+/**
+ * A file of a streaming read, with its place in the order.
+ *
+ * @param location of the partition's directory, unless it is at the table's
+ * @param path relative to that directory
+ */
+case class StreamedFile(
+    version: Long,
+    position: Long,
+    snapshot: Boolean,
+    partition: String,
+    location: Option[String],
+    path: String,
+    size: Long,
+    modifiedMs: Long) {
   def nextOffset(tableId: Long): StreamingOffset = StreamingOffset(tableId, version, position + 1, snapshot)
+}
+
+object StreamedFile {
+  def of(directory: DirectoryFiles, file: Int, version: Long, position: Long, snapshot: Boolean): StreamedFile =
+    StreamedFile(
+      version, position, snapshot, directory.name.toString,
+      Option.when(directory.isElsewhere)(directory.location.toString), directory.path(file), directory.size(file),
+      directory.modifiedMs(file))
 }
 
 /**
@@ -21,7 +42,6 @@ case class StreamedFile(version: Long, position: Long, snapshot: Boolean, partit
 class StreamingFiles(
     client: ServiceClient,
     table: TableMetadata,
-    values: PartitionValues,
     skipChanges: Boolean) {
   private var snapshot: Option[(Long, Vector[StreamedFile])] = None
   // All files that the versions above `after` up to `upto` added.
@@ -48,14 +68,12 @@ class StreamingFiles(
 
   private def snapshotOf(version: Long): Vector[StreamedFile] = {
     if (!snapshot.exists(_._1 == version)) {
-      val partitions = PlannedFiles.fetch(client, table.copy(version = version), values, None)
-      val files = for {
-        partition <- partitions.sortBy(_.name)
-        file <- partition.files.sortBy(_.getPath.getName)
-      } yield partition.name -> file
-      snapshot = Some(version -> files.iterator.zipWithIndex.map { case ((partition, status), position) =>
-        StreamedFile(version, position, snapshot = true, partition, status)
-      }.toVector)
+      val files = Vector.newBuilder[StreamedFile]
+      PlannedFiles.fetch(client, table.copy(version = version), AllFiles, None).foreachDirectory { directory =>
+        for (i <- 0 until directory.count) files += StreamedFile.of(directory, i, version, 0, snapshot = true)
+      }
+      val ordered = files.result().sortBy(file => (file.partition, new Path(file.path).getName))
+      snapshot = Some(version -> ordered.zipWithIndex.map { case (file, place) => file.copy(position = place) })
     }
     snapshot.get._2
   }
@@ -79,12 +97,13 @@ class StreamingFiles(
     ServiceException.translating(client.stream("tables/changes", request) { input =>
       val files = Vector.newBuilder[StreamedFile]
       ArrowRows.foreachBatch(input) { batch =>
-        val rows = new PlannedRows(table.location, batch)
+        val rows = new PlannedRows(batch)
+        val directory = new DirectoryFiles
         val versions = batch.getVector("version").asInstanceOf[BigIntVector]
         val positions = batch.getVector("position").asInstanceOf[BigIntVector]
         for (i <- 0 until batch.getRowCount) {
-          files += StreamedFile(
-            versions.get(i), positions.get(i), snapshot = false, rows.partition(i), rows.status(i, rows.directory(i)))
+          rows.only(i, directory)
+          files += StreamedFile.of(directory, 0, versions.get(i), positions.get(i), snapshot = false)
         }
       }
       files.result()

@@ -2,7 +2,8 @@ package org.apache.spark.sql.catalogext.stream
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{PartitionColumns, ResolvedSettings, TableMetadata}
-import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, FileColumns, FileFilters, PlannedFileIndex, PlannedPartition}
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, CatalogExtScanBuilder, DirectoryFiles, FileColumns,
+  FileFilters, PackedFiles, PackedFilesBuilder, PlannedFileIndex, SharedFiles, TextBuffer}
 import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
@@ -29,8 +30,7 @@ class CatalogExtMicroBatchStream(
   FileFilters.checkStream(s"${index.catalogName}.${table.qualifiedName}", index.options)
   private val settings = new StreamingReadOptions(ResolvedSettings.of(
     "stream", client, index.catalogName, table, index.options, spark.sessionState.conf))
-  private val values = index.values
-  private val files = new StreamingFiles(client, table, values, settings.skipChanges)
+  private val files = new StreamingFiles(client, table, settings.skipChanges)
   private val scan = wholeRows
   private var lastVersion: Option[Long] = None
 
@@ -39,7 +39,7 @@ class CatalogExtMicroBatchStream(
    * can be seen, those of files, and `_metadata`. It overlooks those at the end that the query has not.
    */
   private def wholeRows: CatalogExtScan = {
-    val builder = new CatalogExtScanBuilder(spark, client, index.catalogName, table, index.options)
+    val builder = new CatalogExtScanBuilder(spark, client, index.catalogName, table, index.options, new SharedFiles)
     val resolver = spark.sessionState.conf.resolver
     val constants = PartitionColumns.visible(table, resolver) ++ FileColumns.visible(table, resolver)
     val columns = CharVarcharUtils.replaceCharVarcharWithStringInSchema(StructType(table.columns ++ constants))
@@ -94,10 +94,25 @@ class CatalogExtMicroBatchStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val to = end.asInstanceOf[StreamingOffset]
     val read = files.from(start.asInstanceOf[StreamingOffset], to.lastVersion).takeWhile(to.isAfter)
-    val partitions = read.groupBy(_.partition).toSeq.sortBy(_._1).map { case (name, found) =>
-      PlannedPartition(name, values.parse(name), found.map(_.status), None)
+    scan.index.partitions(packed(read), scan.inner.isSplitable)
+  }
+
+  private def packed(read: Vector[StreamedFile]): PackedFiles = {
+    val builder = new PackedFilesBuilder(scan.index.choosing(Nil))
+    val directory = new DirectoryFiles
+    val path = new TextBuffer
+    read.groupBy(file => (file.partition, file.location)).toSeq.sortBy(_._1).foreach { case ((name, location), files) =>
+      directory.name.set(name)
+      directory.isElsewhere = location.isDefined
+      location.foreach(directory.location.set)
+      directory.begin()
+      files.foreach { file =>
+        path.set(file.path)
+        directory.add(path, file.size, file.modifiedMs, rows = -1)
+      }
+      builder.add(directory)
     }
-    scan.index.withPartitions(partitions)(scan.inner.planInputPartitions())
+    builder.result()
   }
 
   override def createReaderFactory(): PartitionReaderFactory = scan.readerFactory
@@ -177,7 +192,7 @@ object StreamingReadOptions {
   def admitted(files: Vector[StreamedFile], limit: ReadLimit): Int = limit match {
     case count: ReadMaxFiles => math.min(files.size, count.maxFiles())
     case bytes: ReadMaxBytes =>
-      val sums = files.iterator.scanLeft(0L)(_ + _.status.getLen).drop(1)
+      val sums = files.iterator.scanLeft(0L)(_ + _.size).drop(1)
       math.max(sums.takeWhile(_ <= bytes.maxBytes()).size, math.min(files.size, 1))
     case several: CompositeReadLimit => several.getReadLimits.map(admitted(files, _)).min
     case _ => files.size

@@ -1,0 +1,89 @@
+package org.apache.spark.sql.catalogext.scan
+
+import scala.collection.mutable.ArrayBuffer
+import scala.util.control.NonFatal
+
+import org.apache.hadoop.conf.Configuration
+import org.apache.hadoop.fs.{FileStatus, LocatedFileStatus, Path}
+
+import org.apache.spark.internal.Logging
+import org.apache.spark.internal.config.LOCALITY_WAIT
+import org.apache.spark.SparkConf
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.execution.PartitionedFileUtil
+import org.apache.spark.sql.execution.datasources.{FilePartition, FileStatusWithMetadata, PartitionedFile}
+import org.apache.spark.util.ThreadUtils
+
+/** Knows on which hosts the blocks of files lie, where tasks can run there. */
+private[catalogext] trait FileBlocks {
+  /** Gathers the hosts of the parts of one partition after the other. */
+  def ofPartition(): PartitionHosts
+}
+
+/** The hosts of the parts that one partition is made of. */
+private[catalogext] trait PartitionHosts {
+  def add(directory: DirectoryFiles, file: Int, start: Long, length: Long): Unit
+  /** Those with most of the bytes that were added since the last time. */
+  def take(): Array[String]
+}
+
+private[catalogext] object FileBlocks extends Logging {
+  private val Threads = 16
+  // The name node answers some thousand questions a second: more would take longer than reading elsewhere.
+  private val MostFiles = 10000
+  private val NoHosts = Array.empty[String]
+
+  /** Of stores that have no hosts, as most: nothing is asked. */
+  object Nowhere extends FileBlocks with PartitionHosts {
+    override def ofPartition(): PartitionHosts = this
+    override def add(directory: DirectoryFiles, file: Int, start: Long, length: Long): Unit = ()
+    override def take(): Array[String] = NoHosts
+  }
+
+  /** Those of the files of a scan: asked of HDFS, unless tasks do not wait for hosts or there are very many files. */
+  def of(files: PackedFiles, tableLocation: String, spark: SparkConf, hadoop: Configuration): FileBlocks = {
+    val isHdfs = new Path(tableLocation).toUri.getScheme == "hdfs"
+    if (!isHdfs || files.choice.files > MostFiles || spark.get(LOCALITY_WAIT) <= 0) Nowhere
+    else located(files, tableLocation, hadoop)
+  }
+
+  private[catalogext] def located(files: PackedFiles, tableLocation: String, hadoop: Configuration): FileBlocks = {
+    val statuses = ArrayBuffer.empty[FileStatus]
+    files.foreachDirectory { directory =>
+      val place = directory.directory(tableLocation)
+      (0 until directory.count).foreach(file => statuses += directory.status(file, place))
+    }
+    val found = ThreadUtils.parmap(statuses.toSeq, "catalog-ext-blocks", Threads)(status => located(status, hadoop))
+    new LocatedBlocks(found.flatten.map(status => status.getPath -> status).toMap, tableLocation)
+  }
+
+  /** What the index says of a file may be out of step with the store; the task that reads it will say so. */
+  private def located(status: FileStatus, hadoop: Configuration): Option[LocatedFileStatus] = try {
+    val store = status.getPath.getFileSystem(hadoop)
+    Some(new LocatedFileStatus(status, store.getFileBlockLocations(status.getPath, 0, status.getLen)))
+  } catch {
+    case NonFatal(e) =>
+      logWarning(s"HDFS does not say where the blocks of ${status.getPath} are; the file is read from anywhere.", e)
+      None
+  }
+}
+
+private class LocatedBlocks(statuses: Map[Path, LocatedFileStatus], tableLocation: String) extends FileBlocks {
+  override def ofPartition(): PartitionHosts = new PartitionHosts {
+    private val parts = ArrayBuffer.empty[PartitionedFile]
+
+    override def add(directory: DirectoryFiles, file: Int, start: Long, length: Long): Unit = {
+      val path = new Path(DirectoryFiles.join(directory.directory(tableLocation), directory.path(file)))
+      statuses.get(path).foreach { status =>
+        parts += PartitionedFileUtil.getPartitionedFile(
+          FileStatusWithMetadata(status), path, InternalRow.empty, start, length)
+      }
+    }
+
+    override def take(): Array[String] = {
+      val hosts = FilePartition(0, parts.toArray).preferredLocations()
+      parts.clear()
+      hosts
+    }
+  }
+}
