@@ -23,6 +23,7 @@ class WriteOperations:
         self._catalog = catalog
         self.handlers: Mapping[str, Callable[[Request], dict[str, Any]]] = {
             "writes/begin": self._begin,
+            "writes/locations": self._locations,
             "writes/heartbeat": self._heartbeat,
             "writes/stage": self._stage,
             "writes/commit": self._commit,
@@ -40,6 +41,7 @@ class WriteOperations:
             request.optional_count("app_version"),
             request.text_map("options"),
             request.text_map("session"),
+            transaction_of(request),
         )
         table_id, version = request.optional_integer("table_id"), request.optional_integer("version")
         predicate = request.predicate("predicate")
@@ -47,15 +49,24 @@ class WriteOperations:
         described = request.optional_object("definition")
         request.finish()
         if creates(kind):
-            if described is None or table_id is not None:
-                raise InvalidInputError(f"A write of the kind '{kind}' needs a 'definition' and no 'table_id'.")
+            if described is None or (table_id is None) is not (version is None):
+                raise InvalidInputError(
+                    f"A write of the kind '{kind}' needs a 'definition'; 'table_id' and 'version' are those of the "
+                    "table that it reads and replaces, or both are null."
+                )
             definition, location = definition_of(described)
             described.finish()
-            return begun_json(*self._catalog.writes.begin_creation(kind, definition, location, batch))
+            read = None if table_id is None or version is None else (table_id, version)
+            return begun_json(*self._catalog.writes.begin_creation(kind, definition, location, batch, read=read))
         if described is not None or table_id is None or version is None:
             raise InvalidInputError(f"A write of the kind '{kind}' needs 'table_id' and 'version' and no 'definition'.")
         begun = self._catalog.writes.begin(kind, table_id, version, batch, predicate=predicate, clauses=clauses)
         return begun_json(*begun)
+
+    def _locations(self, request: Request) -> dict[str, Any]:
+        transaction, partitions = transaction_of(request), request.texts("partitions")
+        request.finish()
+        return {"partition_directories": self._catalog.writes.transactions.locate(transaction, partitions)}
 
     def _heartbeat(self, request: Request) -> dict[str, Any]:
         transaction = transaction_of(request)
@@ -71,11 +82,11 @@ class WriteOperations:
     def _commit(self, request: Request) -> dict[str, Any]:
         transaction, files = transaction_of(request), files_of(request)
         static, watermark_ms = request.optional_text("keep"), request.optional_integer("watermark_ms")
-        final = request.flag("final")
+        final, staged = request.flag("final"), request.count("staged")
         request.finish()
         transactions = self._catalog.writes.transactions
         outcome = transactions.commit(
-            transaction, files, static_partition=static, watermark_ms=watermark_ms, final=final
+            transaction, files, staged=staged, static_partition=static, watermark_ms=watermark_ms, final=final
         )
         return outcome_json(outcome)
 

@@ -141,8 +141,8 @@ def begun_json(begun: BegunWrite, table: Table | TableDefinition) -> dict[str, A
         "staging": plan.staging,
         "promotion": str(plan.promotion),
         "directory": directories.directory,
-        "partition_directories": dict(directories.own),
-        "partition_locations": dict(begun.partition_locations),
+        "partition_directories": None if plan.asks_locations else dict(directories.own),
+        "partition_locations": None if plan.asks_locations else dict(begun.partition_locations),
         "lease_ms": begun.lease_ms,
         "table": _table(table),
     }

@@ -4,6 +4,7 @@ import java.io.{ByteArrayOutputStream, FilterInputStream, InputStream, IOExcepti
 
 import scala.jdk.CollectionConverters._
 
+import org.apache.arrow.memory.OutOfMemoryException
 import org.apache.arrow.vector.VectorSchemaRoot
 import org.apache.arrow.vector.ipc.{ArrowStreamReader, ArrowStreamWriter}
 
@@ -28,7 +29,7 @@ object ArrowRows {
   /**
    * Gives every batch of `input` to `consume`; the vectors are valid during the call only.
    *
-   * Raises IOException when the stream ends without Arrow's end-of-stream marker: the Arrow reader itself takes a
+   * Raises BrokenAnswerException when the stream ends without Arrow's end-of-stream marker: the Arrow reader itself takes a
    * cut-off stream for a complete one.
    */
   def foreachBatch(input: InputStream)(consume: VectorSchemaRoot => Unit): Unit = foreachBatchWhile(input) { batch =>
@@ -43,14 +44,21 @@ object ArrowRows {
     try {
       val reader = new ArrowStreamReader(tail, allocator)
       try {
-        val root = reader.getVectorSchemaRoot
+        val root = arrow(reader.getVectorSchemaRoot)
         var wanted = true
         // A batch without rows is a sign of life.
-        while (wanted && reader.loadNextBatch()) wanted = root.getRowCount == 0 || consume(root)
-        if (wanted && !tail.endsWithEndOfStream) throw new IOException("the Arrow stream has no end-of-stream marker")
+        while (wanted && arrow(reader.loadNextBatch())) wanted = root.getRowCount == 0 || consume(root)
+        if (wanted && !tail.endsWithEndOfStream) throw new BrokenAnswerException("the Arrow stream has no end-of-stream marker")
       } finally reader.close(false)
     } finally allocator.close()
   }
+
+  /** What Arrow's reader says; of bytes that are not Arrow's it raises whatever happens to it. */
+  private def arrow[T](read: => T): T =
+    try read catch {
+      case e: OutOfMemoryException => throw e
+      case e: RuntimeException => throw new IOException("the answer is no Arrow stream", e)
+    }
 }
 
 /** Remembers the last eight bytes that were read, which must be Arrow's end-of-stream marker. */

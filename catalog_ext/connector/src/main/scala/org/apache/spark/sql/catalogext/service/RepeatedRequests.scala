@@ -37,24 +37,27 @@ private[service] class RepeatedRequests(uri: String, patience: Duration) extends
    */
   def apply[T](operation: String, repeatable: Boolean, patient: Boolean)(attempt: => T): T = {
     val limit = if (patient && Answered.contains(uri)) patience else FirstPatience
-    val end = System.nanoTime() + limit.toNanos
+    val began = System.nanoTime()
 
-    @tailrec def next(pauseMillis: Long, isFirst: Boolean): T = {
+    @tailrec def next(pauseMillis: Long, known: Option[Long]): T = {
       val outcome = try Right(attempt) catch {
         case e: PassingFailure if repeatable || !e.sent => Left(e)
         case e: PassingFailure => throw e.error
       }
+      // A service that had begun to work on a long request was there until now.
+      def first(failure: PassingFailure) = (if (failure.sent) System.nanoTime() else began) + limit.toNanos
       outcome match {
         case Right(result) => result
-        case Left(failure) if System.nanoTime() + pauseMillis * 1000000L > end => throw failure.error
         case Left(failure) =>
-          if (isFirst)
+          val end = known.getOrElse(first(failure))
+          if (System.nanoTime() + pauseMillis * 1000000L > end) throw failure.error
+          if (known.isEmpty)
             logWarning(s"'$operation' is asked again for up to ${limit.toSeconds} s: ${failure.error.getMessage}")
           Thread.sleep(pauseMillis)
-          next(math.min(pauseMillis * 2, LongestPauseMillis), isFirst = false)
+          next(math.min(pauseMillis * 2, LongestPauseMillis), Some(end))
       }
     }
-    next(FirstPauseMillis, isFirst = true)
+    next(FirstPauseMillis, known = None)
   }
 }
 
@@ -65,15 +68,15 @@ private[service] object RepeatedRequests {
   private val LongestPauseMillis = 5000L
 
   /**
-   * Those of which acting twice is acting once: what only reads, facts about files, and a write's begin, whose first
-   * transaction ends with its lease. `writes/commit` is asked again by `WriteTransaction`, which knows when.
+   * Those of which acting twice is acting once: what only reads, facts about files, and a write's begin, which has
+   * its transaction's id. `writes/commit` is asked again by `WriteTransaction`, which knows when.
    */
   private val Repeatable = Set(
     "namespaces/list", "namespaces/load", "tables/list", "tables/load", "tables/plan", "tables/changes",
     "tables/metadata", "tables/hive_clauses", "partitions/list", "partitions/groups",
     "paths/load", "paths/plan", "paths/listed",
     "settings/load", "settings/resolve", "views/list", "procedures/list", "statistics/put",
-    "writes/begin", "writes/stage", "writes/heartbeat")
+    "writes/begin", "writes/locations", "writes/stage", "writes/heartbeat")
 
   def isRepeatable(operation: String, body: JsonNode): Boolean =
     Repeatable.contains(operation) || body.path("dry_run").asBoolean(false)

@@ -45,16 +45,16 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       if (limited) {
         val response = send(operation, body, BodyHandlers.ofByteArray(), limited)
         parse(operation, response.statusCode(), response.body())
-      } else opened(operation, body, limited)((status, input) => parse(operation, status, input.readAllBytes()))
+      } else opened(operation, body)((status, input) => parse(operation, status, input.readAllBytes()))
     }
 
   /**
-   * The Arrow answer of `operation`, consumed by `read`, which begins anew where the request is repeated. `limited` is as
-   * for `call`, up to the first row.
+   * The Arrow answer of `operation`, consumed by `read`, which begins anew where the request is repeated. A query of the
+   * index may take long: the service gives signs of life until the answer ends.
    */
-  def stream[T](operation: String, body: JsonNode, limited: Boolean = true)(read: InputStream => T): T =
+  def stream[T](operation: String, body: JsonNode)(read: InputStream => T): T =
     repeated(operation, RepeatedRequests.isRepeatable(operation, body), patient = true) {
-      opened(operation, body, limited) { (status, input) =>
+      opened(operation, body) { (status, input) =>
         val rows = new PushbackInputStream(input)
         val first = Iterator.continually(rows.read()).find(_ != ' ').get
         if (first >= 0) rows.unread(first)
@@ -63,11 +63,13 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       }
     }
 
-  private def opened[T](operation: String, body: JsonNode, limited: Boolean)(read: (Int, InputStream) => T): T = {
-    val response = send(operation, body, BodyHandlers.ofInputStream(), limited)
+  private def opened[T](operation: String, body: JsonNode)(read: (Int, InputStream) => T): T = {
+    val response = send(operation, body, BodyHandlers.ofInputStream(), limited = false)
     val input = new WatchedInputStream(response.body(), requestTimeout)
     try read(response.statusCode(), input) catch {
-      case e: IOException => throw new PassingFailure(brokenOff(operation, e), sent = true)
+      case e: BrokenAnswerException => throw new PassingFailure(brokenOff(operation, e), sent = true)
+      // All of it came, and it stays what it is however often it is asked for.
+      case e: IOException => throw notOurs(operation, response.statusCode(), Some(e))
     } finally input.close()
   }
 

@@ -4,6 +4,9 @@ import java.io.{FilterInputStream, InputStream, IOException}
 import java.time.Duration
 import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 
+/** The connection broke in the middle of an answer; what was wrong with the answer itself is any other IOException. */
+private[service] class BrokenAnswerException(message: String, cause: Throwable = null) extends IOException(message, cause)
+
 /** An answer's body, which breaks off when nothing of it comes for longer than `limit`: Java's client would wait for ever. */
 private[service] class WatchedInputStream(input: InputStream, limit: Duration) extends FilterInputStream(input) {
   import WatchedInputStream._
@@ -27,7 +30,8 @@ private[service] class WatchedInputStream(input: InputStream, limit: Duration) e
   private def watching[T](read: => T): T = {
     readingSince = math.max(System.nanoTime(), NotReading + 1)
     try read catch {
-      case e: IOException if late => throw new IOException(s"nothing came for ${limit.toSeconds} s", e)
+      case e: IOException if late => throw new BrokenAnswerException(s"nothing came for ${limit.toSeconds} s", e)
+      case e: IOException => throw new BrokenAnswerException(s"${e.getMessage}", e)
     } finally readingSince = NotReading
   }
 

@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalogext.paths.AdHocTable
+import org.apache.spark.sql.catalyst.analysis.UnresolvedDeduplicate
 import org.apache.spark.sql.catalyst.expressions.{Attribute, AttributeSet}
 import org.apache.spark.sql.catalyst.plans.logical.{AnalysisHelper, Deduplicate, Distinct, LogicalPlan, Project, UnaryNode,
   Union}
@@ -27,8 +28,11 @@ case class ComparedRows(child: LogicalPlan) extends UnaryNode {
  */
 object MarkComparedRows extends Rule[LogicalPlan] {
   override def apply(plan: LogicalPlan): LogicalPlan = {
-    val marked = plan.resolveOperatorsWithPruning(_.containsPattern(DISTINCT_LIKE)) {
+    // What Spark Connect's dropDuplicates is before it is resolved has no pattern.
+    val marked = plan.resolveOperators {
       case distinct: Distinct if canShow(distinct.child) => distinct.copy(child = ComparedRows(distinct.child))
+      case distinct: UnresolvedDeduplicate if canShow(distinct.child) =>
+        distinct.copy(child = ComparedRows(distinct.child))
     }
     if (!marked.containsPattern(DISTINCT_LIKE)) marked
     else AnalysisHelper.allowInvokingTransformsInAnalyzer {

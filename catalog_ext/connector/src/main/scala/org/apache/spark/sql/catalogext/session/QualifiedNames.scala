@@ -3,7 +3,7 @@ package org.apache.spark.sql.catalogext.session
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.CatalogBase
 import org.apache.spark.sql.catalogext.CatalogExtSessionCatalog
-import org.apache.spark.sql.catalyst.analysis.{UnresolvedAttribute, UnresolvedExtractValue, UnresolvedRelation}
+import org.apache.spark.sql.catalyst.analysis.{AnalysisContext, UnresolvedAttribute, UnresolvedExtractValue, UnresolvedRelation}
 import org.apache.spark.sql.catalyst.expressions.{Alias, Attribute, Expression, Literal, NamedExpression}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan, Project, SubqueryAlias, UnaryNode}
 import org.apache.spark.sql.catalyst.rules.Rule
@@ -34,7 +34,14 @@ class MarkAliasedRelations(session: SparkSession) extends Rule[LogicalPlan] with
       alias.copy(child = AliasedRelation(relation))
   }
 
-  private def canBeOurs(name: Seq[String]): Boolean = name match {
+  /** What a name within a view means goes by the catalog and the namespace in which the view was made. */
+  private def inView(name: Seq[String]): Seq[String] = AnalysisContext.get.catalogAndNamespace match {
+    case Seq() => name
+    case view if name.length == 1 => view ++ name
+    case view => if (catalogManager.isCatalogRegistered(name.head)) name else view.head +: name
+  }
+
+  private def canBeOurs(name: Seq[String]): Boolean = inView(name) match {
     case CatalogAndIdentifier(_: CatalogBase | _: CatalogExtSessionCatalog, _) => true
     case _ => false
   }

@@ -5,7 +5,7 @@ import scala.collection.mutable
 import com.fasterxml.jackson.databind.JsonNode
 
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns}
-import org.apache.spark.sql.catalogext.scan.CatalogExtScan
+import org.apache.spark.sql.catalogext.scan.{CatalogExtScan, IndexAnswers}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.catalog.{ExternalCatalogUtils, HiveTableRelation}
 import org.apache.spark.sql.catalyst.expressions.Literal
@@ -16,6 +16,7 @@ import org.apache.spark.sql.connector.catalog.View
 import org.apache.spark.sql.execution.datasources.LogicalRelation
 import org.apache.spark.sql.execution.datasources.v2.{DataSourceV2Relation, DataSourceV2ScanRelation}
 import org.apache.spark.sql.types.StructField
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /** What the rows of a view are made of. */
 object ViewDependencies {
@@ -60,7 +61,15 @@ object ViewDependencies {
     val query = s"SELECT * FROM ${name.mkString(".")} WHERE $condition"
     // Not the plan of a query execution, in which what is cached hides what it was made of.
     val analyzed = session.sessionState.executePlan(session.sessionState.sqlParser.parsePlan(query)).analyzed
-    read(session.sessionState.optimizer.execute(analyzed))
+    read(session.sessionState.optimizer.execute(scanned(analyzed)))
+  }
+
+  /** With scans of all files that the query is of, in place of what the index answers or a limit cuts. */
+  private def scanned(plan: LogicalPlan): LogicalPlan = plan.transformDownWithSubqueries {
+    case relation @ DataSourceV2Relation(_: CatalogExtTable, _, _, _, _, _) =>
+      val options = new java.util.HashMap[String, String](relation.options.asCaseSensitiveMap())
+      options.put(IndexAnswers.Setting, "false")
+      relation.copy(options = new CaseInsensitiveStringMap(options))
   }
 
   private def read(plan: LogicalPlan): Seq[JsonNode] = {

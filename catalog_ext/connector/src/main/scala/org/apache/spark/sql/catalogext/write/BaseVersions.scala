@@ -1,7 +1,7 @@
 package org.apache.spark.sql.catalogext.write
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
-import org.apache.spark.sql.catalyst.plans.logical.{LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic}
+import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic}
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
@@ -10,8 +10,8 @@ import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableS
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation}
 
 /**
- * Gives an overwrite the lowest version of its table that the statement reads, cached plans included: whoever has changed
- * after it what the write replaces was not seen by the rows that are written.
+ * Gives an overwrite, or what replaces a table, the lowest version of its table that the statement reads, cached plans
+ * included: whoever has changed after it what the write replaces was not seen by the rows that are written.
  */
 object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
 
@@ -21,21 +21,24 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
     case overwrite: OverwritePartitionsDynamic =>
       based(overwrite.write, overwrite.query).map(w => overwrite.copy(write = Some(w)))
+    // Of REPLACE TABLE ... AS: the new table has the rows that the query found in the old one.
+    case creation: AppendData => based(creation.write, creation.query).map(w => creation.copy(write = Some(w)))
     case _ => None
   }).map(planLater).toSeq
 
   private def based(write: Option[Write], query: LogicalPlan): Option[Write] = write match {
-    case Some(ours: CatalogExtWrite) if ours.target.base.isEmpty =>
-      versions(query, ours.target.metadata.tableId).minOption.map(ours.at)
+    case Some(ours: CatalogExtWrite) if ours.target.base.isEmpty && ours.target.kind != SparkWriteKind.Append =>
+      read(query).filter(ours.target.isOf).map(_.metadata).map(table => BaseVersion(table.tableId, table.version))
+        .minByOption(base => (base.tableId, base.version)).map(ours.at)
     case _ => None
   }
 
-  private def versions(query: LogicalPlan, tableId: Long): Seq[Long] =
+  private def read(query: LogicalPlan): Seq[CatalogExtTable] =
     query.collectWithSubqueries {
       case scan: DataSourceV2ScanRelation => Seq(scan.relation.table)
       case relation: DataSourceV2Relation => Seq(relation.table)
       case cached: InMemoryRelation => tables(cached.cacheBuilder.cachedPlan)
-    }.flatten.collect { case table: CatalogExtTable if table.metadata.tableId == tableId => table.metadata.version }
+    }.flatten.collect { case table: CatalogExtTable => table }
 
   private def tables(plan: SparkPlan): Seq[Table] =
     collectWithSubqueries(plan) {

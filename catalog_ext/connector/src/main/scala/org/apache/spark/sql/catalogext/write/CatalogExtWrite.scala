@@ -1,8 +1,12 @@
 package org.apache.spark.sql.catalogext.write
 
-import java.io.{ByteArrayInputStream, ByteArrayOutputStream}
+import java.io.{ByteArrayInputStream, ByteArrayOutputStream, IOException}
 import java.lang.management.ManagementFactory
 import java.net.InetAddress
+import java.nio.charset.StandardCharsets.UTF_8
+import java.nio.file.{Files, Path}
+import java.security.MessageDigest
+import java.util.HexFormat
 import java.util.zip.{GZIPInputStream, GZIPOutputStream}
 
 import scala.jdk.CollectionConverters._
@@ -70,7 +74,7 @@ class CatalogExtWrite(
   private val plan = new SparkWritePlan(spark, target, settings, info.schema())
 
   /** The same write of a statement that read the table at `version`. */
-  def at(version: Long): CatalogExtWrite =
+  def at(version: BaseVersion): CatalogExtWrite =
     new CatalogExtWrite(spark, target.copy(base = Some(version)), settings, info)
 
   @volatile private[catalogext] var metrics: Array[CustomTaskMetric] = Array.empty
@@ -105,7 +109,20 @@ class CatalogExtWrite(
 }
 
 object CatalogExtWrite {
-  private lazy val process = s"${InetAddress.getLocalHost.getHostName}:${ManagementFactory.getRuntimeMXBean.getPid}"
+  private lazy val process = s"$host:${ManagementFactory.getRuntimeMXBean.getPid}"
+
+  /** As `this_host` in Python: containers may have one name. */
+  private def host: String = {
+    val name = InetAddress.getLocalHost.getHostName
+    try {
+      val boot = Files.readString(Path.of("/proc/sys/kernel/random/boot_id")).trim
+      val numbers = Files.readSymbolicLink(Path.of("/proc/self/ns/pid"))
+      val digest = MessageDigest.getInstance("SHA-256").digest(s"$boot $numbers".getBytes(UTF_8))
+      s"$name#${HexFormat.of().formatHex(digest, 0, 4)}"
+    } catch {
+      case _: IOException => name
+    }
+  }
 
   /** Who writes, for people who look at transactions in flight. */
   def owner(spark: SparkSession): String = s"${spark.sparkContext.applicationId}@$process"
@@ -115,7 +132,13 @@ object CatalogExtWrite {
 class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWritePlan, val transaction: WriteTransaction)
   extends Logging {
 
-  def writerFactory: DataWriterFactory = new StagingWriterFactory(plan.job(transaction.stagingLocations))
+  /** Makes the tasks' writers; what fails here is undone at once, for Spark aborts a batch only when it has its factory. */
+  def writerFactory: DataWriterFactory =
+    try new StagingWriterFactory(plan.job(transaction.stagingLocations)) catch {
+      case e: Throwable =>
+        abort("no task could be started")
+        throw e
+    }
 
   /** Commits what the tasks staged, and says so in one line of the log. */
   def commit(

@@ -2,7 +2,7 @@ package org.apache.spark.sql.catalogext.write
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.TableMetadata
+import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, TableMetadata}
 import org.apache.spark.sql.catalogext.commands.KeyComparison
 import org.apache.spark.sql.catalogext.service.ServiceClient
 
@@ -29,14 +29,25 @@ case class WriteTarget(
     staticKeys: Int = 0,
     keep: Option[String] = None,
     clauses: Seq[Seq[KeyComparison]] = Nil,
-    base: Option[Long] = None) {
+    base: Option[BaseVersion] = None) {
 
   def tableName: String = s"$catalogName.${metadata.qualifiedName}"
   def creates: Boolean = definition.isDefined
 
+  /** Whether it writes `table`; what it creates has a name and no number yet. */
+  def isOf(table: CatalogExtTable): Boolean = table.client.uri == client.uri && {
+    // Numbers and names of tables are those of one index.
+    val written = table.metadata
+    if (creates) written.qualifiedName == metadata.qualifiedName && written.tableId >= 0
+    else written.tableId == metadata.tableId
+  }
+
   /** Whether all rows go to one directory, as far as is known before there are rows. */
   def onePartition: Boolean = metadata.partitionColumns.length <= staticKeys
 }
+
+/** A version of the table of a number. */
+case class BaseVersion(tableId: Long, version: Long)
 
 /** The kinds of `writes/begin`, with the word for the history. */
 sealed abstract class SparkWriteKind(val name: String, val operation: String)

@@ -1,5 +1,6 @@
 package org.apache.spark.sql.catalogext.write
 
+import java.util.UUID
 import java.util.concurrent.{Executors, ScheduledExecutorService, TimeUnit}
 
 import scala.annotation.tailrec
@@ -7,6 +8,7 @@ import scala.util.control.NonFatal
 
 import com.fasterxml.jackson.databind.JsonNode
 
+import org.apache.spark.SparkEnv
 import org.apache.spark.broadcast.Broadcast
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
@@ -22,19 +24,26 @@ import org.apache.spark.sql.connector.metric.CustomTaskMetric
  * @param directory below it lie the directories of partitions, by their names
  * @param own the directories of the partitions whose files go elsewhere, None where there are none: many, it may be,
  *            so that an executor gets them once and not with every task
+ * @param asks whether a task asks the driver for the directory of each partition: there are more than a plan holds
  */
 case class StagingLocations(
     transaction: String,
     location: String,
     directory: String,
     own: Option[Broadcast[Map[String, String]]],
+    asks: Boolean,
     upload: Boolean) {
 
   /** The path under which a task writes the file; of an upload, the one that it will have. */
   def path(partition: String, name: String): String = {
     val usual = if (partition.isEmpty) directory else s"$directory/$partition"
-    s"${own.flatMap(_.value.get(partition)).getOrElse(usual)}/$name"
+    val elsewhere =
+      if (asks && partition.nonEmpty) AskedLocations.of(transaction, partition) else own.flatMap(_.value.get(partition))
+    s"${elsewhere.getOrElse(usual)}/$name"
   }
+
+  /** Takes from the executors what only the tasks need: the garbage collector would leave it there for long. */
+  def release(): Unit = own.foreach(_.destroy(blocking = false))
 }
 
 /** What `writes/commit` answered. */
@@ -93,6 +102,9 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     thread.setDaemon(true)
     thread
   }
+  // A database that is restarted may forget what it said that it has recorded: the service compares.
+  @volatile private var staged = 0L
+  private val answers = Option.when(stagingLocations.asks)(AskedLocations.serve(client, stagingLocations.transaction))
   @volatile private var commitSent = false
   @volatile private var ended = false
 
@@ -109,7 +121,10 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
 
   /** Records staged files, as many requests as it takes. Every one is recorded before the commit is asked for. */
   def stage(files: Iterator[JsonNode]): Unit = ServiceException.translating {
-    chunks(files).foreach(chunk => client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(chunk))))
+    chunks(files).foreach { chunk =>
+      client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(chunk)))
+      staged += chunk.size
+    }
   }
 
   /**
@@ -120,7 +135,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
    */
   def commit(watermarkMillis: Option[Long] = None, last: Boolean = false): WriteOutcome = {
     val request = obj(
-      "transaction" -> text(id), "files" -> arr(Nil), "keep" -> text(target.keep),
+      "transaction" -> text(id), "files" -> arr(Nil), "staged" -> long(staged), "keep" -> text(target.keep),
       "watermark_ms" -> watermarkMillis.fold(Null)(long), "final" -> bool(last))
     commitSent = true
     try ServiceException.translating(WriteOutcome.fromJson(answer(request, Pauses))) finally end()
@@ -168,9 +183,13 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     }
   }
 
-  private def end(): Unit = {
+  private def end(): Unit = if (!ended) {
     ended = true
     heartbeats.shutdownNow()
+    answers.foreach(SparkEnv.get.rpcEnv.stop(_))
+    try stagingLocations.release() catch {
+      case NonFatal(e) => logWarning(s"What the tasks of transaction $id had was not taken from the executors", e)
+    }
   }
 }
 
@@ -188,9 +207,12 @@ object WriteTransaction {
       settings: WriteSettings,
       owner: String,
       application: Option[ApplicationBatch]): Option[WriteTransaction] = {
+    val analysed = Option.unless(target.creates)(BaseVersion(target.metadata.tableId, target.metadata.version))
+    val base = target.base.orElse(analysed)
     val request = obj(
-      "table_id" -> (if (target.creates) Null else long(target.metadata.tableId)),
-      "version" -> (if (target.creates) Null else long(target.base.getOrElse(target.metadata.version))),
+      "transaction" -> text(UUID.randomUUID().toString.replace("-", "")),
+      "table_id" -> base.fold(Null)(from => long(from.tableId)),
+      "version" -> base.fold(Null)(from => long(from.version)),
       "kind" -> text(target.kind.name),
       "operation" -> text(target.operation.getOrElse(target.kind.operation)),
       "owner" -> text(owner),
@@ -210,14 +232,17 @@ object WriteTransaction {
     transaction = answer.string("transaction"),
     location = answer.string("location"),
     directory = answer.string("directory"),
-    own = Some(answer.stringMap("partition_directories")).filter(_.nonEmpty)
+    own = Option.unless(asks(answer))(answer.stringMap("partition_directories")).filter(_.nonEmpty)
       .map(own => SparkSession.active.sparkContext.broadcast(own)),
+    asks = asks(answer),
     upload = answer.string("promotion") match {
       case "upload" => true
       case "rename" => false
       case other => throw ConnectorErrors.runtime(ConnectorErrors.ServiceAnswer,
         s"The service wants files promoted by '$other', which this connector does not know: they are of different releases.")
     })
+
+  private def asks(answer: JsonNode): Boolean = answer.field("partition_directories").isNull
 
   private def chunks(files: Iterator[JsonNode]): Iterator[Seq[JsonNode]] = new Iterator[Seq[JsonNode]] {
     private val source = files.buffered
