@@ -17,7 +17,6 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
@@ -216,7 +215,7 @@ class WriteMaintenance:
         """
         index, removed = self._context.index, 0
         for table in self._tables():
-            before_ms = now_ms() - round(self._retention(table, None, free=True) * 1000)
+            before_ms = index.now_ms() - round(self._retention(table, None, free=True) * 1000)
             version = index.version_at(table.table_id, before_ms)
             kept = min(index.relocations(table.table_id), default=version + 1)
             index.expire_repairs(table.table_id, before_ms)

@@ -8,8 +8,13 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.properties import check_not_bucketed, check_one_directory
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
-from catalog_ext.metastore.commit.transaction import BeginWrite
-from catalog_ext.metastore.errors import InvalidInputError, OperationNotSupportedError, TableNotFoundError
+from catalog_ext.metastore.commit.transaction import BeginWrite, new_transaction_id
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    InvalidInputError,
+    OperationNotSupportedError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.index.database.texts import is_storable
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
@@ -24,6 +29,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.context import Context
     from catalog_ext.metastore.commit.transaction import BegunWrite, WriteOutcome
+    from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.model.tables import Table, TableDefinition
     from catalog_ext.metastore.predicates.tree import Predicate
     from catalog_ext.metastore.transactions.write_protocol import Transactions
@@ -42,6 +48,7 @@ class Batch:
         app_id: The application whose batches are committed at most once, with ``app_version``; both or none.
         options: The write's own options.
         session: What its session gives to the catalog, by key.
+        transaction_id: Of the writer's choice: begun twice, it is one transaction; None for one that nobody has had.
     """
 
     operation: str
@@ -50,6 +57,7 @@ class Batch:
     app_version: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     session: Mapping[str, str] = field(default_factory=dict)
+    transaction_id: str | None = None
 
     def __post_init__(self) -> None:
         if len(self.operation) > _LONGEST_OPERATION or not all(
@@ -126,11 +134,18 @@ class Writes:
             app_version=batch.app_version,
             options=settings,
             touches=clauses.bound(table, None if adds_others else predicate),
+            transaction_id=batch.transaction_id or new_transaction_id(),
         )
         return self.transactions.begin(request), table
 
     def begin_creation(
-        self, kind: WriteKind, definition: TableDefinition, location: str | None, batch: Batch
+        self,
+        kind: WriteKind,
+        definition: TableDefinition,
+        location: str | None,
+        batch: Batch,
+        *,
+        read: tuple[int, int] | None = None,
     ) -> tuple[BegunWrite, TableDefinition]:
         """Begin a write that creates or replaces a table.
 
@@ -139,8 +154,11 @@ class Writes:
             definition: The table; its own ``location`` is not looked at.
             location: Where it lies; None for the namespace's or the warehouse's default.
             batch: What else is known of it.
+            read: The number and the lowest version of the table of this name from which its rows come; None where
+                they do not.
 
         Raises:
+            ConflictError: That table is not there any more.
             TableAlreadyExistsError: It is to be created, and the name is taken here or in the metastore.
             TableNotFoundError: It is to be replaced, and is not there.
             OperationNotSupportedError: It is to be replaced, and is bucketed or has wildcards in its location; or it is
@@ -151,6 +169,8 @@ class Writes:
         there = context.find_table(identifier)
         if kind is WriteKind.REPLACE and there is None:
             raise TableNotFoundError(f"Table {identifier} does not exist.", {"table": str(identifier)})
+        if read is not None:
+            there = _as_read(there, read, identifier)
         if there is not None:
             check_not_bucketed(there.definition)
             check_one_directory(there.definition, "CREATE OR REPLACE TABLE")
@@ -171,6 +191,8 @@ class Writes:
             app_id=batch.app_id,
             app_version=batch.app_version,
             options=self._settings(batch.options, batch.session, whole.properties),
+            reads_replaced=read is not None,
+            transaction_id=batch.transaction_id or new_transaction_id(),
         )
         return self.transactions.begin(request), whole
 
@@ -260,3 +282,15 @@ def _check_owns_files(definition: TableDefinition, command: str) -> None:
             f"'{purge.key}'='true' lets DELETE and TRUNCATE have all of them.",
             {"table": str(definition.identifier)},
         )
+
+
+def _as_read(there: Table | None, read: tuple[int, int], identifier: TableIdentifier) -> Table:
+    """Return the table that a creation replaces at the version at which its rows were read."""
+    table_id, version = read
+    if there is None or there.table_id != table_id:
+        raise ConflictError(
+            f"The table {identifier} was created, replaced or dropped by somebody else since this statement read it. "
+            "Nothing was written; run the statement again.",
+            {"table": str(identifier)},
+        )
+    return replace(there, version=version)

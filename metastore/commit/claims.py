@@ -13,9 +13,11 @@ from catalog_ext.metastore.commit.plan import (
     CheckedRelocate,
     CheckedRename,
     CheckedWrite,
+    CreateOrReplace,
     DropPartitions,
     ExchangePartitions,
     Overwrite,
+    Replace,
 )
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
@@ -105,6 +107,11 @@ def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
     if asked.predicate is None:
         return TRUE
     return bind(asked.predicate, table.definition.keys, str(table.identifier))
+
+
+def claimed_predicate(plan: WritePlan, table: Table) -> Predicate | None:
+    """Return ``bound_predicate``; ``TRUE`` of what replaces a table from which its rows come."""
+    return TRUE if isinstance(plan.asked, Replace | CreateOrReplace) else bound_predicate(plan, table)
 
 
 def covers(predicate: Predicate | None, table: Table) -> Callable[[str], bool] | None:

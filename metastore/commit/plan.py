@@ -288,6 +288,9 @@ class WritePlan:
         created_location: Whether the table's directory was made for this transaction.
         aside: Whether uploads go to hidden names, as whole objects, and are copied to their final ones: those of a
             stream whose partitions may wait. Stores abort uploads that are pending for long.
+        asks_locations: Whether the write can touch more such partitions than a plan holds: until ``reserve``,
+            ``locations`` are then those that its tasks have asked for.
+        beside_located: Whether any partition of the table has a location of its own: it may be another one's directory.
         partition_commit: The partition-commit options that hold for this write (``partition_commit.chosen_options``).
     """
 
@@ -301,6 +304,8 @@ class WritePlan:
     lease_ms: int = 600_000
     created_location: bool = False
     aside: bool = False
+    asks_locations: bool = False
+    beside_located: bool = False
     partition_commit: Mapping[str, str] = field(default_factory=dict)
 
     @property

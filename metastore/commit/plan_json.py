@@ -69,6 +69,8 @@ def plan_to_dict(plan: WritePlan) -> JsonObject:
         "created_location": plan.created_location,
         # Where it is so, only: most plans are as they always were.
         **({"aside": True} if plan.aside else {}),
+        **({"asks_locations": True} if plan.asks_locations else {}),
+        **({"beside_located": True} if plan.beside_located else {}),
         "partition_commit": plan.partition_commit,
         **_change_to_dict(plan.change),
     }
@@ -179,6 +181,8 @@ def plan_from_dict(value: JsonObject, *, checked: bool) -> WritePlan:
         lease_ms=value["lease_ms"],
         created_location=value["created_location"],
         aside=value.get("aside", False),
+        asks_locations=value.get("asks_locations", False),
+        beside_located=value.get("beside_located", False),
         partition_commit=value["partition_commit"],
     )
 

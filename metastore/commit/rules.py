@@ -59,13 +59,7 @@ def check_rename(asked: RenamePartition, table: Table, living: Iterable[Partitio
     managed = table.definition.table_type is TableType.MANAGED
     moves = managed and all(partition.location is None for partition in partitions)
     if len(partitions) > 1 and not moves:
-        names = ", ".join(repr(partition.name[:200]) for partition in partitions)
-        raise InvalidInputError(
-            f"The partition {asked.name[:200]!r} of table {table.identifier} has {len(partitions)} directories "
-            f"({names}), whose files a rename leaves where they are: one partition cannot lie in two places. Bring "
-            "them together, or drop one of them, before.",
-            {"table": str(table.identifier), "partition": asked.name[:200]},
-        )
+        raise _in_several_places(table, asked.name, partitions, "a rename")
     moving = tuple(MovingPartition(p.partition_id, p.begin_version, asked.to) for p in partitions)
     return CheckedRename(asked, moving, moves)
 
@@ -75,10 +69,17 @@ def exchanged_names(table: Table, source: Table, found: Iterable[Partition]) -> 
 
     Raises:
         PartitionNotFoundError: The source has none that the exchange names.
+        InvalidInputError: Several would get one name, and files of one of them stay where they are.
     """
     pairs = [(partition, respelled(partition.name, table)) for partition in sorted(found, key=lambda p: p.name)]
     if not pairs:
         raise not_found(source, "that the exchange names")
+    alike: dict[str, list[Partition]] = {}
+    for partition, name in pairs:
+        alike.setdefault(name, []).append(partition)
+    for name, partitions in alike.items():
+        if len(partitions) > 1 and not all(moves_files(source, partition) for partition in partitions):
+            raise _in_several_places(source, name, partitions, "an exchange")
     return pairs
 
 
@@ -162,6 +163,16 @@ def respelled(name: str, table: Table) -> str:
     keys = table.definition.keys
     values = [(split_component(component) or ("", ""))[1] for component in name.split("/")]
     return "/".join(f"{escape_path_name(key.name)}={value}" for key, value in zip(keys, values, strict=True))
+
+
+def _in_several_places(table: Table, name: str, partitions: Sequence[Partition], command: str) -> InvalidInputError:
+    names = ", ".join(repr(partition.name[:200]) for partition in partitions)
+    return InvalidInputError(
+        f"The partition {name[:200]!r} of table {table.identifier} has {len(partitions)} directories "
+        f"({names}), whose files {command} leaves where they are: one partition cannot lie in two places. Bring "
+        "them together, or drop one of them, before.",
+        {"table": str(table.identifier), "partition": name[:200]},
+    )
 
 
 def _already_exists(table: Table, there: dict[str, list[Partition]]) -> PartitionAlreadyExistsError:

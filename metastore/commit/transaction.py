@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import TYPE_CHECKING
@@ -12,6 +13,9 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import Asked, WritePlan
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+
+
+NOT_READ = -1
 
 
 class State(StrEnum):
@@ -33,7 +37,7 @@ class Transaction:
         table_id: None until the commit that creates the table.
         table: ``namespace.name``, for people and for creation.
         operation: What the user did (``INSERT``, ``CTAS``, ``STREAMING`` …), for the history.
-        base_version: The version that the statement read.
+        base_version: The version that the statement read; ``NOT_READ`` of what replaces a table without having read it.
         version: The version that the commit made.
         outcome: What the write did, from the commit on.
     """
@@ -56,6 +60,11 @@ class Transaction:
     error: str | None = None
 
 
+def new_transaction_id() -> str:
+    """Return the id of a transaction that nobody has had."""
+    return secrets.token_hex(16)
+
+
 @dataclass(frozen=True, slots=True)
 class BeginWrite:
     """The request for a transaction.
@@ -67,6 +76,8 @@ class BeginWrite:
         table: The table at the version that the statement read; None where it is created.
         options: The write's own options, which go before the table's properties.
         touches: A bound predicate that is true for every partition that the write can touch; None where any may be.
+        reads_replaced: Whether the rows of a creation come from the table that it replaces, at ``table``'s version.
+        transaction_id: Chosen by who asks: asking twice begins one transaction.
     """
 
     asked: Asked
@@ -77,6 +88,8 @@ class BeginWrite:
     app_version: int | None = None
     options: Mapping[str, str] = field(default_factory=dict)
     touches: Predicate | None = None
+    reads_replaced: bool = False
+    transaction_id: str = field(default_factory=new_transaction_id)
 
 
 @dataclass(frozen=True, slots=True)

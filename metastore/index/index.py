@@ -315,6 +315,18 @@ class Index:
         """Return the locations of partitions that are not at their default ones, of those that a predicate leaves."""
         return reader.located_partitions(self._database, table, predicate)
 
+    def located_for_write(self, table: Table, predicate: Predicate | None, limit: int) -> reader.LocatedPartitions:
+        """Return what ``located_partitions`` does, or that there are more than ``limit``."""
+        return reader.located_for_write(self._database, table, predicate, limit)
+
+    def partitions_at(self, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
+        """Return the names of the partitions that lie in one of the directories, by its URI."""
+        return reader.partitions_at(self._database, table, locations)
+
+    def locations_of(self, table: Table, names: Collection[str]) -> dict[str, str]:
+        """Return the locations of those of the named partitions that are not at their default ones."""
+        return reader.locations_of(self._database, table, names)
+
     def commit(
         self,
         table_id: int,
@@ -395,9 +407,9 @@ class Index:
         """
         return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
-    def begin_transaction(self, transaction: Transaction) -> None:
-        """Write the row of a new transaction."""
-        transactions.begin(self._database, transaction)
+    def begin_transaction(self, transaction: Transaction) -> Transaction:
+        """Write the row of a new transaction and return it, or the one that has its id already."""
+        return transactions.begin(self._database, transaction)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""
@@ -447,6 +459,10 @@ class Index:
         """Add staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
         transaction_files.record_files(self._database, transaction_id, files)
 
+    def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
+        """Keep where an open transaction puts files of partitions, and return it; what it had before stays so."""
+        return transactions.record_locations(self._database, transaction_id, own)
+
     def staged_files(self, transaction_id: str) -> Iterator[StagedFile]:
         """Return the files that the transaction staged and has not committed, in bounded memory."""
         return transaction_files.staged_files(self._database, transaction_id)
@@ -465,12 +481,20 @@ class Index:
         """Return the newest committed batch of an application in the table."""
         return transactions.find_application(self._database, table_id, app_id)
 
-    def reserve(self, transaction_id: str, plan: WritePlan) -> Transaction | ApplicationVersion:
+    def reserve(
+        self, transaction_id: str, plan: WritePlan, *, files: int | None = None
+    ) -> Transaction | ApplicationVersion:
         """Decide conflicts and return the transaction, now reserved; or its batch if that is committed already.
 
         A transaction that is reserved or committed stays as it is, so that the call may be repeated.
 
+        Args:
+            transaction_id: The transaction's.
+            plan: Checked.
+            files: How many files it has staged, as its writer counts them; None where nobody has counted.
+
         Raises:
+            StagedFileMissingError: The index remembers another number of them.
             ConflictError: Another writer, a repair or a partition DDL was first.
             TableNotFoundError: The table is gone.
             TableAlreadyExistsError: The table to be created is there.
@@ -478,7 +502,7 @@ class Index:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: Somebody undid it.
         """
-        return reservations.reserve(self._database, transaction_id, plan)
+        return reservations.reserve(self._database, transaction_id, plan, files)
 
     def commit_transaction(
         self, transaction_id: str, *, deliver: bool, modified: Mapping[tuple[str, str], int] | None = None,
@@ -596,9 +620,9 @@ class Index:
         """Return the next messages for the metastore with an ``outbox_id`` above ``after`` in order, due or not."""
         return outbox.pending_deliveries(self._database, limit, after)
 
-    def last_delivery(self) -> int:
+    def last_delivery(self, table: Table) -> int:
         """Return the number of the newest message for the metastore; 0 where there is none."""
-        return outbox.last_delivery(self._database)
+        return publishing.last_delivery(self._database, table)
 
     def count_deliveries(self) -> int:
         """Return how many messages for the metastore there are, due or not."""

@@ -104,15 +104,17 @@ class Checker:
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
         names = self._staged_partitions(transaction, staging)
         decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
-        self._waiting.check(transaction.table_id or 0, transaction.table, transaction.app_id, decision.due)
         visible = (names - {*decision.waiting}) | {*decision.due}
         self._check_targets(transaction, staging, names)
-        locations = transaction.plan.locations
-        plan = replace(
-            transaction.plan,
-            locations={
-                name: own for name, own in locations.items() if name in {*names, *decision.due, static_partition}
-            },
+        locations = self._locations(transaction, {*decision.due, *([static_partition] if static_partition else [])})
+        # A task that was lost may have left a file wherever it had asked for.
+        kept = locations if transaction.plan.asks_locations else {*names, *decision.due, static_partition}
+        plan = replace(transaction.plan, locations={name: own for name, own in locations.items() if name in kept})
+        self._refuse_shared(
+            transaction, plan, {*names, *decision.due, *([static_partition] if static_partition else [])}
+        )
+        self._waiting.check(
+            transaction.table_id or 0, transaction.table, transaction.app_id, decision.due, plan.directory
         )
         if isinstance(asked, Overwrite) and (plan.relocate or not asked.adds_others):
             self._refuse_others(transaction, plan, asked, names)
@@ -128,6 +130,32 @@ class Checker:
             asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown
         )
         return replace(plan, change=checked)
+
+    def _refuse_shared(self, transaction: Transaction, plan: WritePlan, names: Collection[str]) -> None:
+        """Refuse to put files where another partition lies: engines would read them as that one's, too."""
+        if not plan.beside_located or plan.relocate:
+            return
+        table = self._index.load_table_by_id(transaction.table_id or 0)
+        directories = {plan.directory(name): name for name in names}
+        for directory, there in sorted(self._index.partitions_at(table, directories).items()):
+            others = there - {directories[directory]}
+            if others:
+                name, other = directories[directory], min(others)
+                raise TableLayoutError(
+                    f"Rows for partition {shown(name)} of table {transaction.table} would go to {shown(directory)}, "
+                    f"where partition {shown(other)} lies: each would have the other's rows. Nothing was written. Give "
+                    f"{shown(other)} a directory of its own: move its files, and ALTER TABLE {transaction.table} "
+                    "PARTITION (…) SET LOCATION '…'.",
+                    {"table": transaction.table, "partition": name[:200], "location": directory},
+                )
+
+    def _locations(self, transaction: Transaction, others: Collection[str]) -> Mapping[str, str]:
+        """Return the locations of partitions: those that the plan has, and of others for which no task has asked."""
+        known = transaction.plan.locations
+        if not (transaction.plan.asks_locations and others):
+            return known
+        table = self._index.load_table_by_id(transaction.table_id or 0)
+        return {**self._index.locations_of(table, others), **known}
 
     def _staged_partitions(self, transaction: Transaction, locations: StagingLocations) -> set[str]:
         """Return the partitions of the staged files, each of which is there with its size."""

@@ -20,7 +20,7 @@ from catalog_ext.metastore.transactions.relocations import replaced_by_relocatio
 from catalog_ext.metastore.transactions.staging_locations import below, transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
@@ -110,7 +110,24 @@ class NewFiles:
             ]
             for name, entries in found.items()
         }
-        return {name: entries for name, entries in unknown.items() if entries}
+        unknown = {name: entries for name, entries in unknown.items() if entries}
+        # Two partitions may have come to one directory, by a RENAME of an external one or a location given by hand.
+        others = self._living_at(table, {str(e.location.parent) for entries in unknown.values() for e in entries})
+        left = {name: [e for e in entries if not _is_known(e, others)] for name, entries in unknown.items()}
+        return {name: entries for name, entries in left.items() if entries}
+
+    def _living_at(self, table: Table, directories: Collection[str]) -> dict[str, Removal]:
+        """Return the living files of all partitions that lie in one of the directories, by URI."""
+        names = {name for there in self._index.partitions_at(table, directories).values() for name in there}
+        living = self._index.partitions_of_values(table, sorted(names)) if names else []
+        files = self._index.files_of_partitions([partition.partition_id for partition in living])
+        return {
+            f"{table.directory(partition.name, partition.location)}/{file.path}": Removal(
+                file.path, file.size, file.modified_ms
+            )
+            for partition in living
+            for file in files.get(partition.partition_id, ())
+        }
 
     def _pending_removals(self, table_id: int) -> dict[str, Removal]:
         """Return the files that committed overwrites have yet to delete, by URI."""

@@ -88,6 +88,7 @@ class Owner:
         transaction: Transaction,
         files: Sequence[StagedFile],
         *,
+        staged: int | None,
         static_partition: str | None,
         watermark_ms: int | None,
         final: bool,
@@ -116,6 +117,7 @@ class Owner:
             fault_point("check.after")
             return plan
 
+        expected = None if staged is None else staged + len(files)
         try:
             # Files are recorded once: a call that repeats itself sends none.
             self.stage(transaction, files)
@@ -125,7 +127,7 @@ class Owner:
         for _ in self._attempts.of(transaction.transaction_id, transaction.table):
             try:
                 fault_point("reserve.before")
-                reserved = self._index.reserve(transaction.transaction_id, plan)
+                reserved = self._index.reserve(transaction.transaction_id, plan, files=expected)
                 fault_point("reserve.after")
             except IndexUnavailableError as error:
                 logger.warning("The index is away while a write is reserved: %s", error.message)

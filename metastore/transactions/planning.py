@@ -17,6 +17,7 @@ from catalog_ext.metastore.commit.plan import (
     WritePlan,
 )
 from catalog_ext.metastore.errors import InvalidConfigurationError, TableNotFoundError
+from catalog_ext.metastore.index.read.reader import LocatedPartitions
 from catalog_ext.metastore.model.durations import duration_s
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DEFAULT_STAGING, relocation_base
@@ -34,6 +35,8 @@ STAGING_ALIAS = "hive_staging_dir"
 OVERWRITE_MODE = "overwrite-mode"
 RELOCATE = "relocate"
 DEFAULT_LEASE_S = 600.0
+LOCATIONS_IN_PLAN = 1000
+"""Partitions with locations of their own that a plan names; the tasks of a write that can touch more ask for them."""
 
 
 class Planner:
@@ -72,6 +75,9 @@ class Planner:
         )
         in_place = request.table is not None and request.table.definition.location == location
         fresh = creates and not in_place and self._checker.empty_location(location, staging)
+        located = LocatedPartitions(exist=False, are_all=True, locations={})
+        if request.table is not None and not (relocate or creates or commands):
+            located = self._located(request.table, request.touches, waits=bool(partition_commit))
         promotion = Promotion.UPLOAD if Location.parse(location).scheme == "s3a" else Promotion.RENAME
         return WritePlan(
             change=request.asked,
@@ -81,19 +87,17 @@ class Planner:
             promotion=promotion,
             aside=promotion is Promotion.UPLOAD and request.app_id is not None and policies.may_wait,
             relocate=relocate,
-            locations=(
-                {}
-                if relocate or creates or commands or request.table is None
-                else self._located(request.table, request.touches, waits=bool(partition_commit))
-            ),
+            locations=located.locations,
+            asks_locations=not located.are_all,
+            beside_located=located.exist,
             lease_ms=_lease_ms(options.get(LEASE)),
             created_location=fresh,
             partition_commit=partition_commit,
         )
 
-    def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> dict[str, str]:
+    def _located(self, table: Table, touches: Predicate | None, *, waits: bool) -> LocatedPartitions:
         # What has waited for its time may become visible with any write.
-        return self._index.located_partitions(table, None if waits else touches)
+        return self._index.located_for_write(table, None if waits else touches, LOCATIONS_IN_PLAN)
 
 
 def definition_of(request: BeginWrite) -> TableDefinition:

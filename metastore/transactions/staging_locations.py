@@ -54,13 +54,16 @@ def task_directories(begun: BegunWrite) -> TaskDirectories:
     """Return where the tasks of a transaction put their files; those of uploads have their final locations at once."""
     plan = begun.plan
     uploads = plan.promotion is Promotion.UPLOAD and not plan.aside
-    staging = "" if uploads else f"{plan.staging}/{begun.transaction_id}"
+    whole = task_directory(plan, begun.transaction_id, plan.base if uploads else plan.location)
+    own = begun.partition_locations.items()
+    return TaskDirectories(whole, {name: task_directory(plan, begun.transaction_id, at) for name, at in own})
 
-    def directory(location: str) -> str:
-        return str(below(Location.parse(location), staging)).removesuffix("/")
 
-    own = {name: directory(location) for name, location in begun.partition_locations.items()}
-    return TaskDirectories(directory(plan.base if uploads else plan.location), own)
+def task_directory(plan: WritePlan, transaction_id: str, location: str) -> str:
+    """Return where the tasks of a transaction put the files of a location, a URI."""
+    uploads = plan.promotion is Promotion.UPLOAD and not plan.aside
+    staging = "" if uploads else f"{plan.staging}/{transaction_id}"
+    return str(below(Location.parse(location), staging)).removesuffix("/")
 
 
 class StagingLocations:

@@ -24,6 +24,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.database.failures import is_refused_for_good
 from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.locations import Location
@@ -108,20 +109,21 @@ class Steps:
                 # Of a table that is gone nothing is promoted.
                 definition = self._definition(transaction)
                 modified, left = self._promote(transaction)
-            except IndexDatabaseError:
-                raise
             except OvertakenError:
                 return self.forward(self._index.load_transaction(transaction.transaction_id), owner=owner)
             except CatalogExtError as error:
-                if error.retryable or (isinstance(error, StorageAccessDeniedError) and not owner):
+                if _may_pass(error) or (isinstance(error, StorageAccessDeniedError) and not owner):
                     raise
                 # A store that refuses for good does so ever after, and all that was staged can be taken back.
                 return self._take_back(transaction, self._reason(transaction, error))
             try:
                 return self._commit(transaction, definition, modified, left)
-            except (IndexDatabaseError, StorageError):
+            except StorageError:
                 raise
             except CatalogExtError as error:
+                if isinstance(error, IndexDatabaseError) and _may_pass(error):
+                    raise
+                # What the index says no to, or its database, is as it is: nobody could ever commit it.
                 return self._take_back(transaction, error)
         if transaction.state in (State.ABORTING, State.ABORTED):
             # Its tasks may have written after somebody else had removed everything.
@@ -152,11 +154,14 @@ class Steps:
                 promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
             modified.update(self._modification_times(batch))
             self._storage.sync([place.target for place in places], locations.location)
-        if plan.aside and plan.write is not None and plan.write.waiting:
+        if plan.write is not None and plan.write.waiting:
             staged, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
             held = (locations.locate(file) for file in staged if file.partition in waiting)
             for some in batched(held, _AT_ONCE):
-                keep(self._storage, some, threads=self._threads)
+                if plan.aside:
+                    keep(self._storage, some, threads=self._threads)
+                # The source forgets them with the commit.
+                self._storage.sync([place.hidden or place.target for place in some], locations.location)
         left: list[Removal] = []
         if plan.write is not None and plan.write.due:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
@@ -186,7 +191,9 @@ class Steps:
         """
         modified: dict[tuple[str, str], int] = {}
         emptied: set[Location] = set()
-        for partition, batch in self._waiting(transaction.table_id or 0, transaction.app_id):
+        for partition, batch in self._waiting(
+            transaction.table_id or 0, transaction.app_id, transaction.plan.directory
+        ):
             if partition in due:
                 places = [place for _, place in batch]
                 self._promote_waiting(transaction, places)
@@ -220,7 +227,8 @@ class Steps:
         write = transaction.plan.write
         due = frozenset(() if write is None else write.due)
         directories: set[Location] = set()
-        found = self._waiting(transaction.table_id or 0, transaction.app_id) if due else iter(())
+        number, directory = transaction.table_id or 0, transaction.plan.directory
+        found = self._waiting(number, transaction.app_id, directory) if due else iter(())
         for partition, batch in found:
             for some in batched([place for _, place in batch] if partition in due else (), _WHILE_HELD):
                 fault_point("undo.due")
@@ -248,10 +256,10 @@ class Steps:
             return True
 
     def _waiting(
-        self, table_id: int, app_id: str | None = None
+        self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
     ) -> Iterator[tuple[str, list[tuple[StagedFile, StagedLocation]]]]:
         """Yield the waiting files of a table with their locations, by partition and a document at a time."""
-        for waiting, files in self._waiting_files.files(table_id, app_id):
+        for waiting, files in self._waiting_files.files(table_id, app_id, directory):
             yield waiting.partition, files
 
     def waiting_locations(self, table: Table) -> list[StagedLocation]:
@@ -500,6 +508,11 @@ class Steps:
         except CatalogExtError as error:
             failures.update((place, error) for _, place in published)
             raise
+
+
+def _may_pass(error: CatalogExtError) -> bool:
+    """Return whether a later attempt may get further."""
+    return not is_refused_for_good(error) if isinstance(error, IndexDatabaseError) else error.retryable
 
 
 def was_undone(transaction: Transaction) -> CatalogExtError:

@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, MetastoreError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.listing import ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
@@ -76,7 +75,7 @@ class Vacuum:
         self._cleanup = cleanup
         self._table = index.load_table_by_id(table.table_id)
         self._root = Location.parse(self._table.definition.location)
-        self._before_ms = now_ms() - round(retention_s * 1000)
+        self._before_ms = index.now_ms() - round(retention_s * 1000)
         self._named = named
         self._dry_run = dry_run
         self._failed = False

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import WaitingFilesMissingError
 from catalog_ext.metastore.storage.entries import EntryKind
-from catalog_ext.metastore.storage.locations import shown
+from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.transactions.reports import LostFile
-from catalog_ext.metastore.transactions.staging_locations import StagingLocations
+from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index, WaitingFiles
     from catalog_ext.metastore.storage.entries import Entry
-    from catalog_ext.metastore.storage.locations import Location
     from catalog_ext.metastore.storage.promotion import StagedLocation
     from catalog_ext.metastore.storage.store import Storage
 
@@ -34,23 +34,40 @@ class Waiting:
         self._storage = storage
 
     def files(
-        self, table_id: int, app_id: str | None = None
+        self, table_id: int, app_id: str | None = None, directory: Callable[[str], str] | None = None
     ) -> Iterator[tuple[WaitingFiles, list[tuple[StagedFile, StagedLocation]]]]:
-        """Yield the waiting files of a table, or of one query, with their locations, a document at a time."""
+        """Yield the waiting files of a table, or of one query, with their locations, a document at a time.
+
+        Args:
+            table_id: The table's number.
+            app_id: Only those of this query.
+            directory: Says where a partition's files go now: it may have moved since they were written. None where only
+                it matters where they are.
+        """
         origins: dict[str, StagingLocations] = {}
         for waiting in self._index.waiting_files(table_id, app_id):
             origin = waiting.transaction_id
             if origin not in origins:
                 origins[origin] = StagingLocations(origin, self._index.load_transaction(origin).plan)
-            yield waiting, [(file, origins[origin].locate(file)) for file in waiting.files]
+            places = ((file, origins[origin].locate(file)) for file in waiting.files)
+            if directory is None:
+                yield waiting, list(places)
+            else:
+                now = Location.parse(directory(waiting.partition))
+                yield waiting, [(file, _sent_to(place, below(now, file.name))) for file, place in places]
 
     def lost(
-        self, table_id: int, app_id: str | None = None, partitions: Collection[str] | None = None
+        self,
+        table_id: int,
+        directory: Callable[[str], str],
+        app_id: str | None = None,
+        partitions: Collection[str] | None = None,
     ) -> Iterator[LostFile]:
         """Yield the waiting files that can never be promoted: they are gone, or are not as they were written.
 
         Args:
             table_id: The table's number.
+            directory: Says where a partition's files go now.
             app_id: Only those of this query.
             partitions: Only those of these partitions.
 
@@ -58,7 +75,7 @@ class Waiting:
             StorageError: The store refuses or does not answer.
         """
         uploads: dict[Location, set[str]] = {}
-        for waiting, files in self.files(table_id, app_id):
+        for waiting, files in self.files(table_id, app_id, directory):
             if partitions is not None and waiting.partition not in partitions:
                 continue
             places = [place for _, place in files]
@@ -77,14 +94,16 @@ class Waiting:
                         waiting.transaction_id,
                     )
 
-    def check(self, table_id: int, table: str, app_id: str | None, due: Collection[str]) -> None:
-        """Return if everything is there that waits in partitions that are due.
+    def check(
+        self, table_id: int, table: str, app_id: str | None, due: Collection[str], directory: Callable[[str], str]
+    ) -> None:
+        """Return if everything is there that waits in partitions that are due, and go to where ``directory`` says.
 
         Raises:
             WaitingFilesMissingError: Something is gone.
             StorageError: The store refuses or does not answer.
         """
-        lost = list(self.lost(table_id, app_id, due)) if due else []
+        lost = list(self.lost(table_id, directory, app_id, due)) if due else []
         if lost:
             first = lost[0]
             raise WaitingFilesMissingError(
@@ -103,6 +122,11 @@ class Waiting:
             known.clear()
             known[directory] = {upload.upload_id for upload in self._storage.list_uploads(directory)}
         return known[directory]
+
+
+def _sent_to(place: StagedLocation, target: Location) -> StagedLocation:
+    """Return the place with another target; an upload to the target itself can only be completed there."""
+    return place if place.hidden is None else replace(place, target=target)
 
 
 def _is_whole(place: StagedLocation, entry: Entry | None) -> bool:

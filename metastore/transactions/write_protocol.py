@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import secrets
 import threading
 import time
 from contextlib import contextmanager
@@ -13,7 +12,14 @@ from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.commit.fault_points import fault_point
 from catalog_ext.metastore.commit.plan import CREATIONS, Append, Overwrite
-from catalog_ext.metastore.commit.transaction import BeginWrite, BegunWrite, State, Transaction, WriteOutcome
+from catalog_ext.metastore.commit.transaction import (
+    NOT_READ,
+    BeginWrite,
+    BegunWrite,
+    State,
+    Transaction,
+    WriteOutcome,
+)
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
@@ -26,6 +32,7 @@ from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
 from catalog_ext.metastore.transactions.reports import DiscardReport
+from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps import Steps, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.metastore.transactions.unknown_state import DEFAULT_UNKNOWN_TIMEOUT_S, Attempts
@@ -33,7 +40,7 @@ from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.metastore.transactions.waiting import Waiting
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedCommand
     from catalog_ext.metastore.commit.staged_files import StagedFile
@@ -106,7 +113,10 @@ class Transactions:
     def begin(self, request: BeginWrite) -> BegunWrite:
         """Return the transaction of a new write, after dead writers' ones of the same table have been recovered.
 
+        Called again with the same id, as after a lost answer, it returns what the first call has begun.
+
         Raises:
+            InvalidInputError: The id is that of a write to another table.
             InvalidConfigurationError: An option is none that its key may have.
             TableLayoutError: A table is to be created in a directory that is not empty.
             TableNotFoundError: The table is gone.
@@ -115,13 +125,13 @@ class Transactions:
         fault_point("begin.before")
         shown = str(definition_of(request).identifier)
         self._recovery.of_table(None if request.table is None else request.table.table_id, shown, request.app_id)
-        transaction_id = secrets.token_hex(16)
+        transaction_id = request.transaction_id
         plan = self._planner.plan(request, transaction_id)
         if self._is_duplicate(request):
             return BegunWrite("", plan, {}, plan.lease_ms, duplicate=True)
         now = self._index.now_ms()
         creates = isinstance(request.asked, CREATIONS)
-        self._index.begin_transaction(
+        begun = self._index.begin_transaction(
             Transaction(
                 transaction_id=transaction_id,
                 table_id=None if creates or request.table is None else request.table.table_id,
@@ -129,7 +139,7 @@ class Transactions:
                 operation=request.operation,
                 state=State.OPEN,
                 owner=signed(request.owner),
-                base_version=0 if request.table is None else request.table.version,
+                base_version=_base_version(request),
                 began_at_ms=now,
                 expires_at_ms=now + plan.lease_ms,
                 plan=plan,
@@ -138,7 +148,7 @@ class Transactions:
             )
         )
         fault_point("begin.after")
-        return BegunWrite(transaction_id, plan, plan.locations, plan.lease_ms)
+        return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)
 
     def _is_duplicate(self, request: BeginWrite) -> bool:
         if request.app_id is None or request.app_version is None or request.table is None:
@@ -159,6 +169,25 @@ class Transactions:
             raise was_undone(self._index.load_transaction(transaction_id))
         return until
 
+    def locate(self, transaction_id: str, partitions: Collection[str]) -> dict[str, str]:
+        """Return where the tasks of an open write put the files of some partitions that have locations of their own.
+
+        Those that have none are left out. What it has said once of a transaction stays so.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not open any more.
+            TableNotFoundError: The table is gone.
+        """
+        transaction = self._index.load_transaction(transaction_id)
+        plan = transaction.plan
+        own = {name: plan.locations[name] for name in partitions if name in plan.locations}
+        if plan.asks_locations:
+            table = self._index.load_table_by_id(transaction.table_id or 0)
+            found = self._index.locations_of(table, partitions)
+            own |= self._index.record_locations(transaction_id, {n: at for n, at in found.items() if n not in own})
+        return {name: task_directory(plan, transaction_id, at) for name, at in own.items()}
+
     def stage(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
         """Record files that tasks have staged; it may be called several times.
 
@@ -174,6 +203,7 @@ class Transactions:
         transaction_id: str,
         files: Sequence[StagedFile] = (),
         *,
+        staged: int | None = None,
         static_partition: str | None = None,
         watermark_ms: int | None = None,
         final: bool = False,
@@ -183,6 +213,8 @@ class Transactions:
         Args:
             transaction_id: An open transaction, or one whose commit was called before.
             files: The last staged files.
+            staged: How many have gone before, by ``stage``: where the index has lost some, as after a crash of its
+                database, the write fails. None where nobody has counted.
             static_partition: The fully static partition that is to be registered also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the streaming query has ended by itself.
@@ -198,7 +230,12 @@ class Transactions:
         with LeaseRenewal(self._index, transaction_id, transaction.plan.lease_ms):
             if transaction.state is State.OPEN:
                 decided = self._owner.decide(
-                    transaction, files, static_partition=static_partition, watermark_ms=watermark_ms, final=final
+                    transaction,
+                    files,
+                    staged=staged,
+                    static_partition=static_partition,
+                    watermark_ms=watermark_ms,
+                    final=final,
                 )
                 if isinstance(decided, WriteOutcome):
                     return decided
@@ -313,7 +350,11 @@ class Transactions:
             StorageError: The store refuses or does not answer.
         """
         self._storage.check_directory(table.definition.location)
-        lost = tuple(Waiting(self._index, self._storage).lost(table.table_id))
+
+        def directory(partition: str) -> str:
+            return table.directory(partition, self._index.locations_of(table, [partition]).get(partition))
+
+        lost = tuple(Waiting(self._index, self._storage).lost(table.table_id, directory))
         if lost and not dry_run:
             self._index.discard_waiting(
                 table.table_id, [(file.transaction_id, file.partition, file.name) for file in lost]
@@ -400,6 +441,13 @@ class Transactions:
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
         return Vacuum(self._index, self._storage, self._cleanup, table, retention_s, named, dry_run=dry_run).run()
+
+
+def _base_version(request: BeginWrite) -> int:
+    if request.table is None:
+        return 0
+    is_read = request.reads_replaced or not isinstance(request.asked, CREATIONS)
+    return request.table.version if is_read else NOT_READ
 
 
 def _log(outcome: WriteOutcome) -> None:

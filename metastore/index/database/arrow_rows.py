@@ -9,11 +9,13 @@ amid our transaction (``docs/spec/index.md``).
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import pyarrow as pa
 
+from catalog_ext.metastore.errors import IndexDatabaseError
 from catalog_ext.metastore.index.database import adbc
 
 if TYPE_CHECKING:
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
 
     Query: TypeAlias = sa.Select[Any] | sa.CompoundSelect[Any]
+
+logger = logging.getLogger(__name__)
 
 BATCH_ROWS = 16_384
 """Rows of one batch: about two megabytes."""
@@ -34,8 +38,9 @@ End = Callable[[], None]
 
 
 def stream(
-    database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End, *, elsewhere: bool = False
-) -> pa.RecordBatchReader:
+    database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End, *, elsewhere: bool = False,
+    few_rows: int = FEW_ROWS,
+) -> pa.RecordBatchReader:  # fmt: skip
     """Return the rows of a query as a stream.
 
     The first batch is read before this returns, so that a failing query fails here; a result of one batch keeps no
@@ -48,12 +53,13 @@ def stream(
         step: Applied to each batch.
         at_end: Called when every batch has been read; may raise.
         elsewhere: Whether another process may read many rows: of a SELECT without an order and without CTEs.
+        few_rows: From how many rows on the other process reads them.
 
     Raises:
         IndexUnavailableError: The database is gone or locked.
         IndexDatabaseError: It refused the query.
     """
-    batches = _batches(_read(database, statement, schema, elsewhere=elsewhere), step, at_end)
+    batches = _batches(_read(database, statement, schema, few_rows if elsewhere else None), step, at_end)
     first = next(batches, None)
     if first is None:
         return pa.RecordBatchReader.from_batches(schema, [])
@@ -77,47 +83,60 @@ def _batches(read: Iterator[pa.RecordBatch], step: Step, at_end: End) -> Iterato
         yield last
 
 
-def _read(database: Database, statement: Query, schema: pa.Schema, *, elsewhere: bool) -> Iterator[pa.RecordBatch]:
+def _read(database: Database, statement: Query, schema: pa.Schema, few_rows: int | None) -> Iterator[pa.RecordBatch]:
+    """Yield the rows; from ``few_rows`` on another process may read them, with None never."""
     if database.arrow is not None:
         database.count_statement()
         text = adbc.with_values(statement, database.engine.dialect)
         for batch in database.arrow.read(text):
-            arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=False)]
-            yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+            yield _as(schema, batch)
         return
+    many = None if few_rows is None else database.sqlite_readers
     with database.reading(streams=True) as connection:
-        fetch = _fetcher(connection, statement)
-        rows = fetch(FEW_ROWS)
-        if len(rows) < FEW_ROWS or not elsewhere or database.sqlite_readers is None:
+        result = _execute(connection, statement)
+        # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
+        fetch = result.cursor.fetchmany if connection.dialect.name == "sqlite" else result.fetchmany
+        rows = fetch(few_rows or FEW_ROWS)
+        if few_rows is None or many is None or len(rows) < few_rows:
             while rows:
                 yield to_batch(rows, schema)
                 rows = fetch(BATCH_ROWS)
             return
-    yield from _read_elsewhere(database, statement, schema)
+        # What the driver got, not what the statement was made of: lists are JSON there, and truth is 1.
+        text, values = str(result.context.statement), tuple(result.context.parameters[0])
+    yield from _read_elsewhere(database, statement, schema, many.read(_typed(text, schema), values))
 
 
-def _read_elsewhere(database: Database, statement: Query, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    assert database.sqlite_readers is not None
-    compiled = statement.compile(dialect=database.engine.dialect, compile_kwargs={"render_postcompile": True})
-    # By the first rows the driver tells the types of columns, which may all be NULL.
+def _typed(text: str, schema: pa.Schema) -> str:
+    # By the first row the ADBC driver tells the types of columns, which may all be NULL.
     types = ", ".join("''" if pa.types.is_string(field.type) else "0" for field in schema)
-    values = [compiled.params[name] for name in compiled.positiontup or ()]
-    batches = database.sqlite_readers.read(f"SELECT {types} UNION ALL {compiled}", values)
-    first = True
+    return f"SELECT {types} UNION ALL {text}"
+
+
+def _read_elsewhere(
+    database: Database, statement: Query, schema: pa.Schema, batches: Iterator[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the rows that another process reads; where it refuses the query, those that this one reads."""
+    try:
+        typed = next(batches)
+    except IndexDatabaseError as refused:
+        logger.warning("Many rows are read here, more slowly, since the process for that cannot: %s", refused.message)
+        yield from _read(database, statement, schema, None)
+        return
+    yield _as(schema, typed.slice(1))
     for batch in batches:
-        rows = batch.slice(1) if first else batch
-        first = False
-        arrays = [column.cast(field.type) for column, field in zip(rows.columns, schema, strict=False)]
-        yield pa.RecordBatch.from_arrays(arrays, schema=schema)
+        yield _as(schema, batch)
 
 
-def _fetcher(connection: sa.Connection, statement: Query) -> Callable[[int], Sequence[Sequence[Any]]]:
+def _as(schema: pa.Schema, batch: pa.RecordBatch) -> pa.RecordBatch:
+    arrays = [column.cast(field.type) for column, field in zip(batch.columns, schema, strict=False)]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+def _execute(connection: sa.Connection, statement: Query) -> sa.CursorResult[Any]:
     if connection.dialect.name == "sqlite":
-        # The driver's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
-        fetch: Callable[[int], Sequence[Sequence[Any]]] = connection.execute(statement).cursor.fetchmany
-        return fetch
-    streaming = connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS)
-    return streaming.execute(statement).fetchmany
+        return connection.execute(statement)
+    return connection.execution_options(stream_results=True, max_row_buffer=BATCH_ROWS).execute(statement)
 
 
 def to_batch(rows: Sequence[Sequence[Any]], schema: pa.Schema) -> pa.RecordBatch:

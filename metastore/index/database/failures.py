@@ -43,6 +43,15 @@ def is_duplicate(error: BaseException) -> bool:
     )
 
 
+def is_refused_for_good(error: CatalogExtError) -> bool:
+    """Return whether the database will refuse ever after what it was asked: not its schema, nor its absence, is why."""
+    if type(error) is not IndexDatabaseError:
+        return False
+    text = str(_origin(error.__cause__ or error))
+    # The tables that are looked for may be those of another release, which is being migrated to.
+    return not any(words in text for words in _SCHEMA_WORDS)
+
+
 @contextmanager
 def translated(database: str) -> Iterator[None]:
     """Raise database errors of its block as ours.

@@ -231,6 +231,14 @@ transaction_claims = sa.Table(
     sa.Index(None, "table_id", "version"),
 )  # fmt: skip
 
+transaction_locations = sa.Table(
+    "transaction_locations", metadata,
+    _id("transaction_id", primary_key=True),
+    _id("name_hash", primary_key=True),
+    _text("name"),
+    _text("location"),
+)  # fmt: skip
+
 applications = sa.Table(
     "applications", metadata,
     _key("table_id"),

@@ -73,9 +73,9 @@ class SqliteReaders:
 
         Raises:
             IndexUnavailableError: No process can be started, or it has ended.
-            IndexDatabaseError: SQLite refused the query.
+            IndexDatabaseError: SQLite or its driver refused the query, or there is no way to send a value.
         """
-        process = self._answering(json.dumps({"text": text, "values": list(values)}).encode() + b"\n")
+        process = self._answering(self._query(text, values))
         finished = False
         try:
             with pa.ipc.open_stream(pa.PythonFile(process.stdout, mode="r")) as stream:
@@ -92,6 +92,15 @@ class SqliteReaders:
                 _end(process)
         if not finished:
             raise self._ended(process)
+
+    def _query(self, text: str, values: Sequence[object]) -> bytes:
+        try:
+            return json.dumps({"text": text, "values": list(values)}).encode() + b"\n"
+        except TypeError as error:
+            raise IndexDatabaseError(
+                f"A statement cannot be sent to the process that reads the index {self._shown}: {error}.",
+                {"index": self._shown},
+            ) from error
 
     def _answering(self, query: bytes) -> subprocess.Popen[bytes]:
         """Return a process that is about to give the rows of the query."""

@@ -121,16 +121,14 @@ def transaction_rows(database: Database, table: Table) -> pa.RecordBatchReader:
 
 
 def version_at(database: Database, table_id: int, at_ms: int) -> int:
-    """Return the newest version committed at or before a time (milliseconds since the epoch, UTC).
+    """Return the newest version that, like all before it, was committed by a time (milliseconds since the epoch, UTC).
 
     0 when there is none.
     """
-    v = table_versions.c
-    statement = (
-        sa.select(v.version)
-        .where(v.table_id == table_id, v.committed_at_ms <= at_ms)
-        .order_by(v.version.desc())
-        .limit(1)
-    )
+    v, later = table_versions.c, table_versions.alias().c
+    # Below the first that is younger: one that a wrong clock has dated in the past must not take those before it along.
+    younger = sa.select(sa.func.min(later.version)).where(later.table_id == table_id, later.committed_at_ms > at_ms)
+    first = sa.func.coalesce(younger.scalar_subquery(), ALIVE)
+    statement = sa.select(sa.func.max(v.version)).where(v.table_id == table_id, v.version < first)
     with database.reading() as connection:
         return connection.execute(statement).scalar() or 0

@@ -7,6 +7,7 @@ which version is the oldest that is still whole.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
@@ -33,7 +34,7 @@ from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
     from catalog_ext.metastore.model.tables import Table
@@ -205,14 +206,71 @@ def located_partitions(database: Database, table: Table, predicate: Predicate | 
         table: The table.
         predicate: A bound predicate that limits them, or None.
     """
+    return dict(located_for_write(database, table, predicate, None).locations)
+
+
+@dataclass(frozen=True, slots=True)
+class LocatedPartitions:
+    """Partitions with locations of their own, as a write needs to know them.
+
+    Attributes:
+        exist: Whether the table has any.
+        are_all: Whether ``locations`` has all that satisfy the predicate: there are no more than the limit.
+        locations: By name.
+    """
+
+    exist: bool
+    are_all: bool
+    locations: Mapping[str, str]
+
+
+def located_for_write(
+    database: Database, table: Table, predicate: Predicate | None, limit: int | None
+) -> LocatedPartitions:
+    """Return the located partitions that satisfy a predicate, or that there are more than ``limit``, not read then."""
+    enough = None if limit is None else limit + 1
     with database.reading() as connection:
-        located = {row.name: row.location for row in connection.execute(located_statement(table))}
+        located = {row.name: row.location for row in connection.execute(located_statement(table).limit(enough))}
     if predicate is None or not located:
         # Hardly any table has some: its million partitions need not be read for that.
-        return located
-    batches = list_partitions(database, table, predicate)
-    names = (name for batch in batches for name in batch.column("partition").to_pylist())
-    return {name: located[name] for name in names if name in located}
+        are_all = limit is None or len(located) <= limit
+        return LocatedPartitions(bool(located), are_all, located if are_all else {})
+    found: dict[str, str] = {}
+    for batch in list_partitions(database, table, predicate):
+        some = batch.filter(pc.is_valid(batch.column("location")))
+        found.update(zip(some.column("partition").to_pylist(), some.column("location").to_pylist(), strict=True))
+        if limit is not None and len(found) > limit:
+            return LocatedPartitions(exist=True, are_all=False, locations={})
+    return LocatedPartitions(exist=True, are_all=True, locations=found)
+
+
+def partitions_at(database: Database, table: Table, locations: Collection[str]) -> dict[str, set[str]]:
+    """Return the names of the table's partitions that lie in one of the directories, by its URI."""
+    root = f"{table.definition.location}/"
+    found: dict[str, set[str]] = {}
+    with database.reading() as connection:
+        for some in batched(locations, _NAMES_AT_ONCE):
+            own = connection.execute(located_statement(table).where(partitions.c.location.in_(some)))
+            for row in own:
+                found.setdefault(row.location, set()).add(row.name)
+            hashes = [name_hash(uri.removeprefix(root)) for uri in some if uri.startswith(root)]
+            usual = sa.select(partitions.c.name).where(
+                *at_version(partitions, table), partitions.c.location.is_(None), partitions.c.name_hash.in_(hashes)
+            )
+            for name in connection.execute(usual).scalars() if hashes else ():
+                found.setdefault(f"{root}{name}", set()).add(name)
+    return found
+
+
+def locations_of(database: Database, table: Table, names: Collection[str]) -> dict[str, str]:
+    """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
+    found: dict[str, str] = {}
+    with database.reading() as connection:
+        for some in batched(names, _NAMES_AT_ONCE):
+            hashes = [name_hash(name) for name in some]
+            rows = connection.execute(located_statement(table).where(partitions.c.name_hash.in_(hashes)))
+            found |= {row.name: row.location for row in rows}
+    return found
 
 
 def located_statement(table: Table) -> sa.Select[Any]:

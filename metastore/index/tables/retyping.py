@@ -9,18 +9,18 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, InvalidValueError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
     partitions,
-    table_versions,
     tables,
     transaction_claims,
     transactions,
+    waiting_files,
 )
+from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
 from catalog_ext.metastore.messages import AlterTable
@@ -84,10 +84,10 @@ class _Retyping:
         described = {column.name: column.type for column in self._definition.partition_columns}
         row = {
             "table_id": table_id, "version": version, "operation": "SET PARTITION COLUMNS",
-            "committed_at_ms": now_ms(), "summary": to_json({"types": described, "user": current_user()}),
+            "summary": to_json({"types": described, "user": current_user()}),
             "transaction_id": None, "first_file_id": self._row["next_file_id"],
         }  # fmt: skip
-        self._connection.execute(sa.insert(table_versions), row)
+        insert_version(self._connection, row)
         if deliver:
             enqueue(self._connection, AlterTable(self._definition, retype=True), table_id)
         return replace(self._before, definition=self._definition, version=version)
@@ -117,6 +117,13 @@ class _Retyping:
         shown = str(self._before.identifier)
         unfit: list[str] = []
         count, long_keys = 0, False
+        # Files of streams that wait make partitions of their own when they are due.
+        for name in self._connection.execute(self._waiting()).scalars():
+            try:
+                checked_values(name, keys, shown)
+            except InvalidValueError:
+                count += 1
+                unfit += [name] if len(unfit) < _SHOWN else []
         for page in self._pages():
             rows: list[dict[str, Any]] = []
             for partition_id, begin, name in page:
@@ -136,10 +143,14 @@ class _Retyping:
             raise InvalidValueError(
                 f"The partition columns of table {shown} cannot become {described}: {count} of its partitions have "
                 f"values that do not fit, such as {', '.join(repr(name[:200]) for name in unfit)}. Nothing was "
-                "changed; drop or rename these first.",
+                "changed; drop or rename these first (what a stream keeps waiting: let it end).",
                 {"table": shown, "partitions": str(count)},
             )
         return long_keys
+
+    def _waiting(self) -> sa.Select[Any]:
+        w = waiting_files.c
+        return sa.select(w.name).where(w.table_id == self._before.table_id).distinct()
 
     def _pages(self) -> Iterator[Sequence[Any]]:
         p = partitions.c

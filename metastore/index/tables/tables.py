@@ -29,6 +29,7 @@ from catalog_ext.metastore.index.database.schema import (
     views,
     waiting_files,
 )
+from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.tables.dropped import check_droppable, check_location_free, overlaps
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
@@ -179,16 +180,8 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
     check_location_free(connection, definition.identifier, definition.location)
     now = now_ms()
     table_id = _insert(connection, definition, namespace_id, now)
-    connection.execute(
-        sa.insert(table_versions),
-        {
-            "table_id": table_id,
-            "version": 0,
-            "operation": "create",
-            "committed_at_ms": now,
-            "summary": to_json({"user": current_user()}),
-        },
-    )
+    summary = to_json({"user": current_user()})
+    insert_version(connection, {"table_id": table_id, "version": 0, "operation": "create", "summary": summary})
     if deliver:
         enqueue(connection, CreateTable(definition), table_id)
     return table_from_row(load_row_by_id(connection, table_id))

@@ -18,10 +18,10 @@ from catalog_ext.metastore.index.database.schema import (
     file_statistics,
     files,
     partitions,
-    table_versions,
     tables,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
+from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
 from catalog_ext.metastore.messages import PublishedPartition
@@ -404,12 +404,11 @@ class Applier:
             "table_id": self.table.table_id,
             "version": self.version,
             "operation": operation,
-            "committed_at_ms": self.now,
             "summary": to_json({**counts, **summary}),
             "transaction_id": transaction_id,
             "first_file_id": self.row["next_file_id"],
         }
-        self.connection.execute(sa.insert(table_versions), row)
+        insert_version(self.connection, row)
         if deliver and transaction_id is not None and self.kept_back:
             logger.warning(
                 "Hive engines do not see %d new partitions of table %s, the first %r: the metastore cannot hold them, "

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.schema import table_versions, tables, transaction_claims, transactions
 
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ def forget_claims(connection: Connection, table_id: int) -> None:
     The caller holds the lock of the table's row.
     """
     v, t = table_versions.c, transactions.c
-    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < now_ms() - CLAIMS_KEPT_MS)
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
+    old = sa.select(v.version).where(v.table_id == table_id, v.committed_at_ms < now - CLAIMS_KEPT_MS)
     version = connection.execute(old.order_by(v.version.desc()).limit(1)).scalar()
     live = sa.select(sa.func.min(t.base_version)).where(
         t.table_id == table_id, t.state.in_([str(State.OPEN), str(State.RESERVED)])

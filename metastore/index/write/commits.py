@@ -24,7 +24,6 @@ from catalog_ext.metastore.commit.plan import (
 )
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -107,7 +106,7 @@ class _Committing:
         self._plan = self._transaction.plan
         self._id = transaction_id
         self._modified = modified
-        self._now = now_ms()
+        self._now: int = self._row["now_ms"]
         self._removals = Removals(connection, transaction_id)
         self._source: Applier | None = None
 
@@ -142,6 +141,7 @@ class _Committing:
 
     def _is_committed(self) -> bool:
         self._row = rows.locked(self._connection, self._row)
+        self._now = self._row["now_ms"]
         if self._row["state"] in (State.COMMITTED, State.FINISHED):
             return True
         if self._row["state"] != State.RESERVED:

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
 
 
-_PAGE = 5000
+_PAGE, _ROWS = 5000, 20_000
+"""The most ended rows of partitions that one transaction looks at, and about the most rows that it removes."""
 _AT_ONCE = 500
 
 
@@ -86,12 +87,18 @@ def _expire_some(connection: sa.Connection, table_id: int, limit: int) -> int:
     """Remove a page of the partitions' rows that ended first, and their files'; return how many rows that were."""
     f, p, s = files.c, partitions.c, file_statistics.c
     first = (
-        sa.select(p.partition_id, p.end_version)
+        sa.select(p.partition_id, p.end_version, p.n_files)
         .where(_ended(table_id, limit))
         .order_by(p.end_version, p.partition_id)
         .limit(_PAGE)
     )
-    page = connection.execute(first).all()
+    page, rows = [], 0
+    for row in connection.execute(first).all():
+        page.append(row)
+        rows += 1 + row.n_files
+        if rows >= _ROWS:
+            # Other writers of the index wait for this transaction.
+            break
     if not page:
         return 0
     upto = page[-1].end_version

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.schema import outbox
 from catalog_ext.metastore.messages import (
     AlterTableStatistics,
@@ -49,12 +49,12 @@ def enqueue(connection: sa.Connection, message: Message, table_id: int | None = 
         "table_name": table,
         "operation": message.operation,
         "payload": to_json(payload_of(message)),
-        "created_at_ms": now_ms(),
+        "created_at_ms": _now(connection),
         "attempts": 0,
         "next_attempt_at_ms": 0,
         "last_error": None,
     }
-    connection.execute(sa.insert(outbox), row)
+    connection.execute(sa.insert(outbox).values(**row))
 
 
 def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionChanges) -> int:
@@ -110,12 +110,6 @@ def forget_table(connection: sa.Connection, table_id: int, *, upto: int | None =
         outbox.c.table_id == table_id, outbox.c.operation != RenameTable.operation, _is_free(connection)
     )
     connection.execute(statement if upto is None else statement.where(outbox.c.outbox_id <= upto))
-
-
-def last_delivery(database: Database) -> int:
-    """Return the number of the newest message; 0 where there is none."""
-    with database.reading() as connection:
-        return int(connection.execute(sa.select(sa.func.max(outbox.c.outbox_id))).scalar() or 0)
 
 
 def pending_deliveries(database: Database, limit: int, after: int = 0) -> list[Delivery]:

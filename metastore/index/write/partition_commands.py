@@ -168,13 +168,17 @@ class PartitionCommand:
         moving = [row for row in living if rules.moves_files(source, partition_of(row))]
         self._remove_sources(source, moving)
         moved = {row["partition_id"] for row in moving}
+        # Directories whose names differ in the case of a key become one.
+        rows_of: dict[str, list[Row]] = {}
+        for row in living:
+            rows_of.setdefault(names[row["partition_id"]], []).append(row)
         adds = [
             AddPartition(
-                names[row["partition_id"]],
-                tuple(self._moved_files(source, row, names[row["partition_id"]])),
-                None if row["partition_id"] in moved else source.directory(row["name"], row["location"]),
+                name,
+                tuple(file for row in rows for file in self._moved_files(source, row, name)),
+                None if rows[0]["partition_id"] in moved else source.directory(rows[0]["name"], rows[0]["location"]),
             )
-            for row in living
+            for name, rows in rows_of.items()
         ]
         taken_from.drop(living)
         taken_from.flush()

@@ -9,7 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.rows import table_from_row
-from catalog_ext.metastore.index.database.schema import ALIVE, partitions
+from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.tables import views as view_rows
 from catalog_ext.metastore.index.tables.view_partitions import published_partitions
@@ -60,6 +60,21 @@ class Publication:
         """Whether the metastore has everything."""
         return not (self.create or self.alter or self.retype or self.dropped or self.partitions is None or
                     self.partitions)  # fmt: skip
+
+
+def last_delivery(database: Database, table: Table) -> int:
+    """Return the number of the newest message, 0 where there is none: what the table's up to it tell of is committed.
+
+    Raises:
+        TableNotFoundError: The table is gone.
+    """
+
+    def work(connection: sa.Connection) -> int:
+        # Messages are numbered before they are committed, and the table's while its row is held.
+        lock_table(connection, table.table_id, str(table.identifier))
+        return int(connection.execute(sa.select(sa.func.max(outbox.c.outbox_id))).scalar() or 0)
+
+    return database.write(work, durable=False)
 
 
 def publish(database: Database, table: Table, publication: Publication) -> int:

@@ -8,11 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import Claims, bound_predicate, covers, replaces, touched
+from catalog_ext.metastore.commit.claims import Claims, bound_predicate, claimed_predicate, covers, replaces, touched
 from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
-from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import ConflictError, InvalidInputError, TableAlreadyExistsError, TableNotFoundError
+from catalog_ext.metastore.commit.transaction import NOT_READ, State
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    InvalidInputError,
+    StagedFileMissingError,
+    TableAlreadyExistsError,
+    TableNotFoundError,
+)
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -52,7 +58,9 @@ _NO_TABLE = 0
 _AT_ONCE = 200
 
 
-def reserve(database: Database, transaction_id: str, plan: WritePlan) -> Transaction | ApplicationVersion:
+def reserve(
+    database: Database, transaction_id: str, plan: WritePlan, files: int | None
+) -> Transaction | ApplicationVersion:
     """Claim what the transaction touches and move it from open to reserved; return it as it then is.
 
     Where the batch is committed already the answer says by which transaction, and nothing was changed.
@@ -62,15 +70,17 @@ def reserve(database: Database, transaction_id: str, plan: WritePlan) -> Transac
         TableNotFoundError: The table is gone.
         TableAlreadyExistsError: The table to be created is there.
         InvalidInputError: A file is staged twice, or a partition does not fit the table.
+        StagedFileMissingError: ``files`` says how many were staged, and the index remembers another number.
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: Somebody undid it.
     """
-    return database.write(lambda connection: _Reservation(connection, transaction_id, plan).run())
+    return database.write(lambda connection: _Reservation(connection, transaction_id, plan, files).run())
 
 
 class _Reservation:
-    def __init__(self, connection: sa.Connection, transaction_id: str, plan: WritePlan) -> None:
+    def __init__(self, connection: sa.Connection, transaction_id: str, plan: WritePlan, files: int | None) -> None:
         self._connection = connection
+        self._files = files
         assert isinstance(plan.change, CHECKED), "what is reserved was checked"
         self._id = transaction_id
         self._plan = plan
@@ -129,7 +139,7 @@ class _Reservation:
         lock_namespace(self._connection, identifier.namespace)
         if self._is_reserved():
             return rows.from_row(self._row)
-        check_name(self._connection, self._row, asked)
+        current = check_name(self._connection, self._row, asked)
         check_location_free(self._connection, identifier, asked.definition.location)
         self._names(asked.definition.keys)
         c = transaction_claims.c
@@ -144,7 +154,20 @@ class _Reservation:
                 "ended.",
                 {"table": str(identifier), "transaction": other},
             )
+        if current is not None and self._row["base_version"] != NOT_READ:
+            self._reserve_replaced(current)
         return self._finish([(digest, str(identifier))], _NO_TABLE)
+
+    def _reserve_replaced(self, table_id: int) -> None:
+        """Claim the whole table from which the rows of its replacement come.
+
+        Raises:
+            ConflictError: Somebody is committing to it.
+        """
+        table = table_from_row(lock_table(self._connection, table_id, self._row["table_name"]))
+        mine = Claims(exclusive=True, names={}, covers=covers(TRUE, table))
+        self._check_others(table, table.version, mine, TRUE)
+        self._claim([(PREDICATE_CLAIM, "")], table_id)
 
     def _names(self, keys: Sequence[Key]) -> dict[str, tuple[Value, ...]]:
         """Return the partitions that the transaction touches, sorted, with their values.
@@ -153,6 +176,7 @@ class _Reservation:
             InvalidPartitionNameError: One does not have the table's partition columns, or a name cannot be kept.
             InvalidValueError: A value does not fit its column's type.
             InvalidInputError: A file is staged twice.
+            StagedFileMissingError: There are not as many as the writer says.
         """
         shown = self._row["table_name"]
         staged: set[tuple[str, str]] = set()
@@ -165,6 +189,13 @@ class _Reservation:
                     {"table": shown, "partition": file[0][:200], "file": file[1][:200]},
                 )
             staged.add(file)
+        if self._files is not None and self._files != len(staged):
+            raise StagedFileMissingError(
+                f"The index remembers {len(staged)} of the {self._files} files that the write of table {shown} has "
+                "staged: its database was restarted and has lost the last of them. Nothing was written; run the "
+                "statement again.",
+                {"table": shown, "count": str(self._files - len(staged))},
+            )
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 
@@ -210,11 +241,7 @@ class _Reservation:
             raise self._expired(source, base, row["oldest_version"])
         ended = self._check_others(source, base, mine, predicate)
         self._check_changed(source, base, mine, predicate, {*ended, *range(base + 1, row["claims_from"] + 1)})
-        claim = {
-            "transaction_id": self._id, "claim_hash": PREDICATE_CLAIM, "table_id": source.table_id, "name": "",
-            "exclusive": 1, "version": None,
-        }  # fmt: skip
-        self._connection.execute(sa.insert(transaction_claims), claim)
+        self._claim([(PREDICATE_CLAIM, "")], source.table_id)
 
     def _check_others(self, table: Table, base: int, mine: Claims, predicate: Predicate | None) -> set[int]:
         """Return the versions of committed overwrites whose predicates are to be compared; raise on a collision."""
@@ -261,7 +288,7 @@ class _Reservation:
 
     def _with_predicate(self, transaction_id: str, claims: Claims, table: Table) -> Claims:
         plan = plan_from_dict(json.loads(rows.load_row(self._connection, transaction_id)["plan"]), checked=True)
-        return Claims(claims.exclusive, claims.names, covers(bound_predicate(plan, table), table))
+        return Claims(claims.exclusive, claims.names, covers(claimed_predicate(plan, table), table))
 
     def _check_changed(
         self, table: Table, base: int, mine: Claims, predicate: Predicate | None, ended: set[int]
@@ -309,28 +336,22 @@ class _Reservation:
         )
 
     def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> Transaction:
-        exclusive = int(replaces(self._plan))
-        if claims:
-            self._connection.execute(
-                sa.insert(transaction_claims),
-                [
-                    {
-                        "transaction_id": self._id,
-                        "claim_hash": digest,
-                        "table_id": table_id,
-                        "name": name,
-                        "exclusive": exclusive,
-                        "version": None,
-                    }
-                    for digest, name in claims
-                ],
-            )
+        self._claim(claims, table_id)
         self._connection.execute(
             sa.update(transactions)
             .where(transactions.c.transaction_id == self._id)
             .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)))
         )
+        if self._plan.asks_locations:
+            rows.forget_locations(self._connection, self._id)
         return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan)
+
+    def _claim(self, claims: Sequence[tuple[str, str]], table_id: int) -> None:
+        exclusive = int(replaces(self._plan))
+        values = {"transaction_id": self._id, "table_id": table_id, "exclusive": exclusive, "version": None}
+        if claims:
+            named = [{**values, "claim_hash": digest, "name": name} for digest, name in claims]
+            self._connection.execute(sa.insert(transaction_claims), named)
 
 
 def require_in_place(plan: WritePlan, table: Table, row: Mapping[str, Any]) -> None:
@@ -354,7 +375,8 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creatio
     Raises:
         TableAlreadyExistsError: The name is taken, and the table is not to be replaced.
         TableNotFoundError: There is no table to replace.
-        ConflictError: Another table has got the name meanwhile, or the one to be replaced is gone.
+        ConflictError: Another table has got the name meanwhile, or the one to be replaced is gone or has changed since
+            the creation's rows were read from it.
     """
     shown = row["table_name"]
     current = rows.table_id_of(connection, TableIdentifier.parse(shown))
@@ -369,6 +391,14 @@ def check_name(connection: sa.Connection, row: Mapping[str, Any], asked: Creatio
             f"The table {shown} was created, replaced or dropped by somebody else meanwhile. Nothing was written; "
             "retry.",
             {"table": shown},
+        )
+    base = row["base_version"]
+    # Whoever commits to the table comes before this, or finds it replaced.
+    if current is not None and base != NOT_READ and base != lock_table(connection, current, shown)["version"]:
+        raise ConflictError(
+            f"The table {shown} has changed since this statement read it at version {base}, and would be replaced "
+            "without the change. Nothing was written; run the statement again.",
+            {"table": shown, "version": str(base)},
         )
     return current
 

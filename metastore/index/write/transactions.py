@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
@@ -11,19 +11,28 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State, Transaction
-from catalog_ext.metastore.errors import ConflictError, TransactionNotFoundError, TransactionStateError
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.errors import (
+    ConflictError,
+    IndexDatabaseError,
+    InvalidInputError,
+    TransactionNotFoundError,
+    TransactionStateError,
+)
+from catalog_ext.metastore.index.database.clock import database_now_ms
+from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import (
     applications,
     namespaces,
     tables,
     transaction_claims,
     transaction_files,
+    transaction_locations,
     transactions,
     waiting_files,
 )
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import ascii_safe
+from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
 
@@ -34,7 +43,9 @@ if TYPE_CHECKING:
 
 
 IN_FLIGHT = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
+_BEFORE_COMMIT = (State.OPEN, State.RESERVED, State.ABORTING)
 _ERROR_LENGTH = 4000
+_AT_ONCE = 500
 _MOVES = '%"moves":true%'
 """What the plans of commands have that move files."""
 
@@ -48,22 +59,45 @@ class ApplicationVersion:
     transaction_id: str
 
 
-def begin(database: Database, transaction: Transaction) -> None:
-    """Write the row of a new transaction; of one that replaces a table, also which table that is now.
+def begin(database: Database, transaction: Transaction) -> Transaction:
+    """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
+
+    Where there is one of its id, that one is returned: the writer asks again, because it had no answer.
 
     Raises:
+        InvalidInputError: The one of its id writes another table.
         ConflictError: The table's location has changed since it was loaded.
     """
 
-    def work(connection: sa.Connection) -> None:
+    def work(connection: sa.Connection) -> Transaction:
+        known = _find_row(connection, transaction.transaction_id)
+        if known is not None:
+            return _same(from_row(known), transaction)
         replaces = None
         if transaction.plan.definition is not None:
             replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
         else:
             _check_location(connection, transaction)
         connection.execute(sa.insert(transactions), {**_to_row(transaction), "replaces": replaces})
+        return transaction
 
-    database.write(work)
+    try:
+        return database.write(work)
+    except IndexDatabaseError as error:
+        if error.__cause__ is None or not is_duplicate(error.__cause__):
+            raise
+        # The same question came twice at the same time, and the other one was first.
+        return database.write(work)
+
+
+def _same(known: Transaction, asked: Transaction) -> Transaction:
+    if (known.table, known.operation) != (asked.table, asked.operation):
+        raise InvalidInputError(
+            f"The transaction {known.transaction_id} is a write to table {known.table} ({known.operation}): begin this "
+            "one with an id of its own.",
+            {"transaction": known.transaction_id, "table": known.table},
+        )
+    return known
 
 
 def _check_location(connection: sa.Connection, transaction: Transaction) -> None:
@@ -139,7 +173,55 @@ def load(database: Database, transaction_id: str) -> Transaction:
         TransactionNotFoundError: There is none, or vacuum has forgotten it.
     """
     with database.reading() as connection:
-        return from_row(load_row(connection, transaction_id))
+        return _with_locations(connection, from_row(load_row(connection, transaction_id)))
+
+
+def _with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
+    """Return the transaction with the locations that its tasks have asked for, until its plan has those itself."""
+    plan = transaction.plan
+    if not plan.asks_locations:
+        return transaction
+    asked = _asked_locations(connection, transaction.transaction_id)
+    return replace(transaction, plan=replace(plan, locations={**plan.locations, **asked}))
+
+
+def _asked_locations(connection: sa.Connection, transaction_id: str) -> dict[str, str]:
+    a = transaction_locations.c
+    statement = sa.select(a.name, a.location).where(a.transaction_id == transaction_id)
+    return {row.name: row.location for row in connection.execute(statement)}
+
+
+def record_locations(database: Database, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
+    """Keep where an open transaction puts files of partitions, and return it; what it had before stays as it was.
+
+    Raises:
+        TransactionNotFoundError: There is no such transaction.
+        TransactionStateError: It is not open any more.
+    """
+
+    def work(connection: sa.Connection) -> dict[str, str]:
+        row = load_row(connection, transaction_id, lock=True)
+        if row["state"] != State.OPEN:
+            raise wrong_state(row, "put files anywhere")
+        a, hashes = transaction_locations.c, {name_hash(name): name for name in own}
+        mine = sa.select(a.name, a.location).where(a.transaction_id == transaction_id, a.name_hash.in_(hashes))
+        known = {found.name: found.location for found in connection.execute(mine)}
+        new = [
+            {"transaction_id": transaction_id, "name_hash": digest, "name": name, "location": own[name]}
+            for digest, name in hashes.items()
+            if name not in known
+        ]
+        if new:
+            connection.execute(sa.insert(transaction_locations), new)
+        return {**own, **known}
+
+    # Whoever dies before the reservation has only files to be removed.
+    return database.write(work, durable=False)
+
+
+def forget_locations(connection: sa.Connection, transaction_id: str) -> None:
+    """Remove what ``record_locations`` has kept: the plan has what is needed from now on, or nothing is."""
+    connection.execute(sa.delete(transaction_locations).where(transaction_locations.c.transaction_id == transaction_id))
 
 
 def state_of(database: Database, transaction_id: str) -> State | None:
@@ -172,15 +254,21 @@ def while_in_state(database: Database, transaction_id: str, state: State, work: 
 
 
 def load_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any]:
-    """Return the transaction's row; ``lock`` keeps everybody else from moving it."""
-    statement = sa.select(transactions).where(transactions.c.transaction_id == transaction_id)
-    row = connection.execute(statement.with_for_update() if lock else statement).mappings().one_or_none()
+    """Return the transaction's row, and the database's time (``now_ms``); ``lock`` keeps all others from moving it."""
+    row = _find_row(connection, transaction_id, lock=lock)
     if row is None:
         raise TransactionNotFoundError(
             f"The index has no transaction {transaction_id[:64]!r}: it never was, or vacuum has removed it.",
             {"transaction": transaction_id[:64]},
         )
-    return dict(row)
+    return row
+
+
+def _find_row(connection: sa.Connection, transaction_id: str, *, lock: bool = False) -> Mapping[str, Any] | None:
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
+    statement = sa.select(transactions, now.label("now_ms")).where(transactions.c.transaction_id == transaction_id)
+    row = connection.execute(statement.with_for_update() if lock else statement).mappings().one_or_none()
+    return None if row is None else dict(row)
 
 
 def locked(connection: sa.Connection, row: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -207,7 +295,8 @@ def list_all(
     if expired_before_ms is not None:
         statement = statement.where(t.expires_at_ms < expired_before_ms)
     with database.reading() as connection:
-        return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
+        found = [from_row(dict(row)) for row in connection.execute(statement).mappings()]
+        return [_with_locations(connection, transaction) for transaction in found]
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
@@ -252,7 +341,7 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
     """Return whether the transaction was in one of the states and now is in the other."""
     values: dict[str, Any] = {"state": str(to)}
     if to is State.ABORTED:
-        values["ended_at_ms"] = now_ms()
+        values["ended_at_ms"] = database_now_ms(database.dialect).scalar_subquery()
     if error is not None:
         values["error"] = ascii_safe(error)[:_ERROR_LENGTH]
     statement = (
@@ -269,6 +358,8 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
             claims = sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             # Files are still to be moved back: until then the partitions are nobody else's.
             connection.execute(claims.where(~moves) if to is State.ABORTING else claims)
+        if to is State.ABORTED:
+            forget_locations(connection, transaction_id)
         if to in (State.ABORTED, State.FINISHED):
             files = sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id)
             # A slow mover may have died with one of a command's files: that is to be put back, too.
@@ -319,11 +410,29 @@ def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str
 
 
 def moving_commands(database: Database, states: Collection[State]) -> list[Transaction]:
-    """Return the partition commands in these states that move files."""
-    t = transactions.c
-    statement = sa.select(transactions).where(t.state.in_([str(state) for state in states]), t.plan.like(_MOVES))
+    """Return the partition commands in these states that move files; of those that have ended, if they staged some.
+
+    Plans are long, and those that have ended are many: they are found by the lists of files that such commands alone
+    keep.
+    """
+    t, f = transactions.c, transaction_files.c
+    command = sa.select(transactions).where(t.plan.like(_MOVES))
+    ended = [str(state) for state in states if state not in _BEFORE_COMMIT]
+    in_flight = [str(state) for state in states if state in _BEFORE_COMMIT]
+    found: list[Transaction] = []
     with database.reading() as connection:
-        return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
+        if in_flight:
+            found += _read(connection, command.where(t.state.in_(in_flight)))
+        if ended:
+            staged = sa.select(f.transaction_id).where(f.removal == 0).distinct()
+            for some in batched(list(connection.execute(staged).scalars()), _AT_ONCE):
+                found += _read(connection, command.where(t.transaction_id.in_(some), t.state.in_(ended)))
+    # One that ended meanwhile was found twice.
+    return list({one.transaction_id: one for one in found}.values())
+
+
+def _read(connection: sa.Connection, statement: sa.Select[Any]) -> list[Transaction]:
+    return [from_row(dict(row)) for row in connection.execute(statement).mappings()]
 
 
 def relocations(database: Database, table_id: int) -> set[int]:
