@@ -175,7 +175,7 @@ class Publishing:
                 raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
             return Publication(alter=True)  # its text and its partitions are few: they are set as they are
         check_ours(found, definition)
-        upto = self._index.last_delivery()
+        upto = self._index.last_delivery(table)
         # As it is now: what the messages up to that one tell of is in it.
         table = self._index.load_table_by_id(table.table_id)
         definition = table.definition

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.commit.partition_expiry import RETENTION, Expiry
 from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.errors import InvalidInputError, InvalidPartitionSpecError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.definition_checks import check_keys
 from catalog_ext.metastore.model.partition_names import DeclaredNames, parse_partition_name
@@ -95,7 +94,7 @@ class PartitionMaintenance:
                 "it, or give the retention, such as 30d.",
                 {"table": str(target.identifier), "key": RETENTION},
             )
-        now = now_ms()
+        now = self._context.index.now_ms()
         rows = self._context.index.list_partitions(target, None)
         found = self._entries(target, rows, False, expiry.reason)
         entries = [entry for entry in found if expiry.expired(entry.partition, now)]

@@ -16,6 +16,7 @@ from catalog_ext.metastore.index.write.transactions import IN_FLIGHT
 from catalog_ext.metastore.transactions.moves import Moves
 from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.repair.report import MOVING
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
-_MOVING = "a RENAME or EXCHANGE is moving it"
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
@@ -148,7 +148,7 @@ class InFlightWrites:
         if not moving:
             return
         self._scratch.insert("protected", ((name,) for name in moving), columns=1, ignore=True)
-        self._scratch.insert("skipped", ((name, name, 0, 0, _MOVING) for name in moving), columns=5, ignore=True)
+        self._scratch.insert("skipped", ((name, name, 0, 0, MOVING) for name in moving), columns=5, ignore=True)
         for side in ("listed_partitions", "listed_files", "indexed_partitions", "indexed_files"):
             self._scratch.execute(f"DELETE FROM {side} WHERE name IN (SELECT name FROM protected)")
 

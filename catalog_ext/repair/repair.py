@@ -19,6 +19,7 @@ from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
+from catalog_ext.repair.report import REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -256,7 +257,7 @@ class Repair:
 
 def _skip(scratch: Scratch, proposed: Proposed, version: int) -> None:
     name = proposed.change.name
-    reason = f"version {version} of the table changed it meanwhile: repair again"
+    reason = f"version {version} of the table changed it meanwhile{REPAIR_AGAIN}"
     scratch.add_entries([("skip", name, name, 0, 0, reason)])
 
 

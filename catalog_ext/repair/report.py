@@ -32,6 +32,12 @@ SCHEMA = pa.schema(
 NEW = "new on the store"
 """The reason of an addition of which there is nothing else to say."""
 
+MOVING = "a RENAME or EXCHANGE is moving it"
+"""The reason of a partition that was left alone because its files may be anywhere."""
+
+REPAIR_AGAIN = ": repair again"
+"""How the reason of a partition ends that somebody has changed between the comparison and its commit."""
+
 _SHOWN = 20
 _SHOWN_IN_NOTEBOOK = 25
 _LEFT = 'style="text-align:left"'
@@ -160,10 +166,11 @@ class RepairReport:
 
     @property
     def in_step(self) -> bool:
-        """Whether nothing is to be done, and all that the location names is there and could be looked at."""
-        unseen = "action = 'skip' AND (reason = ? OR substr(reason, 1, ?) = ?)"
+        """Whether nothing is to be done, all that the location names is there, and all of it could be compared."""
+        unseen = "action = 'skip' AND (reason IN (?, ?) OR substr(reason, 1, ?) = ? OR substr(reason, -?) = ?)"
         query = f"SELECT EXISTS (SELECT 1 FROM entries WHERE action IN ('add', 'drop', 'change') OR {unseen})"
-        return not self._scratch.count(query, (MISSING, len(INCOMPLETE), INCOMPLETE))
+        known = (MISSING, MOVING, len(INCOMPLETE), INCOMPLETE, len(REPAIR_AGAIN), REPAIR_AGAIN)
+        return not self._scratch.count(query, known)
 
     def counts(self, action: str) -> Counts:
         """Count the distinct partitions, files and bytes of an action (``add``, ``drop``, ``change`` or ``skip``)."""
