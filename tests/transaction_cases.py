@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from catalog_ext.metastore.commit.plan import CheckedWrite, Promotion, WriteKind, WritePlan, asked_write
 from catalog_ext.metastore.commit.staged_files import StagedFile
-from catalog_ext.metastore.commit.transaction import State, Transaction, WriteOutcome
+from catalog_ext.metastore.commit.transaction import NOT_READ, State, Transaction, WriteOutcome
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -39,7 +39,7 @@ def creation(definition: TableDefinition, kind: WriteKind = WriteKind.CREATE, **
     location = definition.location
     change = CheckedWrite(asked_write(kind, definition=definition))
     made = WritePlan(change, location, "_staging", location, Promotion.RENAME, **more)
-    return transaction(made, table_id=None, table=str(definition.identifier), operation="CTAS", base_version=0)
+    return transaction(made, table_id=None, table=str(definition.identifier), operation="CTAS", base_version=NOT_READ)
 
 
 def transaction(plan: WritePlan, *, began_at_ms: int = 1_700_000_000_000, **more: Any) -> Transaction:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Self
 import pyarrow as pa
 
 from catalog_ext.service.application import ARROW_STREAM, error_response
+from catalog_ext.service.sign_of_life import HEADER
 from tests.service_client import Answer
 
 if TYPE_CHECKING:
@@ -47,12 +48,14 @@ class Recorder:
     Attributes:
         bodies: The requests, by operation, in the order in which they came.
         answers: What they got, in the order in which it was given.
+        waits: How long who asks waits for a sign of life, as the header has it, by operation; None for the answer.
     """
 
     def __init__(self, service: Service) -> None:
         self.token = service.token
         self.bodies: list[tuple[str, Body]] = []
         self.answers: list[tuple[str, Answer]] = []
+        self.waits: list[tuple[str, str | None]] = []
         self._upstream = (service.host, service.port)
         self._replies: dict[str, Reply] = {}
         self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
@@ -79,6 +82,7 @@ class Recorder:
         """Forget what has passed."""
         self.bodies.clear()
         self.answers.clear()
+        self.waits.clear()
 
     def last(self, operation: str) -> Body:
         """Return the body of the latest request of an operation."""
@@ -133,6 +137,7 @@ class Recorder:
 
             def do_POST(self) -> None:
                 content = self.rfile.read(int(self.headers["Content-Length"]))
+                recorder.waits.append((self.path.removeprefix("/v1/"), self.headers.get(HEADER)))
                 # A client that no longer waits is gone: what a late answer is there to show.
                 with contextlib.suppress(HangUpError, BrokenPipeError, ConnectionResetError):
                     self._give(recorder._answer(self.path, self.headers.get("Authorization", ""), content))
@@ -159,6 +164,11 @@ def refusing(error: CatalogExtError) -> Reply:
     response = error_response(error)
     answer = Answer(response.status_code, "application/json", bytes(response.body))
     return lambda body, ask: answer
+
+
+def saying(body: bytes) -> Reply:
+    """Return the reply that has these bytes, whole."""
+    return lambda _, ask: Answer(200, ARROW_STREAM, body)
 
 
 def losing(reply: Reply) -> Reply:

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 GOLDEN = json.loads((Path(__file__).parents[1] / "contract" / "partition_specs.json").read_text(encoding="utf-8"))
 MISTAKES = {case["mistake"]: case for case in GOLDEN["specs"]}
 BEGIN = {
-    "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None, "app_id": None,
+    "transaction": "c" * 32, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None, "app_id": None,
     "app_version": None, "options": {}, "session": {}, "definition": None,
 }  # fmt: skip
 OPERATIONS: dict[str, dict[str, Any]] = {

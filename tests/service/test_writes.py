@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,6 +37,7 @@ class Writer:
     def begin(self, kind: str = "append", **changed: object) -> Answer:
         table = self.client.load()
         request = {
+            "transaction": secrets.token_hex(16),
             "table_id": table["table_id"], "version": table["version"], "kind": kind, "operation": "INSERT",
             "owner": "test@host:1", "predicate": None, "app_id": None, "app_version": None,
             "options": {}, "definition": None,
@@ -61,10 +63,10 @@ class Writer:
             "partition": partition, "name": name, "size": 2 * rows, "rows": rows, "statistics": {}, "upload": None,
         }  # fmt: skip
 
-    def commit(self, begun: dict[str, Any], *files: dict[str, Any], keep: str | None = None) -> Answer:
+    def commit(self, begun: dict[str, Any], *files: dict[str, Any], keep: str | None = None, staged: int = 0) -> Answer:
         return self.client.call(
-            "writes/commit", transaction=begun["transaction"], files=list(files), keep=keep, watermark_ms=None,
-            final=False,
+            "writes/commit", transaction=begun["transaction"], files=list(files), staged=staged, keep=keep,
+            watermark_ms=None, final=False,
         )  # fmt: skip
 
     def write(self, kind: str, *partitions: str, **changed: object) -> dict[str, Any]:
@@ -108,7 +110,7 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     staged = writer.client.call("writes/stage", transaction=begun["transaction"], files=files[:1])
     assert staged.json == {"staged": 1}
     assert visible(root) == {EU: {"old.csv": 1}}, "nothing is seen before the commit"
-    outcome = writer.commit(begun, *files[1:]).json
+    outcome = writer.commit(begun, *files[1:], staged=1).json
     assert {k: v for k, v in outcome.items() if k != "commit_ms"} == {
         "transaction": begun["transaction"], "table_id": begun["table"]["table_id"], "table": "s.t",
         "operation": "INSERT", "version": 2, "partitions_added": 1, "partitions_removed": 0, "partitions_changed": 1,
@@ -125,7 +127,7 @@ def test_the_end_of_a_stream_commits_what_its_epochs_kept_back(writer: Writer, c
     options = {"sink.partition-commit.trigger": "partition-time"}
     begun = writer.begun(operation="STREAMING", app_id="query", app_version=0, options=options)
     epoch = writer.client.call(
-        "writes/commit", transaction=begun["transaction"], files=[writer.stage(begun, US, 3)], keep=None,
+        "writes/commit", transaction=begun["transaction"], files=[writer.stage(begun, US, 3)], staged=0, keep=None,
         watermark_ms=0, final=False,
     ).json  # fmt: skip
     assert (epoch["waiting"], epoch["files_added"], epoch["rows"]) == (1, 0, 3)
@@ -363,11 +365,12 @@ def test_options_go_before_the_tables_properties(writer: Writer, catalog: Catalo
     assert (own["base"], own["lease_ms"]) == (own["location"], 30_000)
 
 
-@pytest.mark.parametrize("operation", ["heartbeat", "stage", "commit", "abort"])
+@pytest.mark.parametrize("operation", ["heartbeat", "locations", "stage", "commit", "abort"])
 def test_a_transaction_that_is_not_there_is_404(writer: Writer, operation: str) -> None:
     rest: dict[str, dict[str, object]] = {
         "stage": {"files": []}, "abort": {"reason": "x"},
-        "commit": {"files": [], "keep": None, "watermark_ms": None, "final": False},
+        "locations": {"partitions": []},
+        "commit": {"files": [], "staged": 0, "keep": None, "watermark_ms": None, "final": False},
     }  # fmt: skip
     answer = writer.client.call(f"writes/{operation}", transaction="0" * 32, **rest.get(operation, {}))
     assert (answer.status, answer.error["code"]) == (404, "CATALOG_EXT_TRANSACTION_NOT_FOUND")

@@ -198,6 +198,10 @@ def test_frames_and_statements_through_spark_connect(spark: SparkSession, tables
     assert sorted(tuple(row) for row in frame.collect()) == [(0, 0), (2, 0), (20, 1)]
     days = spark.table("lake.s.days")
     assert days.columns == ["id"]
+    for distinct in (days.dropDuplicates(), days.dropDuplicates(["id"]), days.distinct()):
+        assert distinct.count() == 2
+        with pytest.raises(PySparkException, match="UNRESOLVED_COLUMN"):
+            distinct.select("id", "ds").collect()
     assert [row.ds for row in days.select("ds").orderBy("ds").collect()] == ["a", "b"]
     assert days.where(days.ds == "b").select("id", days["ds"]).collect() == [(2, "b")]
     assert [row[0] for row in spark.sql("SHOW PARTITIONS lake.s.frames").collect()] == ["k=0", "k=1"]

@@ -12,14 +12,29 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, VersionExpiredError
+from catalog_ext.metastore.index.write.outbox import enqueue
+from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.index_cases import create, data_files, definition
-from tests.transaction_cases import begin, creation, files_by_partition, finish, plan, relocated, staged, write
+from tests.transaction_cases import (
+    begin,
+    creation,
+    files_by_partition,
+    finish,
+    plan,
+    relocated,
+    staged,
+    transaction,
+    write,
+)
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+    import sqlalchemy as sa
 
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index import Index
@@ -193,3 +208,30 @@ def test_two_creations_race(index: Index, table: Table) -> None:
     results = at_once(2, lambda i: finish(index, rivals[i]))
     assert sum(isinstance(r, Exception) for r in results) == 1
     index.drop_table(definition("s", "raced", {}).identifier, deliver=False)
+
+
+def test_one_begin_of_those_that_come_at_once(index: Index, table: Table) -> None:
+    asked = transaction(plan(table), table_id=table.table_id, table=str(table.identifier), base_version=table.version)
+    begun = at_once(WRITERS, lambda _: index.begin_transaction(asked).transaction_id)
+    assert begun == [asked.transaction_id] * WRITERS
+    assert [t.transaction_id for t in index.list_transactions(table.table_id)] == [asked.transaction_id]
+
+
+def test_the_newest_message_is_known_when_the_tables_own_are_committed(index: Index, table: Table) -> None:
+    inside, go_on = threading.Event(), threading.Event()
+
+    def commit(connection: sa.Connection) -> None:
+        lock_table(connection, table.table_id, str(table.identifier))
+        enqueue(connection, AlterTable(table.definition), table.table_id)
+        inside.set()
+        assert go_on.wait(30)
+
+    with ThreadPoolExecutor(2) as pool:
+        committing = pool.submit(index._database.write, commit)
+        assert inside.wait(30)
+        asked = pool.submit(index.last_delivery, table)
+        with pytest.raises(TimeoutError):
+            asked.result(0.5)
+        go_on.set()
+        committing.result(30)
+        assert asked.result(30) == max(message.outbox_id for message in index.pending_deliveries())

@@ -6,13 +6,18 @@ import shutil
 from typing import TYPE_CHECKING
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql.functions import col, lit
 
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.spark.session import CATALOG_CLASS
 from tests.integration.lake import local_lake
+from tests.servers.recorded_service import serve_recorded
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from pathlib import Path
 
     from pyspark.sql import DataFrame
 
@@ -109,6 +114,20 @@ def test_an_append_that_a_cached_one_does_not_have_is_a_conflict(lake: Lake, wri
     cached.unpersist()
 
 
+@pytest.mark.parametrize("statement", ["REPLACE TABLE", "CREATE OR REPLACE TABLE"])
+def test_an_append_since_a_table_that_replaces_itself_was_read_is_a_conflict(lake: Lake, statement: str) -> None:
+    query = f"{statement} lake.w.t PARTITIONED BY (k) AS SELECT id + 1 AS id, k FROM lake.w.t"
+    before = lake.catalog.load_table("w.t")
+    with (
+        armed("check.before", lambda _: _commit_behind_the_cache(lake.catalog)),
+        pytest.raises(PySparkException) as refused,
+    ):
+        lake.sql(query)
+    assert refused.value.getCondition() == "CATALOG_EXT_CONFLICT"
+    after = lake.catalog.load_table("w.t")
+    assert (after.table_id, after.version) == (before.table_id, before.version + 1), "the append is still there"
+
+
 def _commit_behind_the_cache(catalog: Catalog) -> None:
     """Another driver's append to k=1: Spark has the caches of its own sessions read again after a write."""
     from tests.writes import insert
@@ -144,3 +163,35 @@ def test_statements_that_read_their_target_meet_no_conflict_with_themselves(lake
     lake.sql("CREATE TABLE lake.w.u PARTITIONED BY (k) AS SELECT * FROM lake.w.t")
     lake.sql("CREATE OR REPLACE TABLE lake.w.u PARTITIONED BY (k) AS SELECT id + 100 AS id, k FROM lake.w.u")
     assert lake.rows("SELECT id, k FROM lake.w.u ORDER BY id") == [(102, 1), (103, 2), (112, 1), (113, 2)]
+
+
+def test_tables_of_another_index_say_nothing_of_a_base_version(lake: Lake, tmp_path: Path) -> None:
+    read = lake.catalog.load_table("w.t")
+    with serve_recorded(tmp_path) as other:
+        prefix = "spark.sql.catalog.other"
+        for key, value in {"": CATALOG_CLASS, ".uri": other.uri, ".token": other.token}.items():
+            lake.spark.conf.set(prefix + key, value)
+        other.catalog.create_namespace("w")
+        for number in range(1, read.table_id):
+            (tmp_path / f"x{number}").mkdir()
+            other.catalog.register_table(
+                f"sales.x{number}",
+                location=str(tmp_path / f"x{number}"),
+                schema="id INT",
+                partition_columns={"k": "int"},
+            )
+        lake.sql("CREATE TABLE other.w.t (id INT, k INT) PARTITIONED BY (k)", "INSERT INTO other.w.t VALUES (7, 1)")
+        assert other.catalog.load_table("w.t").table_id == read.table_id
+        lake.sql(*[f"INSERT INTO other.w.t VALUES ({i}, 1)" for i in range(2)])
+        lake.sql("INSERT OVERWRITE other.w.t SELECT * FROM lake.w.t")
+        assert lake.rows("SELECT id, k FROM other.w.t ORDER BY id") == [(1, 1), (2, 2)]
+        lake.sql("CREATE OR REPLACE TABLE other.w.t PARTITIONED BY (k) AS SELECT id + 1 AS id, k FROM lake.w.t")
+        assert lake.rows("SELECT id, k FROM other.w.t ORDER BY id") == [(2, 1), (3, 2)]
+
+
+def test_a_write_whose_tasks_cannot_be_started_is_undone(lake: Lake) -> None:
+    frame = lake.spark.createDataFrame([(5, 1)], "id INT, k INT")
+    with pytest.raises((PySparkException, Py4JJavaError)):
+        frame.writeTo("lake.w.t").option("compression", "no such codec").append()
+    states = {state for (state,) in lake.rows("SELECT state FROM lake.w.t.transactions")}
+    assert "open" not in states, states

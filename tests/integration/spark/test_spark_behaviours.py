@@ -672,3 +672,14 @@ def test_an_alias_may_be_a_columns_name(lake: Lake) -> None:
     ):
         assert alike(lake, query), query
     assert len(lake.rows("SELECT id._metadata.file_name, id.`$path` FROM lake.w.hidden id")) == 12
+
+
+def test_an_alias_within_a_view_goes_by_the_views_catalog(lake: Lake) -> None:
+    before = ".".join(lake.rows("SELECT current_catalog(), current_database()")[0])
+    lake.sql("USE lake.w")
+    try:
+        lake.sql("CREATE VIEW lake.w.aliased AS SELECT id.ds, id.v FROM hidden id")
+    finally:
+        lake.sql(f"USE {before}")
+    assert rows(lake, "SELECT * FROM lake.w.aliased") == rows(lake, "SELECT ds, v FROM lake.w.hidden")
+    lake.sql("DROP VIEW lake.w.aliased")

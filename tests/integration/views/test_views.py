@@ -119,6 +119,21 @@ def test_views_over_views_session_tables_and_virtual_columns(spark: SparkSession
     spark.sql("DROP TABLE spark_catalog.default.names")
 
 
+def test_partitions_depend_on_what_the_index_could_answer_or_a_limit_could_cut(spark: SparkSession) -> None:
+    queries = {
+        "counts": "SELECT count(*) AS n, ds FROM trips GROUP BY ds",
+        "some": "SELECT id, 'a' AS ds FROM (SELECT id, ds AS d FROM trips LIMIT 1)",
+    }
+    for view, query in queries.items():
+        spark.sql(f"CREATE VIEW {view} PARTITIONED ON (ds) AS {query}")
+        spark.sql(f"ALTER VIEW {view} ADD PARTITION (ds = 'a')")
+    counts, some = [rows(spark, f"CALL lake.system.view_dependencies(view => 's.{view}')") for view in queries]
+    assert counts == [("ds=a", "lake.s.trips", "ds=a")]
+    assert some == [("ds=a", "lake.s.trips", "ds=a"), ("ds=a", "lake.s.trips", "ds=b")]
+    for view in queries:
+        spark.sql(f"DROP VIEW {view}")
+
+
 def test_schema_modes(spark: SparkSession) -> None:
     spark.sql("CREATE VIEW evolving WITH SCHEMA EVOLUTION AS SELECT * FROM trips")
     spark.sql("CREATE VIEW bound WITH SCHEMA BINDING AS SELECT id FROM trips")

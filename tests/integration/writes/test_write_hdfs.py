@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from catalog_ext.catalog import Catalog
     from tests.integration.spark_driver import Driver
@@ -45,6 +45,12 @@ def catalog(spark: SparkSession) -> Catalog:
 
 def rows(spark: SparkSession, table: str) -> list[tuple[object, ...]]:
     return sorted(lake.rows(spark, f"SELECT x, ds FROM {table}"))
+
+
+def hosts(frame: DataFrame) -> set[str]:
+    """Where the tasks of a frame had best run."""
+    rdd = frame._jdf.queryExecution().toRdd()
+    return {str(rdd.preferredLocations(partition)) for partition in rdd.partitions()}
 
 
 def directories_of_files(catalog: Catalog, root: Location) -> list[str]:
@@ -75,6 +81,7 @@ def test_writes_on_hdfs(spark: SparkSession, catalog: Catalog) -> None:
     # A reader that knows nothing of the index finds the same.
     plain = spark.read.parquet(str(root)).select("x", "ds")
     assert sorted(tuple(row) for row in plain.collect()) == rows(spark, "lake.sales.t")
+    assert hosts(spark.table("lake.sales.t").select("x", "ds")) == hosts(plain)
     assert len(catalog.repair_partitions("sales.t")) == 0
 
     spark.sql("INSERT OVERWRITE lake.sales.t VALUES (5, 'a')")

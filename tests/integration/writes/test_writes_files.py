@@ -15,7 +15,9 @@ from py4j.protocol import Py4JJavaError
 from pyspark import TaskContext
 from pyspark.errors import AnalysisException, PySparkException
 
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.partition_names import format_partition_name
+from catalog_ext.metastore.transactions.planning import LOCATIONS_IN_PLAN
 from tests.integration.lake import Lake, local_lake
 
 if TYPE_CHECKING:
@@ -320,6 +322,26 @@ def test_partitions_at_locations_of_their_own_are_written_there(lake: Lake) -> N
     assert [(k, total) for k, total, _ in found] == [(0, 4), (1, 106), (2, 200), (3, 10)]
     own = [path.split(f"/{table}/")[1].split("/")[0] for _, _, path in found]
     assert own == ["own-0", "own-1", "own-2", "k=3"]
+
+
+def test_more_locations_than_a_plan_holds_are_asked_for(lake: Lake) -> None:
+    table = new_table(lake, "x BIGINT, k BIGINT")
+    there = lake.catalog.load_table(f"w.{table}")
+    own = lake.folder / f"{table}-own"
+    added = [AddPartition(f"k={k}", (), location=f"file://{own}/{k}") for k in range(LOCATIONS_IN_PLAN + 1)]
+    lake.catalog.index.commit(there.table_id, added, operation="repair", deliver=False)
+    lake.sql(
+        f"REFRESH TABLE lake.w.{table}",
+        f"INSERT INTO lake.w.{table} SELECT id, id % 3 + 1000 FROM range(0, 12, 1, 2)",
+        f"INSERT OVERWRITE lake.w.{table} SELECT 100, 1000 + id FROM range(2, 4)",
+    )
+    found = lake.rows(f"SELECT k, sum(x), min(_metadata.file_path) FROM lake.w.{table} GROUP BY k ORDER BY k")
+    assert [(k, total) for k, total, _ in found] == [(1000, 18), (1001, 22), (1002, 100), (1003, 100)]
+    places = [path.removeprefix("file:").removeprefix(str(lake.folder)) for _, _, path in found]
+    assert [place.split("/")[1:3] for place in places[:1]] == [[f"{table}-own", "1000"]]
+    assert all(f"/{table}/k=100" in place for place in places[1:])
+    left = [p for p in (*own.rglob("*"), *lake.location(table).rglob("*")) if "_catalog_ext_staging" in str(p)]
+    assert [p for p in left if p.is_file()] == []
 
 
 def test_files_that_hive_reads(lake: Lake) -> None:

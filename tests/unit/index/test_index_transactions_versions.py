@@ -12,7 +12,8 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
-from catalog_ext.metastore.index.database.schema import partitions
+from catalog_ext.metastore.index.database import clock
+from catalog_ext.metastore.index.database.schema import partitions, table_versions
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
 from catalog_ext.metastore.index.write import claims, expire_versions
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
 
+_DAY_MS = 86_400_000
 OVERWRITE = WriteKind.OVERWRITE_PARTITIONS
 
 
@@ -172,8 +174,11 @@ def test_expired_versions_are_refused_and_their_rows_are_gone(
     assert [t.version for t in index.list_transactions(table.table_id)] == [4]
 
 
-def test_expiry_goes_on_where_it_was_stopped(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(expire_versions, "_PAGE", 2)
+@pytest.mark.parametrize(("most", "count"), [("_PAGE", 2), ("_ROWS", 4)])
+def test_expiry_goes_on_where_it_was_stopped(
+    index: Index, table: Table, monkeypatch: pytest.MonkeyPatch, most: str, count: int
+) -> None:
+    monkeypatch.setattr(expire_versions, most, count)
     names = [f"k={n}" for n in range(5)]
     for _ in range(3):
         write(index, table, plan(table, OVERWRITE), *names)
@@ -199,6 +204,72 @@ def test_expiry_reads_what_has_ended_and_no_more(index: Index, table: Table) -> 
         text = explained.compile(connection, compile_kwargs={"literal_binds": True})
         found = connection.exec_driver_sql(f"EXPLAIN QUERY PLAN {text}").all()
     assert "ix_partitions_ended" in str(found)
+
+
+@pytest.mark.parametrize("days", [-8, 8])
+def test_a_hosts_clock_that_is_wrong_dates_nothing(
+    index: Index, table: Table, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    write(index, table, plan(table), "k=1")
+    right = clock.time.time_ns
+    with monkeypatch.context() as wrong:
+        wrong.setattr(clock.time, "time_ns", lambda: right() + days * _DAY_MS * 1_000_000)
+        write(index, table, plan(table), "k=2")
+        index.commit(table.table_id, [AddPartition("k=3", ())], operation="repair", deliver=True)
+        made = create(index, name="made")
+        undone = begin(index, table, plan(table), "k=4").transaction_id
+        index.move_transaction(undone, (State.OPEN,), State.ABORTED)
+        done = write(index, table, plan(table), "k=5").transaction_id
+    now = index.now_ms()
+    versions = index.history(table.identifier)
+    times = [one.committed_at_ms for one in reversed(versions)]
+    assert times == sorted(times)
+    ended = [index.load_transaction(one).ended_at_ms or 0 for one in (undone, done)]
+    queued = [one.created_at_ms for one in index.pending_deliveries()]
+    assert queued
+    for at in (*times, *ended, *queued, index.history(made.identifier)[0].committed_at_ms):
+        assert abs(now - at) < 600_000
+    assert index.version_at(table.table_id, now - 7 * _DAY_MS) == 0
+    assert index.version_at(table.table_id, now) == versions[0].version
+
+
+def test_a_version_dated_in_the_past_takes_none_before_it_along(index: Index, table: Table) -> None:
+    for name in ("k=1", "k=2", "k=3"):
+        write(index, table, plan(table), name)
+    _date(index, table, 2, index.now_ms() - 8 * _DAY_MS)
+    assert index.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 0
+    _date(index, table, 0, 0)
+    _date(index, table, 1, 0)
+    assert index.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 2
+    later = index.now_ms() + _DAY_MS
+    _date(index, table, 3, later)
+    write(index, table, plan(table), "k=4")
+    assert index.history(table.identifier)[0].committed_at_ms == later, "times never go backwards"
+
+
+def _date(index: Index, table: Table, version: int, at_ms: int) -> None:
+    v = table_versions.c
+    mine = sa.update(table_versions).where(v.table_id == table.table_id, v.version == version)
+    index._database.write(lambda connection: connection.execute(mine.values(committed_at_ms=at_ms)))
+
+
+def test_recovery_reads_no_plan_of_a_finished_write(index: Index, table: Table) -> None:
+    for name in ("k=1", "k=2"):
+        index.finish_transaction(write(index, table, plan(table), name).transaction_id)
+    waiting = begin(index, table, plan(table), "k=3")
+    asked: list[tuple[str, Any]] = []
+    engine = index._database.engine
+    sa.event.listen(engine, "before_cursor_execute", lambda *given: asked.append((given[2], given[3])))
+    assert index.moving_commands((State.ABORTED, State.COMMITTED, State.FINISHED)) == []
+    steps = [
+        row.detail
+        for text, values in tuple(asked)
+        for row in index._database.engine.connect().exec_driver_sql(f"EXPLAIN QUERY PLAN {text}", values)
+    ]
+    of_transactions = [step for step in steps if "transactions" in step]
+    assert of_transactions
+    assert all("(transaction_id=?)" in step for step in of_transactions), steps
+    assert waiting.transaction_id in asked[1][1], "only those are looked at that have lists of files"
 
 
 def test_a_write_that_is_older_than_the_oldest_version(index: Index, table: Table) -> None:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import date, datetime
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
+import pyarrow as pa
 import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableError
 from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.schema import PARTITION_NUMBER_BITS
+from catalog_ext.metastore.index.read import reader
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import DataFile
-from catalog_ext.metastore.predicates.tree import Comparison, In, Operator
+from catalog_ext.metastore.predicates.tree import And, Comparison, In, Not, Operator
 from tests.index_cases import create, local_index
 
 if TYPE_CHECKING:
@@ -21,6 +26,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 COUNT = arrow_rows.FEW_ROWS + 1500
 
@@ -57,6 +63,63 @@ def test_it_gives_the_rows_that_the_driver_gives(index: Index, table: Table, mon
             )
         assert there.num_rows > arrow_rows.FEW_ROWS
     assert index.query_count - before == 6
+
+
+@pytest.mark.parametrize(
+    ("predicate", "ids"),
+    [
+        (In("n", tuple(range(100, 1100))), None),
+        (Not(In("n", tuple(range(300)))), None),
+        (And((In("k", ("é'1", "é'2")), Not(In("n", tuple(range(300)))))), None),
+        (None, range(1000)),
+    ],
+    ids=["in", "not-in", "both", "partitions"],
+)
+def test_lists_reach_it_as_the_driver_gets_them(
+    index: Index, table: Table, caplog: pytest.LogCaptureFixture, predicate: Predicate | None, ids: range | None
+) -> None:
+    first = table.table_id << PARTITION_NUMBER_BITS
+    statement, exact = reader.plan_statement(
+        "sqlite", table, predicate, ids=None if ids is None else [first + i for i in ids]
+    )
+    assert exact
+    there, here = (_planned(index, table, statement, elsewhere=elsewhere) for elsewhere in (True, False))
+    assert there == here
+    assert there.num_rows > 100
+    assert not caplog.records
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        sa.literal(True), sa.literal(7), sa.literal(1.5), sa.literal(date(2025, 1, 31)), sa.literal("é\x00'"),
+        sa.literal(Decimal("1.5"), sa.Numeric(5, 2)), sa.literal(["a", 1], sa.JSON), sa.literal(b"\xff"),
+        sa.literal(None, sa.Text), sa.literal(datetime(2025, 1, 31, 1, 2, 3)),
+    ],
+    ids=lambda value: type(value.value).__name__,
+)  # fmt: skip
+@pytest.mark.filterwarnings("ignore:Dialect sqlite:sqlalchemy.exc.SAWarning")
+def test_values_of_every_type_are_the_same_there(index: Index, table: Table, value: Any) -> None:
+    kind, shown = sa.func.typeof(value), sa.func.hex(value)
+    n = sa.select(sa.literal_column("1").label("x")).union_all(sa.select(sa.literal_column("2"))).subquery()
+    schema = pa.schema([("kind", pa.string()), ("shown", pa.string()), ("x", pa.int64())])
+    statement = sa.select(kind, shown, n.c.x)
+    there, here = (
+        arrow_rows.stream(
+            index._database, statement, schema, lambda batch: batch, lambda: None, elsewhere=elsewhere, few_rows=1
+        ).read_all()
+        for elsewhere in (True, False)
+    )
+    assert there.to_pylist() == here.to_pylist()
+    assert there.num_rows == 2
+
+
+def _planned(index: Index, table: Table, statement: arrow_rows.Query, *, elsewhere: bool) -> pa.Table:
+    check = reader.Check(table, None)
+    rows = arrow_rows.stream(
+        index._database, statement, reader.PLAN_SCHEMA, check.step, check.finish, elsewhere=elsewhere, few_rows=10
+    )
+    return rows.read_all().sort_by("partition_id").combine_chunks()
 
 
 def test_few_rows_start_no_process(index: Index, table: Table, monkeypatch: pytest.MonkeyPatch) -> None:

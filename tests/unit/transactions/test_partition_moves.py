@@ -13,6 +13,9 @@ from catalog_ext.metastore import errors
 from catalog_ext.metastore.commit.fault_points import MOVE_POINTS, armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from catalog_ext.metastore.transactions.new_files import NewFiles
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
 from catalog_ext.scan.observe import StoreObserver
@@ -82,6 +85,46 @@ def test_rename_of_an_external_partition_leaves_its_files(catalog: Catalog, tmp_
     catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
     catalog.partition_commands.rename("s.t", {"k": "5"}, {"k": "1"})
     assert catalog.index.located_partitions(catalog.load_table("s.t")) == {}, "back at its default place"
+
+
+@pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
+def test_nobody_writes_where_a_renamed_partition_lies(catalog: Catalog, tmp_path: Path, kind: WriteKind) -> None:
+    root = external(catalog, tmp_path)
+    write(root, "k=1/a.csv")
+    catalog.repair_partitions("s.t")
+    catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
+    for partition in ("k=1", "k=5"):
+        if partition == "k=1":
+            with pytest.raises(errors.TableLayoutError, match=r"'k=1' .* where partition 'k=5' lies"):
+                insert(catalog, "k=2", "k=1", kind=kind)
+            assert (indexed(catalog), visible(root)) == ({"k=5": {"a.csv": 1}}, ["k=1/a.csv"])
+        else:
+            insert(catalog, "k=5", kind=kind)
+    assert len(indexed(catalog)["k=5"]) == (2 if kind is WriteKind.APPEND else 1)
+    consistent(catalog)
+
+
+@pytest.mark.parametrize("command", ["drop", "truncate", "delete", "rename"])
+def test_files_of_a_partition_in_anothers_directory_stay(catalog: Catalog, command: str) -> None:
+    root = managed(catalog)
+    write(root, "k=1/a.csv")
+    catalog.repair_partitions("s.t")
+    write(root, "k=1/b.csv")
+    stat = (root / "k=1/b.csv").stat()
+    files = (DataFile("b.csv", stat.st_size, stat.st_mtime_ns // 1_000_000, 1),)
+    table = catalog.load_table("s.t")
+    there = AddPartition("k=9", files, location=f"file://{root}/k=1")
+    catalog.index.commit(table.table_id, [there], operation="repair", deliver=False)
+    if command == "drop":
+        catalog.partition_commands.drop("s.t", [equals("k", "1")])
+    elif command == "rename":
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "5"})
+    else:
+        now, one = catalog.load_table("s.t"), Comparison(Operator.EQ, "k", "1")
+        catalog.writes.delete(now.table_id, now.version, one, truncate=command == "truncate")
+    assert indexed(catalog)["k=9"] == {"b.csv": 1}
+    assert (root / "k=1/b.csv").exists()
+    assert not (root / "k=1/a.csv").exists()
 
 
 def test_rename_of_what_is_not_there_or_onto_what_is(catalog: Catalog) -> None:
@@ -154,6 +197,29 @@ def test_exchange_moves_partitions_of_both_kinds_of_tables(catalog: Catalog, tmp
     assert visible(tmp_path / "own") == ["5.csv"]
 
 
+def test_exchange_brings_directories_of_one_name_together(catalog: Catalog, tmp_path: Path) -> None:
+    target, source = managed(catalog), managed(catalog, "o")
+    write(source, "k=1/f.csv", "K=1/f.csv", "K=1/g.csv")
+    catalog.repair_partitions("s.o")
+    outcome = catalog.partition_commands.exchange("s.t", "s.o", [{"k": "1"}])
+    assert (outcome.partitions_added, outcome.files_added) == (1, 3)
+    assert (indexed(catalog), indexed(catalog, "s.o")) == (walked(target, 1), {})
+    assert (len(indexed(catalog)["k=1"]), visible(source)) == (3, [])
+    for table in ("s.t", "s.o"):
+        consistent(catalog, table)
+    write(source, "k=2/a.csv", "K=2/b.csv")
+    catalog.repair_partitions("s.o")
+    before = indexed(catalog, "s.o")
+    write(tmp_path / "own", "c.csv")
+    catalog.partition_commands.add("s.o", [({"k": "3"}, f"file://{tmp_path}/own")])
+    write(source, "K=3/d.csv")
+    catalog.repair_partitions("s.o")
+    with pytest.raises(errors.InvalidInputError, match=r"'K=3', 'k=3'.*an exchange leaves where they are"):
+        catalog.partition_commands.exchange("s.t", "s.o", [{"k": "2"}, {"k": "3"}])
+    assert indexed(catalog, "s.o") == {**before, "K=3": {"d.csv": 1}, "k=3": {"c.csv": 1}}
+    assert {t.state for t in catalog.index.list_transactions()} <= {State.FINISHED, State.ABORTED}
+
+
 def test_exchange_keeps_what_is_known_of_files(catalog: Catalog) -> None:
     managed(catalog)
     managed(catalog, "o")
@@ -219,6 +285,7 @@ def test_a_repair_that_meets_a_move_leaves_it_alone(catalog: Catalog, point: str
         for table in ("s.t", "s.o"):
             report = catalog.repair_partitions(table, mode="sync")
             reasons.update(entry.reason for entry in report.skipped)
+            assert report.in_step is not bool(report.skipped)
             assert (len(report.added), len(report.dropped), len(report.changed)) == (0, 0, 0)
 
     with armed(point, repair):

@@ -12,11 +12,13 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.storage.local import files
 from tests.repair_cases import indexed, walked
+from tests.streaming_cases import Stream, hourly
 from tests.unit.partitions.test_partition_commands import equals, managed
 from tests.writes import insert
 
 if TYPE_CHECKING:
     from collections.abc import Callable
+    from pathlib import Path
 
     from catalog_ext.catalog import Catalog
 
@@ -46,6 +48,17 @@ def test_files_and_all_directories_above_are_kept_before_the_index_shows_them(
     new = {str(root / name / file) for name, there in walked(root, 2).items() for file in there}
     above = {str(root / path) for path in ("k=1/r=a", "k=1", "k=2/r=b", "k=2")} | {str(root), str(root.parent)}
     assert seen == [new | above]
+
+
+def test_files_that_wait_for_their_partition_are_kept_before_the_source_forgets_them(
+    tmp_path: Path, synced: list[str]
+) -> None:
+    seen: list[set[str]] = []
+    with hourly(tmp_path) as (stand, _), armed("commit.before", lambda _: seen.append(set(synced))):
+        Stream(stand).epoch(7, {"h=7": "a\n"})
+    (file,) = (tmp_path / "t").rglob("*.csv")
+    above = file.parents[: len(file.relative_to(tmp_path).parts) - 1]
+    assert {str(file), *map(str, above)} <= seen[0]
 
 
 def test_what_a_rename_moves_is_kept(catalog: Catalog, synced: list[str]) -> None:

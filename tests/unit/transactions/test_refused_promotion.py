@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shutil
+import sqlite3
 import tempfile
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,6 +17,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CommitStateUnknownError,
+    IndexDatabaseError,
     InvalidInputError,
     StorageAccessDeniedError,
     StorageError,
@@ -96,6 +99,54 @@ def test_a_recoverer_that_is_refused_for_good_undoes_it(catalog: Catalog, root: 
     with armed("promote.file", refusing(StorageError("no space")), 2):
         (undone,) = catalog.recover(older_than=0).transactions
     assert (undone.action, undone.error) == (RecoveryAction.UNDONE, "no space")
+    nothing_left(catalog, root)
+
+
+@contextmanager
+def refusing_database(database_file: Path) -> Iterator[None]:
+    """An index whose database takes no partition k=2."""
+    with closing(sqlite3.connect(database_file)) as database:
+        database.execute(
+            "CREATE TRIGGER refuse BEFORE INSERT ON partitions WHEN NEW.name = 'k=2'"
+            " BEGIN SELECT RAISE(ABORT, 'not this one'); END"
+        )
+        database.commit()
+        yield
+        database.execute("DROP TRIGGER refuse")
+        database.commit()
+
+
+def test_a_database_that_refuses_for_good_undoes_the_write(catalog: Catalog, root: Path, tmp_path: Path) -> None:
+    before = indexed(catalog)
+    with refusing_database(tmp_path / "index.db"), pytest.raises(IndexDatabaseError, match="not this one"):
+        insert(catalog, "k=1", "k=2", kind=OVERWRITE)
+    assert indexed(catalog) == before
+    nothing_left(catalog, root)
+    crash_at("promote.before", lambda: insert(catalog, "k=1", "k=2", kind=OVERWRITE))
+    with refusing_database(tmp_path / "index.db"):
+        (undone,) = catalog.recover(older_than=0).transactions
+    assert undone.action is RecoveryAction.UNDONE
+    assert undone.error is not None
+    assert "not this one" in undone.error
+    assert indexed(catalog) == before
+    nothing_left(catalog, root)
+
+
+def test_a_schema_of_another_release_leaves_the_write_to_be_finished(
+    catalog: Catalog, root: Path, tmp_path: Path
+) -> None:
+    def rename(old: str, new: str) -> None:
+        with closing(sqlite3.connect(tmp_path / "index.db")) as database:
+            database.execute(f"ALTER TABLE {old} RENAME TO {new}")
+            database.commit()
+
+    with (
+        armed("commit.before", lambda _: rename("table_versions", "elsewhere")),
+        pytest.raises(CommitStateUnknownError, match="no such table"),
+    ):
+        insert(catalog, "k=2")
+    rename("elsewhere", "table_versions")
+    assert [t.action for t in catalog.recover(older_than=0).transactions] == [RecoveryAction.FINISHED]
     nothing_left(catalog, root)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shutil
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,6 +21,8 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
     WaitingFilesMissingError,
 )
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.tables import DataFile
 from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
 
 if TYPE_CHECKING:
@@ -180,6 +184,44 @@ def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:
     stream.end()
     assert stand.rows() == stand.listed() == {"h=1": "y\n", "h=8": "a\n", "h=9": "b\n"}
     assert unseen(stand) == []
+
+
+@pytest.mark.parametrize("moved", ["relocated", "overwritten", "by its table"])
+def test_what_waits_goes_to_where_its_partition_is_when_it_is_due(stand: Stand, tmp_path: Path, moved: str) -> None:
+    stand.write({"h=7": "old\n"})
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n"})
+    old = "old\n"
+    if moved == "overwritten":
+        old = "new\n"
+        stand.write({"h=7": old}, WriteKind.OVERWRITE_PARTITIONS, options={"overwrite-mode": "relocate"})
+    elif moved == "relocated":
+        (file,) = (tmp_path / "t" / "h=7").glob("*.csv")
+        elsewhere = tmp_path / "elsewhere"
+        elsewhere.mkdir()
+        kept = DataFile(file.name, file.stat().st_size, 0, 1)
+        file.rename(elsewhere / file.name)
+        changes = [DropPartition("h=7"), AddPartition("h=7", (kept,), location=f"file://{elsewhere}")]
+        stand.index.commit(stand.table().table_id, changes, operation="repair", deliver=False)
+    else:
+        elsewhere = tmp_path / "u"
+        shutil.copytree(tmp_path / "t", elsewhere, ignore=shutil.ignore_patterns("_*"))
+        there = f"file://{elsewhere}"
+        stand.index.alter_table(stand.table().identifier, lambda table: replace(table, location=there), deliver=False)
+    stream.epoch(8, {"h=8": "b\n"})
+    assert stand.rows() == {"h=7": f"a\n{old}"}
+    assert waiting(stand) == ["h=8"]
+    stream.end()
+    assert stand.rows() == {"h=7": f"a\n{old}", "h=8": "b\n"}
+
+
+def test_keys_keep_the_types_that_what_waits_has(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(7, {"h=7": "a\n"})
+    with pytest.raises(InvalidValueError, match=r"1 of its partitions have values that do not fit, such as 'h=7'"):
+        stand.index.retype_keys(stand.table(), {"h": "date"}, deliver=False)
+    stream.end()
+    assert stand.rows() == {"h=7": "a\n"}
 
 
 def test_many_partitions_wait_in_bounded_steps(stand: Stand) -> None:

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
@@ -23,10 +25,12 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
     TransactionStateError,
 )
+from catalog_ext.metastore.index.database.schema import transaction_files
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Totals
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.transactions.planning import LOCATIONS_IN_PLAN
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from tests.index_cases import local_index
@@ -192,6 +196,51 @@ def test_a_partition_at_its_own_location_is_written_there(stand: Stand, tmp_path
     stand.engine.abort(begun.transaction_id, "a task failed")
     check(stand, {"k=1": "3\n", "k=2": "2\n"})
     assert len(list(other.iterdir())) == 1
+
+
+@pytest.mark.parametrize("ends", ["committed", "aborted", "recovered"])
+def test_tasks_ask_where_partitions_lie_when_a_plan_cannot_name_them_all(
+    stand: Stand, tmp_path: Path, ends: str
+) -> None:
+    elsewhere = [tmp_path / "elsewhere" / str(i) for i in range(LOCATIONS_IN_PLAN + 1)]
+    for folder in elsewhere[:3]:
+        write(folder, "a.csv", content=b"0\n")
+    found = [
+        AddPartition(f"k={i}", (DataFile("a.csv", 2, 0, 1),) if i < 3 else (), location=f"file://{folder}")
+        for i, folder in enumerate(elsewhere)
+    ]
+    stand.index.commit(stand.table().table_id, found, operation="repair", deliver=False)
+    begun = stand.begin()
+    assert (begun.plan.asks_locations, begun.partition_locations) == (True, {})
+    own = stand.engine.locate(begun.transaction_id, ["k=1", "k=2", "k=1001"])
+    assert own == {
+        name: f"file://{elsewhere[i]}/_catalog_ext_staging/{begun.transaction_id}"
+        for name, i in (("k=1", 1), ("k=2", 2))
+    }
+    assert stand.engine.locate(begun.transaction_id, ["k=1"]) == {"k=1": own["k=1"]}
+    located = {name: f"file://{elsewhere[i]}" for name, i in (("k=1", 1), ("k=2", 2))}
+    begun = replace(begun, plan=replace(begun.plan, locations=located))
+    staged = stand.put(begun, {"k=1": "1\n", "k=1001": "new\n"})
+    stand.put(begun, {"k=2": "of a task that was lost\n"})
+    rows = dict.fromkeys(stand.rows(), "") | {"k=0": "0\n", "k=1": "0\n", "k=2": "0\n"}
+    if ends == "committed":
+        stand.engine.commit(begun.transaction_id, staged)
+        rows |= {"k=1": "0\n1\n", "k=1001": "new\n"}
+    elif ends == "aborted":
+        stand.engine.abort(begun.transaction_id, "a task failed")
+    else:
+        stand.engine.recover(older_than_s=0)
+    assert stand.rows() == rows
+    left = sorted(
+        str(p.relative_to(tmp_path / "elsewhere")) for p in (tmp_path / "elsewhere").rglob("*") if p.is_file()
+    )
+    expected = ["0/a.csv", "1/a.csv", "2/a.csv", *([f"1/{staged[0].name}"] if ends == "committed" else [])]
+    assert left == sorted(expected)
+    with stand.index._database.reading() as connection:
+        assert connection.execute(sa.text("SELECT count(*) FROM transaction_locations")).scalar() == 0
+    if ends != "committed":
+        with pytest.raises(TransactionStateError):
+            stand.engine.locate(begun.transaction_id, ["k=3"])
 
 
 def test_a_relocating_overwrite_moves_partitions(stand: Stand, root: Path) -> None:
@@ -513,6 +562,86 @@ def test_vacuum_leaves_the_files_of_dropped_partitions_alone(empty: Stand, root:
     assert [action for action, _ in vacuum(empty)] == ["forget versions"]
     assert (root / "k=1").exists()
     assert empty.rows() == {"k=2": "2\n"}
+
+
+def test_a_begin_that_is_asked_again_begins_one_transaction(stand: Stand) -> None:
+    first = stand.begin(transaction_id="c" * 32)
+    assert first.transaction_id == "c" * 32
+    assert stand.begin(transaction_id="c" * 32) == first
+    assert [t.transaction_id for t in stand.index.list_transactions()] == ["c" * 32]
+    with pytest.raises(InvalidInputError, match="an id of its own"):
+        stand.begin(transaction_id="c" * 32, operation="DELETE")
+    staged = stand.put(first, {"k=1": "1\n"})
+    stand.engine.commit(first.transaction_id, staged)
+    check(stand, {"k=1": "1\n"})
+
+
+@pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
+    stand: Stand, kind: WriteKind, reads: bool
+) -> None:
+    table = stand.table()
+    begun = stand.begin(kind, table, definition=table.definition, reads_replaced=reads)
+    staged = stand.put(begun, {"k=1": "from what was read\n"})
+    stand.write({"k=2": "appended\n"})
+    if reads:
+        with pytest.raises(ConflictError, match="has changed since this statement read it at version 0"):
+            stand.engine.commit(begun.transaction_id, staged)
+        check(stand, {"k=2": "appended\n"})
+    else:
+        stand.engine.commit(begun.transaction_id, staged)
+        check(stand, {"k=1": "from what was read\n"})
+    table = stand.table()
+    begun = stand.begin(kind, table, definition=table.definition, reads_replaced=reads)
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=3": "3\n"}))
+    check(stand, {"k=3": "3\n"})
+
+
+@pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
+def test_a_replacement_that_has_read_the_table_is_met_by_its_writers(stand: Stand, kind: WriteKind) -> None:
+    table = stand.table()
+    first = stand.begin(kind, table, definition=table.definition, reads_replaced=True)
+    files = stand.put(first, {"k=1": "of the replacement\n"})
+    late = stand.begin()
+    late_files = stand.put(late, {"k=2": "late\n"})
+
+    def write_late(_: str) -> None:
+        with pytest.raises(ConflictError, match=f"the transaction {first.transaction_id} writes to it"):
+            stand.engine.commit(late.transaction_id, late_files)
+
+    # Its files are being moved to their places.
+    with armed("reserve.after", write_late):
+        stand.engine.commit(first.transaction_id, files)
+    check(stand, {"k=1": "of the replacement\n"})
+
+    table = stand.table()
+    second = stand.begin(kind, table, definition=table.definition, reads_replaced=True)
+    files = stand.put(second, {"k=1": "of the second\n"})
+
+    def replace_late(_: str) -> None:
+        with pytest.raises(ConflictError, match="writes to it"):
+            stand.engine.commit(second.transaction_id, files)
+
+    append = stand.begin()
+    appended = stand.put(append, {"k=2": "appended\n"})
+    with armed("reserve.after", replace_late):
+        stand.engine.commit(append.transaction_id, appended)
+    check(stand, {"k=1": "of the replacement\n", "k=2": "appended\n"})
+
+
+@pytest.mark.parametrize("kind", [WriteKind.APPEND, DYNAMIC])
+def test_a_write_whose_staged_files_the_database_has_lost_fails(stand: Stand, kind: WriteKind) -> None:
+    stand.write({"k=1": "1\n"})
+    begun = stand.begin(kind)
+    files = stand.put(begun, {"k=1": "2\n", "k=2": "3\n"})
+    stand.engine.stage(begun.transaction_id, files[:1])
+    stand.engine.stage(begun.transaction_id, files[1:])
+    forget = sa.delete(transaction_files).where(transaction_files.c.number == 1)
+    stand.index._database.write(lambda connection: connection.execute(forget))
+    with pytest.raises(StagedFileMissingError, match=r"remembers 1 of the 2 files .* was restarted"):
+        stand.engine.commit(begun.transaction_id, staged=2)
+    check(stand, {"k=1": "1\n"})
 
 
 def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:

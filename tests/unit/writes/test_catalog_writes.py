@@ -5,7 +5,6 @@ from __future__ import annotations
 import getpass
 import json
 import os
-import socket
 import subprocess
 import sys
 from dataclasses import replace
@@ -30,6 +29,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.partition_clauses import PartitionClauses
 from catalog_ext.metastore.predicates.partition_specs import KeyComparison
 from catalog_ext.metastore.predicates.tree import Comparison, IsNull, Not, Operator
+from catalog_ext.metastore.runtime.processes import this_host
 from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.metastore.transactions.vacuum import Vacuum
 from catalog_ext.procedures.registry import find_procedure
@@ -156,12 +156,16 @@ def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
 ) -> None:
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
-    host = socket.gethostname()
+    host = this_host()
+    name, machine = host.split("#")
     owners = {
         f"{host}:{gone.pid}": "dead",
         f"local-1@{host}:{gone.pid}": "dead",
         f"{host}:{os.getpid()}": "live",
         f"elsewhere-{host}:{gone.pid}": "live",
+        # Of another container of this name, and of one that has not said in which it was.
+        f"{name}#{machine[::-1]}x:{gone.pid}": "live",
+        f"{name}:{gone.pid}": "live",
         "somebody": "live",
     }
     there = catalog.load_table("s.t")
@@ -182,11 +186,11 @@ def test_a_dead_owner_on_this_host_is_told_from_a_live_one(
     assert {r["transaction"] for r in call(catalog, "recover") if r["action"] == "waits"} == set(begun)
     code, text = run("recover")
     assert (code, text.splitlines()[:2]) == (
-        0, ["0 transactions", "5 writes left alone, as their leases are not over:"],
+        0, ["0 transactions", "7 writes left alone, as their leases are not over:"],
     )  # fmt: skip
     assert "catalog-ext recover --older-than 0s" in text.splitlines()[-1]
-    assert len(json.loads(run("recover", "--json")[1])["waiting"]) == 5
-    assert len(catalog.recover(older_than="0s").transactions) == 5
+    assert len(json.loads(run("recover", "--json")[1])["waiting"]) == 7
+    assert len(catalog.recover(older_than="0s").transactions) == 7
     assert catalog.recover().waiting == ()
 
 
