@@ -20,7 +20,8 @@ from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.comparison import compare_tables
-from catalog_ext.metastore_sync.home import REPLACED, is_another, look_home
+from catalog_ext.metastore_sync.home import is_another, look_home
+from catalog_ext.metastore_sync.known_metastore import REPLACED
 from catalog_ext.spark.storage import hadoop_version
 
 if TYPE_CHECKING:
@@ -214,7 +215,7 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
     try:
         with Index.connect(settings.index) as index:
             if index.current_revision() == index.head_revision() and is_another(index, client):
-                yield Finding("metastore", "identity", State.WRONG, REPLACED % index.url)
+                yield Finding("metastore", "identity", State.WRONG, REPLACED.format(index=index.url))
     except CatalogExtError as error:
         yield Finding("metastore", "identity", State.WRONG, error.message)
     finally:

@@ -9,7 +9,7 @@ from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, WAREH
 from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
-from catalog_ext.metastore.hive.identity import give_id, metastore_id
+from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
 
@@ -18,10 +18,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-REPLACED = (
-    "The metastore of the index %s is not the one that it was: it has been lost or replaced, or has another one's "
-    "address. If that is meant to be: catalog-ext adopt with its --metastore, then catalog-ext publish --all"
-)
 _OF_METASTORE = (METASTORE, METASTORE_HOST, METASTORE_ID)
 
 
@@ -125,21 +121,6 @@ def is_another(index: Index, metastore: HiveMetastore) -> bool:
     """
     recorded = index.properties().get(METASTORE_ID)
     return recorded is not None and metastore_id(metastore) != recorded
-
-
-def check_identity(index: Index, metastore: HiveMetastore) -> None:
-    """Learn who the index's metastore is when it is first talked to; later on warn when it is another one.
-
-    Raises:
-        MetastoreUnavailableError: It does not answer.
-    """
-    if METASTORE_ID in index.properties():
-        if is_another(index, metastore):
-            logger.warning(REPLACED, index.url)
-        return
-    found = give_id(metastore)
-    if found is not None:
-        index.add_properties({METASTORE_ID: found})
 
 
 def learn_embedded(index: Index, found: str | None) -> None:
