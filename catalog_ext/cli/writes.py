@@ -101,7 +101,8 @@ def vacuum(
 ) -> int:  # fmt: skip
     """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
 
-    Exits with 1 if something could not be removed.
+    What writes have staged that this index does not know is left, and shown as skipped: another index may have a table
+    at the same location. Exits with 1 if something could not be removed.
 
     \b
     catalog-ext vacuum sales.trips --dry-run

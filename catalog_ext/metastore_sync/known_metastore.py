@@ -6,7 +6,7 @@ import threading
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.home import METASTORE_ID
-from catalog_ext.metastore.errors import MetastoreReplacedError
+from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplacedError, MetastoreUnavailableError
 from catalog_ext.metastore.hive.identity import give_id, metastore_id
 from catalog_ext.metastore.hive.thrift.uris import not_sent
 
@@ -18,6 +18,10 @@ REPLACED = (
     "The metastore of the index {index} is not the one that it was: it has been lost or replaced, or has another one's "
     "address. It is told nothing. If that is meant to be: catalog-ext --index '{index}' --metastore URIS adopt, then "
     "catalog-ext --index '{index}' publish --all. If not, bring the old one back: what is pending goes there."
+)
+_SILENT = (
+    "The metastore does not say whether it is the one that the index {} belongs to, and is told nothing: {} Let its "
+    "database default be read."
 )
 
 
@@ -44,8 +48,7 @@ class KnownMetastore:
 
         Raises:
             MetastoreReplacedError: It is another one than the index has known.
-            MetastoreUnavailableError: It does not answer.
-            MetastoreRefusedError: It does not say who it is, and had an id.
+            MetastoreUnavailableError: It does not answer, or does not say who it is and had an id.
         """
         with self._lock:
             # To give an id is a change, too.
@@ -73,8 +76,18 @@ class KnownMetastore:
                 return True
             recorded = self._index.add_properties({METASTORE_ID: found})[METASTORE_ID]
         else:
-            found = metastore_id(metastore)
+            found = self._ask(metastore)
         if found != recorded:
             parameters = {"index": self._index.url, "recorded": recorded, "found": found or ""}
             raise MetastoreReplacedError(REPLACED.format(index=self._index.url), not_sent(parameters))
         return True
+
+    def _ask(self, metastore: HiveMetastore) -> str | None:
+        try:
+            return metastore_id(metastore)
+        except MetastoreRefusedError as error:
+            # No refusal of what is to be done there: that was not asked for yet.
+            parameters = {"index": self._index.url}
+            raise MetastoreUnavailableError(
+                _SILENT.format(self._index.url, error.message), not_sent(parameters)
+            ) from error

@@ -13,7 +13,7 @@ import catalog_ext
 from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.commit.plan import WriteKind
-from catalog_ext.metastore.errors import MetastoreReplacedError, MetastoreUnavailableError
+from catalog_ext.metastore.errors import MetastoreRefusedError, MetastoreReplacedError, MetastoreUnavailableError
 from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.identity import ID_PARAMETER, PROPOSED_PARAMETER, give_id, metastore_id
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
@@ -142,6 +142,27 @@ def test_one_that_is_down_is_down(there: AtAnAddress, tmp_path: Path) -> None:
         catalog.outbox("retry")
         assert catalog.deliver().pending == 0
     assert list(there.own.partition_names("s", "t")) == ["k=1"]
+
+
+def test_one_that_does_not_say_who_it_is_is_waited_for(
+    there: AtAnAddress, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with opened(tmp_path) as catalog:
+        managed(catalog)
+    with opened(tmp_path) as catalog:
+        with monkeypatch.context() as refusing:
+            refusing.setattr(there.own, "get_database", _refuse)
+            for _ in range(10):
+                catalog.outbox("retry")
+                insert(catalog, "k=1")
+        assert {entry.state for entry in catalog.outbox()} == {"failed", "pending"}, "none is set aside"
+        assert "does not say whether it is the one" in str(catalog.outbox()[0].error)
+        catalog.outbox("retry")
+        assert catalog.deliver().pending == 0
+
+
+def _refuse(_: str) -> HiveDatabase:
+    raise MetastoreRefusedError("Permission denied: database default.")
 
 
 def test_vacuum_and_import_do_not_believe_another_one(there: AtAnAddress, tmp_path: Path) -> None:
