@@ -10,6 +10,7 @@ import catalog_ext
 from catalog_ext.conf.home import METASTORE_ID
 from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.thrift.connect import connect
+from tests.index_cases import empty_index
 from tests.integration.thrift_proxy import ThriftProxy
 
 if TYPE_CHECKING:
@@ -30,6 +31,9 @@ def test_it_gets_nothing_and_two_indexes_agree_who_it_is(
     make_hive_metastore: Callable[[], HiveMetastore], tmp_path: Path
 ) -> None:
     own, other = make_hive_metastore(), make_hive_metastore()
+
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.db").write_bytes(empty_index())
 
     def first(name: str) -> str:
         with catalog_ext.connect(

@@ -24,7 +24,7 @@ from catalog_ext.metastore.transactions.reports import VacuumAction
 from catalog_ext.metastore_sync.home import take_on
 from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from tests.fakes_metastore import FakeMetastore
-from tests.index_cases import local_index
+from tests.index_cases import empty_index, local_index
 from tests.repair_cases import local_catalog
 from tests.unit.partitions.test_partition_commands import managed
 from tests.writes import insert
@@ -280,6 +280,9 @@ def test_two_indexes_that_meet_it_at_the_same_time_both_deliver(
     fake = Racing(2)
     fake.create_database(HiveDatabase("default", "file:///hive"))
     monkeypatch.setattr("catalog_ext.metastore_sync.connection.connect", lambda *_, **__: fake)
+
+    for name in ("a", "b"):
+        (tmp_path / f"{name}.db").write_bytes(empty_index())
 
     def first(name: str) -> None:
         with catalog_ext.connect(index=str(tmp_path / f"{name}.db"), warehouse=str(tmp_path), metastore=URI) as one:
