@@ -44,19 +44,22 @@ object ArrowRows {
     try {
       val reader = new ArrowStreamReader(tail, allocator)
       try {
-        val root = arrow(reader.getVectorSchemaRoot)
+        val root = arrow(tail)(reader.getVectorSchemaRoot)
         var wanted = true
         // A batch without rows is a sign of life.
-        while (wanted && arrow(reader.loadNextBatch())) wanted = root.getRowCount == 0 || consume(root)
+        while (wanted && arrow(tail)(reader.loadNextBatch())) wanted = root.getRowCount == 0 || consume(root)
         if (wanted && !tail.endsWithEndOfStream) throw new BrokenAnswerException("the Arrow stream has no end-of-stream marker")
       } finally reader.close(false)
     } finally allocator.close()
   }
 
   /** What Arrow's reader says; of bytes that are not Arrow's it raises whatever happens to it. */
-  private def arrow[T](read: => T): T =
+  private def arrow[T](input: TailInputStream)(read: => T): T =
     try read catch {
       case e: OutOfMemoryException => throw e
+      case e: BrokenAnswerException => throw e
+      // A server that ends closes its connections, and where the answer's length is not known that looks like its end.
+      case e: IOException if input.ended => throw new BrokenAnswerException(e.getMessage, e)
       case e: RuntimeException => throw new IOException("the answer is no Arrow stream", e)
     }
 }
@@ -64,18 +67,22 @@ object ArrowRows {
 /** Remembers the last eight bytes that were read, which must be Arrow's end-of-stream marker. */
 private class TailInputStream(input: InputStream) extends FilterInputStream(input) {
   private var tail = 0L
+  private var atEnd = false
+
+  def ended: Boolean = atEnd
 
   /** A continuation marker followed by a length of zero. */
   def endsWithEndOfStream: Boolean = tail == 0xFFFFFFFF00000000L
 
   override def read(): Int = {
     val byte = super.read()
-    if (byte >= 0) tail = (tail << 8) | byte
+    if (byte >= 0) tail = (tail << 8) | byte else atEnd = true
     byte
   }
 
   override def read(buffer: Array[Byte], offset: Int, length: Int): Int = {
     val count = super.read(buffer, offset, length)
+    if (count < 0) atEnd = true
     var i = math.max(0, count - 8)
     while (i < count) {
       tail = (tail << 8) | (buffer(offset + i) & 0xFF)
