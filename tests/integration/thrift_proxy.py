@@ -42,8 +42,7 @@ class ThriftProxy:
     def turn_to(self, host: str, port: int) -> None:
         """Break off the connections; those that come are passed on to another server."""
         self._target = (host, port)
-        left, self._sockets = self._sockets, []
-        for one in left:
+        for one in self._sockets:
             with contextlib.suppress(OSError):
                 one.shutdown(socket.SHUT_RDWR)
 
