@@ -25,10 +25,11 @@ PROPOSED_PARAMETER = "catalog-ext.metastore-id.proposed"
 DATABASE = "default"
 """Every metastore has it, and nobody drops it."""
 
-CONFIRM_AFTER_S = 1.0
+CONFIRM_AFTER_S = 3.0
 """Seconds between an id's proposal and the second look at it: whoever found none before has proposed his own by then.
 
-The parameters are set as a whole, so that of two proposals the later one wins.
+The parameters are set as a whole, so that of two proposals the later one wins. A metastore whose database has two that
+are set at the same time wait for each other (Derby does, for 20 s) tries again after two seconds what it gave up.
 """
 
 
@@ -58,9 +59,11 @@ def give_id(metastore: HiveMetastore) -> str | None:
         database = metastore.get_database(DATABASE)
         if ID_PARAMETER in database.parameters:
             return database.parameters[ID_PARAMETER]
+        begun = time.monotonic()
         if PROPOSED_PARAMETER not in database.parameters:
             _propose(metastore, database)
-        time.sleep(CONFIRM_AFTER_S)
+        # What took so long for one may take as long for another.
+        time.sleep(CONFIRM_AFTER_S + time.monotonic() - begun)
         database = metastore.get_database(DATABASE)
         given = database.parameters.get(ID_PARAMETER)
         return given or _confirm(metastore, database)

@@ -14,6 +14,7 @@ from catalog_ext.cli.main import main
 from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, at_home, record
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.embedded.folder_identity import ID_FILE
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
@@ -43,6 +44,7 @@ def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
     """Metastores by address: two servers of one, and another one."""
+    monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.01)
     one, other = FakeMetastore(), FakeMetastore()
     for metastore in (one, other):
         metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))

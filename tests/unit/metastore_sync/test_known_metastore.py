@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -261,6 +262,27 @@ def test_those_who_meet_a_new_metastore_at_the_same_time_agree(readers: int, mon
     assert set(found) == {kept}
     parameters = fake.get_database("default").parameters
     assert parameters == {"a": "1", ID_PARAMETER: kept}
+
+
+class Deadlocked(Racing):
+    """One whose database lets proposals wait for each other, and takes the one that it gave up later on."""
+
+    def __init__(self, readers: int) -> None:
+        super().__init__(readers)
+        self._waits = [0.5, 0.3]
+
+    def alter_database(self, database: HiveDatabase) -> None:
+        if database.name == "default" and self._waits:
+            time.sleep(self._waits.pop())
+        super().alter_database(database)
+
+
+def test_a_proposal_that_comes_late_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.05)
+    fake = Deadlocked(2)
+    fake.create_database(HiveDatabase("default", "file:///hive"))
+    with ThreadPoolExecutor(2) as threads:
+        assert set(threads.map(lambda _: give_id(fake), range(2))) == {metastore_id(fake)}
 
 
 def test_a_proposal_whose_maker_died_is_taken_over(monkeypatch: pytest.MonkeyPatch) -> None:
