@@ -41,8 +41,9 @@ def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
         )
     invocation.require_index()
     adopted = adopt_home(
-        index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse, dry_run=dry_run
-    )
+        index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse,
+        storage=invocation.storage, dry_run=dry_run,
+    )  # fmt: skip
     rows = [entry._asdict() for entry in adopted]
     Listing(("change", "changes"), rows, ("what", "before", "after"), {"dry_run": dry_run}).show(
         None, as_json=as_json, end=UNCHANGED if dry_run else _NEXT
