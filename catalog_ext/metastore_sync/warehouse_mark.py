@@ -227,7 +227,7 @@ def _readable(storage: Storage, warehouse: Location) -> Mark | None:
     try:
         return read_mark(storage, warehouse)
     except StorageError as error:
-        if isinstance(error.__cause__, ValueError):
+        if isinstance(error.__cause__, (ValueError, RecursionError)):
             return None
         raise
 
