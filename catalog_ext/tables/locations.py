@@ -89,7 +89,8 @@ def check_hides_no_table(table: str, location: str | None, there: str | None) ->
 def warn_of_other_index(marks: WarehouseMarks, definition: TableDefinition) -> None:
     """Warn if a new table lies in the warehouse of another index; mark the own one for a managed table."""
     pattern = LocationPattern.of(definition)
-    place = Location.parse(definition.location) if pattern is None else pattern.root
+    # What a pattern matches lies below its root, which may be the warehouse.
+    place = Location.parse(definition.location) if pattern is None else pattern.root.join("*")
     if definition.table_type is TableType.MANAGED:
         marks.claim(place)
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import warnings
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -129,6 +130,26 @@ def test_what_was_only_looked_at_is_marked_later(catalog: Catalog, tmp_path: Pat
     assert not (tmp_path / "warehouse" / MARK_FILE).exists()
     managed(catalog)
     assert (tmp_path / "warehouse" / MARK_FILE).exists()
+
+
+def test_nobody_takes_the_mark_for_data(catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    managed(catalog)
+    warehouse = tmp_path / "warehouse"
+    write(warehouse, "k=1/a.csv", content=b"1\n")
+    keys: dict[str, Any] = {"format": "csv", "schema": "x INT", "partition_columns": {"k": "INT"}}
+    with catalog_ext.connect(index="own.db", metastore=None, warehouse=str(tmp_path / "mine")) as other:
+        other.create_namespace("s")
+        for name, location in (("t", warehouse), ("pattern", warehouse / "*"), ("any", warehouse / "**")):
+            with pytest.warns(WarehouseSharedWarning) if name == "pattern" else nullcontext():
+                other.register_table(f"s.{name}", location=str(location), **keys)
+            report = other.repair_partitions(f"s.{name}", mode="sync")
+            assert MARK_FILE not in str(report.to_arrow().to_pylist())
+            assert other.partitions(f"s.{name}").column("partition").to_pylist() == ["k=1"]
+            assert MARK_FILE not in str(other.files(f"s.{name}").to_pylist())
+            other.unregister_table(f"s.{name}")
+    catalog.drop_table("s.t")
+    catalog.drop_namespace("s")
+    assert (warehouse / MARK_FILE).exists()
 
 
 def test_a_namespace_elsewhere_is_not_marked(catalog: Catalog, tmp_path: Path) -> None:
