@@ -109,7 +109,7 @@ def rewrite_mark(index: Index, storage: Storage, warehouse: str, *, dry_run: boo
             storage.write_file(place.join(MARK_FILE), _encoded(mark))
         return there if there is not None and there.index != own else None
     except CatalogExtError as error:
-        logger.warning(_UNKNOWN, place, error.message)
+        logger.warning("The mark of the warehouse %s was not rewritten: %s", place, error.message)
         return None
 
 

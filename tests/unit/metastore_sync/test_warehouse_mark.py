@@ -192,6 +192,21 @@ def test_a_store_that_refuses_the_mark_fails_no_statement(
     assert caplog.text.count("not now") == len(asked)
 
 
+def test_a_mark_that_cannot_be_rewritten_stops_no_adoption(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(storage: Storage, location: Location, data: bytes) -> None:
+        raise StorageAccessDeniedError("not here")
+
+    managed(catalog)
+    monkeypatch.setattr(Storage, "write_file", refuse)
+    other = str(tmp_path / "other.db")
+    catalog_ext.connect(index=other, metastore=None, warehouse=str(tmp_path / "mine")).close()
+    adopted = catalog_ext.adopt(index=other, warehouse=str(tmp_path / "warehouse"))
+    assert [change.what for change in adopted] == ["warehouse"]
+    assert "was not rewritten: not here" in caplog.text
+
+
 @pytest.mark.parametrize("content", [b"", b"\xff", b"[1]", b'{"index": 1}', b"[" * 16384])
 def test_what_is_no_mark_stays(
     catalog: Catalog, tmp_path: Path, content: bytes, caplog: pytest.LogCaptureFixture,
