@@ -114,6 +114,25 @@ def test_an_append_that_a_cached_one_does_not_have_is_a_conflict(lake: Lake, wri
     cached.unpersist()
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT max(k) AS id, 1 AS k FROM lake.w.t", "SELECT DISTINCT 7 AS id, k FROM lake.w.t"]
+)
+def test_what_the_index_answered_and_a_cache_kept_has_its_version(lake: Lake, query: str) -> None:
+    answered = lake.spark.sql(query).cache()
+    before = answered.collect()
+    # Spark goes on with the version that it has cached a table of, whatever reads that table.
+    table = lake.spark.table("lake.w.t").cache()
+    assert ids(table) == [1, 2]
+    _commit_behind_the_cache(lake.catalog)
+    assert lake.spark.sql(query).collect() == before, "that is what a cache is for"
+    version = lake.catalog.load_table("w.t").version
+    answered.createOrReplaceTempView("held")
+    with pytest.raises(PySparkException) as refused:
+        lake.spark.sql("INSERT OVERWRITE lake.w.t PARTITION (k = 1) SELECT id FROM held")
+    assert refused.value.getCondition() == "CATALOG_EXT_CONFLICT"
+    assert lake.catalog.load_table("w.t").version == version
+
+
 @pytest.mark.parametrize("statement", ["REPLACE TABLE", "CREATE OR REPLACE TABLE"])
 def test_an_append_since_a_table_that_replaces_itself_was_read_is_a_conflict(lake: Lake, statement: str) -> None:
     query = f"{statement} lake.w.t PARTITIONED BY (k) AS SELECT id + 1 AS id, k FROM lake.w.t"

@@ -4,7 +4,7 @@ import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
 import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, OverwriteByExpression, OverwritePartitionsDynamic}
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.write.Write
-import org.apache.spark.sql.execution.{SparkPlan, SparkStrategy}
+import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, SparkStrategy}
 import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation}
@@ -43,6 +43,10 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
   private def tables(plan: SparkPlan): Seq[Table] =
     collectWithSubqueries(plan) {
       case scan: BatchScanExec => Seq(scan.table)
+      // Rows that the index answered; what they were answered for is left in the plan that they were made of.
+      case rows: LocalTableScanExec => rows.logicalLink.toSeq.flatMap(_.collect {
+        case scan: DataSourceV2ScanRelation => scan.relation.table
+      })
       case cached: InMemoryTableScanExec => tables(cached.relation.cacheBuilder.cachedPlan)
     }.flatten
 }
