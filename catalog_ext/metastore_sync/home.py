@@ -12,8 +12,11 @@ from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
 from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore_sync.warehouse_mark import rewrite_mark
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 logger = logging.getLogger(__name__)
@@ -25,9 +28,9 @@ class Adoption(NamedTuple):
     """What an index has taken on, or in a preview would take on.
 
     Attributes:
-        what: ``metastore`` or ``warehouse``.
-        before: The one that the index belonged to; None where it did not say.
-        after: The one that it belongs to now.
+        what: ``metastore``, ``warehouse``, or ``mark`` where the warehouse's mark names another index.
+        before: The one that the index belonged to; None where it did not say. Of a mark the index that it named.
+        after: The one that it belongs to now. Of a mark the index.
     """
 
     what: str
@@ -60,7 +63,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
 
 def adopt(
     *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
-    dry_run: bool = False,
+    storage: Mapping[str, object] | None = None, dry_run: bool = False,
 ) -> tuple[Adoption, ...]:  # fmt: skip
     """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
 
@@ -70,7 +73,9 @@ def adopt(
     Args:
         index: As for ``connect``.
         metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
-        warehouse: The warehouse that new tables are to go to; left out, it keeps its own.
+        warehouse: The warehouse that new tables are to go to; left out, it keeps its own. Its mark names this index
+            from then on, whoever's it was.
+        storage: Settings for the warehouse's store, as for ``connect``.
         dry_run: Preview: change nothing.
 
     Raises:
@@ -79,7 +84,7 @@ def adopt(
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
-    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse)
+    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse, storage=storage)
     with Index.open(settings.index) as opened:
         return take_on(opened, settings, dry_run=dry_run)
 
@@ -100,7 +105,11 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
         )
     if not dry_run:
         _put(index, given, chosen)
-    return tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+    taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+    if WAREHOUSE not in chosen:
+        return taken
+    gone = rewrite_mark(index, settings.open_storage(), given[WAREHOUSE], dry_run=dry_run)
+    return taken if gone is None else (*taken, Adoption("mark", str(gone), index.url))
 
 
 def look_home(index: Index, settings: Settings) -> Settings:

@@ -12,7 +12,7 @@ from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
-from catalog_ext.metastore.index.database.urls import parse_url
+from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.metastore.index.read import (
     changes,
     ended_files,
@@ -130,6 +130,11 @@ class Index:
     def url(self) -> str:
         """The URL for people: the password is ``***``."""
         return self._database.shown
+
+    @property
+    def public_url(self) -> str:
+        """The URL for everybody who can read the store: without user, password and options."""
+        return public_url(self._database.url)
 
     @property
     def query_count(self) -> int:

@@ -304,10 +304,10 @@ def test_another_one_is_taken_on_by_a_command(
     with Index.open(index) as opened:
         given = servers[ELSEWHERE].get_database("default").parameters[ID_PARAMETER]
         assert opened.properties()[METASTORE_ID] == given
-    adopted = catalog_ext.adopt(index=index, warehouse="s3://b/wh")
-    assert adopted == (("warehouse", f"file://{warehouse}", "s3a://b/wh"),)
+    adopted = catalog_ext.adopt(index=index, warehouse=str(tmp_path / "moved"))
+    assert adopted == (("warehouse", f"file://{warehouse}", f"file://{tmp_path}/moved"),)
     with catalog_ext.connect(index=index, metastore=None) as catalog:
-        assert catalog.settings.warehouse == "s3a://b/wh"
+        assert catalog.settings.warehouse == f"file://{tmp_path}/moved"
     with pytest.raises(InvalidInputError, match="Neither"):
         catalog_ext.adopt(index=index, metastore=None)
 
