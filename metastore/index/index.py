@@ -455,9 +455,15 @@ class Index:
         """
         return transactions.extend_lease(self._database, transaction_id, until_ms, undoing=undoing)
 
-    def record_files(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
-        """Add staged files; ``TransactionNotFoundError``, or ``TransactionStateError`` when it is not open."""
-        transaction_files.record_files(self._database, transaction_id, files)
+    def record_files(self, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None) -> None:
+        """Add staged files, before which so many were staged where that is given: then a repeated call adds nothing.
+
+        Raises:
+            TransactionNotFoundError: There is no such transaction.
+            TransactionStateError: It is not open any more.
+            StagedFileMissingError: The index does not remember all of those that have gone before.
+        """
+        transaction_files.record_files(self._database, transaction_id, files, staged)
 
     def record_locations(self, transaction_id: str, own: Mapping[str, str]) -> dict[str, str]:
         """Keep where an open transaction puts files of partitions, and return it; what it had before stays so."""

@@ -55,19 +55,20 @@ class Owner:
         self._steps = steps
         self._attempts = attempts
 
-    def stage(self, transaction: Transaction, files: Sequence[StagedFile]) -> None:
-        """Record files that tasks have staged.
+    def stage(self, transaction: Transaction, files: Sequence[StagedFile], staged: int | None = None) -> None:
+        """Record files that tasks have staged, after so many others where that is known.
 
         Raises:
             TransactionStateError: The transaction is not open any more.
             InvalidInputError: A file does not fit it.
+            StagedFileMissingError: The index does not remember those that have gone before.
         """
         fault_point("stage.before")
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         for file in files:
             locations.check(file)
         if files:
-            self._index.record_files(transaction.transaction_id, files)
+            self._index.record_files(transaction.transaction_id, files, staged)
         fault_point("stage.after")
 
     def load(self, transaction_id: str) -> Transaction:
@@ -120,8 +121,7 @@ class Owner:
 
         expected = None if staged is None else staged + len(files)
         try:
-            # Files are recorded once: a call that repeats itself sends none.
-            self.stage(transaction, files)
+            self.stage(transaction, files, staged)
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error)

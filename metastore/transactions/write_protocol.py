@@ -188,15 +188,21 @@ class Transactions:
             own |= self._index.record_locations(transaction_id, {n: at for n, at in found.items() if n not in own})
         return {name: task_directory(plan, transaction_id, at) for name, at in own.items()}
 
-    def stage(self, transaction_id: str, files: Sequence[StagedFile]) -> None:
+    def stage(self, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None) -> None:
         """Record files that tasks have staged; it may be called several times.
+
+        Args:
+            transaction_id: An open transaction.
+            files: The files.
+            staged: How many have gone before, so that a call that is repeated records nothing. None where none is.
 
         Raises:
             TransactionNotFoundError: There is no such transaction.
             TransactionStateError: It is not open any more.
             InvalidInputError: A file does not fit the transaction.
+            StagedFileMissingError: The index does not remember those that have gone before.
         """
-        self._owner.stage(self._index.load_transaction(transaction_id), files)
+        self._owner.stage(self._index.load_transaction(transaction_id), files, staged)
 
     def commit(
         self,

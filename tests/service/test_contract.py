@@ -182,7 +182,7 @@ FIELDS: dict[str, dict[str, object]] = {
     },
     "writes/locations": {"transaction": _NOBODYS, "partitions": ["ds=2025-01-01"]},
     "writes/heartbeat": {"transaction": _NOBODYS},
-    "writes/stage": {"transaction": _NOBODYS, "files": []},
+    "writes/stage": {"transaction": _NOBODYS, "files": [], "staged": 0},
     "writes/commit": {
         "transaction": _NOBODYS, "files": [], "staged": 0, "keep": None, "watermark_ms": None, "final": False,
     },

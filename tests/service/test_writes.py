@@ -107,7 +107,7 @@ def test_a_write_is_seen_whole_and_at_once(writer: Writer, catalog: Catalog, roo
     assert {**begun["table"], "settings": loaded["settings"]} == loaded
     assert begun["lease_ms"] == 600_000
     files = [writer.stage(begun, EU, 3), writer.stage(begun, US, 2)]
-    staged = writer.client.call("writes/stage", transaction=begun["transaction"], files=files[:1])
+    staged = writer.client.call("writes/stage", transaction=begun["transaction"], files=files[:1], staged=0)
     assert staged.json == {"staged": 1}
     assert visible(root) == {EU: {"old.csv": 1}}, "nothing is seen before the commit"
     outcome = writer.commit(begun, *files[1:], staged=1).json
@@ -368,7 +368,7 @@ def test_options_go_before_the_tables_properties(writer: Writer, catalog: Catalo
 @pytest.mark.parametrize("operation", ["heartbeat", "locations", "stage", "commit", "abort"])
 def test_a_transaction_that_is_not_there_is_404(writer: Writer, operation: str) -> None:
     rest: dict[str, dict[str, object]] = {
-        "stage": {"files": []}, "abort": {"reason": "x"},
+        "stage": {"files": [], "staged": 0}, "abort": {"reason": "x"},
         "locations": {"partitions": []},
         "commit": {"files": [], "staged": 0, "keep": None, "watermark_ms": None, "final": False},
     }  # fmt: skip

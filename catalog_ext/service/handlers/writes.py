@@ -74,9 +74,9 @@ class WriteOperations:
         return {"expires_at_ms": self._catalog.writes.transactions.heartbeat(transaction)}
 
     def _stage(self, request: Request) -> dict[str, Any]:
-        transaction, files = transaction_of(request), files_of(request)
+        transaction, files, staged = transaction_of(request), files_of(request), request.count("staged")
         request.finish()
-        self._catalog.writes.transactions.stage(transaction, files)
+        self._catalog.writes.transactions.stage(transaction, files, staged)
         return {"staged": len(files)}
 
     def _commit(self, request: Request) -> dict[str, Any]:

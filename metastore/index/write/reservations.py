@@ -15,7 +15,6 @@ from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
-    StagedFileMissingError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -32,7 +31,7 @@ from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
 from catalog_ext.metastore.index.write.partition_rows import by_values, lock_table, lock_tables, matching
-from catalog_ext.metastore.index.write.transaction_files import staged_within
+from catalog_ext.metastore.index.write.transaction_files import check_remembered, staged_within
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
@@ -189,13 +188,8 @@ class _Reservation:
                     {"table": shown, "partition": file[0][:200], "file": file[1][:200]},
                 )
             staged.add(file)
-        if self._files is not None and self._files != len(staged):
-            raise StagedFileMissingError(
-                f"The index remembers {len(staged)} of the {self._files} files that the write of table {shown} has "
-                "staged: its database was restarted and has lost the last of them. Nothing was written; run the "
-                "statement again.",
-                {"table": shown, "count": str(self._files - len(staged))},
-            )
+        if self._files is not None:
+            check_remembered(len(staged), self._files, shown)
         touched_names = touched(self._plan, (partition for partition, _ in staged))
         return {name: checked_values(name, keys, shown) for name in sorted(touched_names)}
 

@@ -10,6 +10,7 @@ import sqlalchemy as sa
 from catalog_ext.metastore.commit.json import staged_file_from_dict, staged_file_to_dict
 from catalog_ext.metastore.commit.removals import removal_from_json
 from catalog_ext.metastore.commit.transaction import State
+from catalog_ext.metastore.errors import StagedFileMissingError
 from catalog_ext.metastore.index.database.schema import transaction_files
 from catalog_ext.metastore.index.write.transactions import load_row, wrong_state
 from catalog_ext.metastore.model.batches import batched
@@ -27,14 +28,22 @@ FILES_PER_DOCUMENT = 500
 """Staged files, or names of files to delete, in one row of ``transaction_files`` or ``waiting_files``."""
 
 
-def record_files(database: Database, transaction_id: str, files: Sequence[StagedFile]) -> None:
+def record_files(
+    database: Database, transaction_id: str, files: Sequence[StagedFile], staged: int | None = None
+) -> None:
     """Add to the list of the files that an open transaction has staged.
 
-    The very list that came last is not added again: its call is repeated, because the writer had no answer.
+    Args:
+        database: The index's database.
+        transaction_id: The transaction.
+        files: The files.
+        staged: How many have gone before them. A call that is repeated, because the writer had no answer, records
+            nothing then, however late it comes. None where no call is repeated.
 
     Raises:
         TransactionNotFoundError: There is no such transaction.
         TransactionStateError: It is not open any more.
+        StagedFileMissingError: The index does not remember all of those that have gone before.
     """
     documents = [to_json([staged_file_to_dict(f) for f in chunk]) for chunk in batched(files, FILES_PER_DOCUMENT)]
 
@@ -42,8 +51,11 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
         row = load_row(connection, transaction_id, lock=True)
         if row["state"] != State.OPEN:
             raise wrong_state(row, "take more files")
-        if _ends_with(connection, transaction_id, documents):
-            return
+        if staged is not None:
+            recorded = _count(connection, transaction_id)
+            if recorded >= staged + len(files):
+                return
+            check_remembered(recorded, staged, row["table_name"])
         counts = [len(chunk) for chunk in batched(files, FILES_PER_DOCUMENT)]
         add_documents(connection, transaction_id, zip(counts, documents, strict=True), removal=False)
 
@@ -51,11 +63,18 @@ def record_files(database: Database, transaction_id: str, files: Sequence[Staged
     database.write(work, durable=False)
 
 
-def _ends_with(connection: sa.Connection, transaction_id: str, documents: Sequence[str]) -> bool:
-    t = transaction_files.c
-    statement = sa.select(t.payload).where(t.transaction_id == transaction_id, t.removal == 0)
-    last = connection.execute(statement.order_by(t.number.desc()).limit(len(documents))).scalars()
-    return list(last) == [*reversed(documents)]
+def check_remembered(recorded: int, staged: int, table: str) -> None:
+    """Return if the index has as many files as the writer has staged.
+
+    Raises:
+        StagedFileMissingError: It has fewer, or more.
+    """
+    if recorded != staged:
+        raise StagedFileMissingError(
+            f"The index remembers {recorded} of the {staged} files that the write of table {table} has staged: its "
+            "database was restarted and has lost the last of them. Nothing was written; run the statement again.",
+            {"table": table, "count": str(staged - recorded)},
+        )
 
 
 def add_documents(
@@ -81,12 +100,16 @@ def add_documents(
 
 def staged_count(database: Database, transaction_id: str) -> int:
     """Return how many files the transaction has staged and not yet committed."""
+    with database.reading() as connection:
+        return _count(connection, transaction_id)
+
+
+def _count(connection: sa.Connection, transaction_id: str) -> int:
     t = transaction_files.c
     statement = sa.select(sa.func.coalesce(sa.func.sum(t.n_files), 0)).where(
         t.transaction_id == transaction_id, t.removal == 0
     )
-    with database.reading() as connection:
-        return int(connection.execute(statement).scalar_one())
+    return int(connection.execute(statement).scalar_one())
 
 
 def staged_files(database: Database, transaction_id: str) -> Iterator[StagedFile]:

@@ -645,10 +645,12 @@ def test_a_write_whose_staged_files_the_database_has_lost_fails(stand: Stand, ki
 
 
 def test_files_whose_call_is_repeated_are_staged_once(stand: Stand) -> None:
+    """Also where the first try of a call arrives after the next call."""
     begun = stand.begin()
-    for partition in ("k=1", "k=2"):
-        files = stand.put(begun, {partition: "1\n"})
-        for _ in range(2):
-            stand.engine.stage(begun.transaction_id, files)
+    calls = [stand.put(begun, {partition: "1\n"}) for partition in ("k=1", "k=2")]
+    for number in (0, 0, 1, 0, 1):
+        stand.engine.stage(begun.transaction_id, calls[number], staged=number)
+    with pytest.raises(StagedFileMissingError, match="remembers 2 of the 3 files"):
+        stand.engine.stage(begun.transaction_id, calls[0], staged=3)
     assert stand.engine.commit(begun.transaction_id).files_added == 2
     check(stand, {"k=1": "1\n", "k=2": "1\n"})

@@ -102,7 +102,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
     thread.setDaemon(true)
     thread
   }
-  // A database that is restarted may forget what it said that it has recorded: the service compares.
+  // By it the service knows a request that comes twice, and notices what its database has forgotten in a restart.
   @volatile private var staged = 0L
   private val answers = Option.when(stagingLocations.asks)(AskedLocations.serve(client, stagingLocations.transaction))
   @volatile private var commitSent = false
@@ -122,7 +122,7 @@ class WriteTransaction private (target: WriteTarget, val stagingLocations: Stagi
   /** Records staged files, as many requests as it takes. Every one is recorded before the commit is asked for. */
   def stage(files: Iterator[JsonNode]): Unit = ServiceException.translating {
     chunks(files).foreach { chunk =>
-      client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(chunk)))
+      client.call("writes/stage", obj("transaction" -> text(id), "files" -> arr(chunk), "staged" -> long(staged)))
       staged += chunk.size
     }
   }
