@@ -82,7 +82,6 @@ class Checker:
         static_partition: str | None,
         watermark_ms: int | None,
         final: bool,
-        now_ms: int,
     ) -> WritePlan:
         """Return the plan with all that is decided before ``reserve``.
 
@@ -92,7 +91,6 @@ class Checker:
             static_partition: The fully static partition that is to be there also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the query has ended by itself.
-            now_ms: The clock.
 
         Raises:
             StagedFileMissingError: A staged file is not there with its size.
@@ -103,7 +101,7 @@ class Checker:
         """
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
         names = self._staged_partitions(transaction, staging)
-        decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+        decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final)
         visible = (names - {*decision.waiting}) | {*decision.due}
         self._check_targets(transaction, staging, names)
         locations = self._locations(transaction, {*decision.due, *([static_partition] if static_partition else [])})
@@ -182,7 +180,7 @@ class Checker:
         return PartitionCommit.of(transaction.plan.partition_commit, self._keys(transaction)).acts
 
     def _partition_commit(
-        self, transaction: Transaction, names: Collection[str], *, watermark_ms: int | None, final: bool, now_ms: int
+        self, transaction: Transaction, names: Collection[str], *, watermark_ms: int | None, final: bool
     ) -> Decision:
         if watermark_ms is None and not final:
             return Decision()
@@ -190,7 +188,9 @@ class Checker:
         waiting: dict[str, int] = {}
         for left in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
-        return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+        # The index has dated what waits; what comes new needs no clock.
+        now = self._index.now_ms() if waiting else 0
+        return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now)
 
     def _refuse_others(self, transaction: Transaction, plan: WritePlan, asked: Overwrite, names: set[str]) -> None:
         """Refuse rows that the condition is not true for, or what would split a partition that they are added to.

@@ -15,7 +15,6 @@ from catalog_ext.metastore.errors import (
     StorageUnavailableError,
     TransactionStateError,
 )
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
 from catalog_ext.metastore.transactions.unknown_state import Attempts, may_pass, reason_of, state_unknown
@@ -114,7 +113,6 @@ class Owner:
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,
-                    now_ms=now_ms(),
                 )
             fault_point("check.after")
             return plan
