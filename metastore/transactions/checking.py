@@ -16,6 +16,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
+from catalog_ext.metastore.transactions.linked_directories import refuse_linked
 from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations
 from catalog_ext.metastore.transactions.waiting import Waiting
@@ -108,9 +109,9 @@ class Checker:
         # A task that was lost may have left a file wherever it had asked for.
         kept = locations if transaction.plan.asks_locations else {*names, *decision.due, static_partition}
         plan = replace(transaction.plan, locations={name: own for name, own in locations.items() if name in kept})
-        self._refuse_shared(
-            transaction, plan, {*names, *decision.due, *([static_partition] if static_partition else [])}
-        )
+        targets = {*names, *decision.due, *([static_partition] if static_partition else [])}
+        self._refuse_shared(transaction, plan, targets)
+        self._refuse_linked(transaction, plan, {name: Location.parse(plan.directory(name)) for name in targets})
         self._waiting.check(
             transaction.table_id or 0, transaction.table, transaction.app_id, decision.due, plan.directory
         )
@@ -146,6 +147,10 @@ class Checker:
                     "PARTITION (…) SET LOCATION '…'.",
                     {"table": transaction.table, "partition": name[:200], "location": directory},
                 )
+
+    def _refuse_linked(self, transaction: Transaction, plan: WritePlan, directories: Mapping[str, Location]) -> None:
+        if plan.definition is None:
+            refuse_linked(self._index, transaction.table, Location.parse(plan.location), directories)
 
     def _locations(self, transaction: Transaction, others: Collection[str]) -> Mapping[str, str]:
         """Return the locations of partitions: those that the plan has, and of others for which no task has asked."""
@@ -246,6 +251,7 @@ class Checker:
             predicates = list(self._overwritten(plan, table, sorted(names)))
             for predicate in predicates:
                 directories.update(self._directories(table, predicate))
+        self._refuse_linked(transaction, plan, directories)
         found = self._new_files.visible(directories, table)
         if not any(found.values()):
             return {}
