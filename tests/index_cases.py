@@ -43,7 +43,9 @@ from catalog_ext.metastore.predicates.tree import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from sqlalchemy.engine.interfaces import DBAPIConnection
 
     from catalog_ext.metastore.index.database.database import Database
 
@@ -97,6 +99,29 @@ def local_index(folder: Path) -> Index:
     if not path.exists():
         path.write_bytes(empty_index())
     return Index.open(str(path))
+
+
+@contextlib.contextmanager
+def taking_nothing(index: Index, statement: str) -> Iterator[Callable[[], None]]:
+    """Give what makes each of an index's connections run a statement, after which it can write nothing for the block.
+
+    As many pages as SQLite has, it keeps: ``PRAGMA max_page_count = 1`` leaves it those.
+    """
+    engine = index._database.engine
+
+    def prepare(connection: DBAPIConnection, *_: object) -> None:
+        cursor = connection.cursor()
+        cursor.execute(statement)
+        cursor.close()
+        connection.commit()
+
+    try:
+        yield lambda: sa.event.listen(engine, "checkout", prepare)
+    finally:
+        if sa.event.contains(engine, "checkout", prepare):
+            sa.event.remove(engine, "checkout", prepare)
+        # Its connections have the setting, new ones do not.
+        engine.dispose()
 
 
 def definition(namespace: str, name: str, keys: dict[str, str]) -> TableDefinition:

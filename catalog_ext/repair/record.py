@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import logging
+import time
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import CatalogExtError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.write.repairs import RepairRecord
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
@@ -28,7 +28,7 @@ class RepairRecorder:
         self._table = table
         self._options = options
         self._scratch = scratch
-        self._began_at_ms = now_ms()
+        self._began = time.monotonic()
 
     def finished(self, version: int) -> None:
         """Keep that the repair ended with the table at this version; a preview is not kept.
@@ -59,8 +59,7 @@ class RepairRecorder:
         skipped = self._scratch.count("SELECT count(*) FROM entries WHERE action = 'skip'")
         return RepairRecord(
             table_id=self._table.table_id,
-            began_at_ms=self._began_at_ms,
-            ended_at_ms=now_ms(),
+            duration_ms=round((time.monotonic() - self._began) * 1000),
             mode=str(self._options.mode),
             limited_to=self._options.where,
             strict=int(self._options.strict),

@@ -11,7 +11,6 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
@@ -137,7 +136,7 @@ class Repair:
         self._found_nothing = found_nothing(scratch)
         report_elsewhere(scratch)
         report_taken(self._index, self._table, scratch)
-        leave_out_expired(scratch, self._table, now_ms())
+        leave_out_expired(scratch, self._table, self._index.now_ms)
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, scratch)
         in_flight.leave_out()
@@ -149,7 +148,7 @@ class Repair:
         observer.observe()
         observe_index(self._index, self._table, predicate, scratch, files=True)
         self._found_nothing = found_nothing(scratch)
-        leave_out_expired(scratch, self._table, now_ms())
+        leave_out_expired(scratch, self._table, self._index.now_ms)
         if self._options.mode is not RepairMode.ADD:
             observer.keep_unseen(missing_too=not self._options.allow_mass_drop)
 

@@ -193,7 +193,7 @@ class PartitionCommit:
             watermark_ms: The query's watermark, milliseconds since the epoch (0 where it has none yet); None for a
                 write that is no stream's, whose partitions never wait.
             final: Whether the query has ended by itself, which is the end of time.
-            now_ms: The clock.
+            now_ms: The time by the clock that ``waiting`` is dated by.
 
         Raises:
             InvalidValueError: A partition's values give no time.

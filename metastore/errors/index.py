@@ -16,9 +16,9 @@ class IndexDatabaseError(CatalogExtError):
 
 
 class IndexUnavailableError(IndexDatabaseError):
-    """The index database does not answer, or stays locked.
+    """The index database does not answer, stays locked, is full, or takes no writes.
 
-    Remedy: Start it, or look at its address; then run the statement again.
+    Remedy: Start it, look at its address, make room, or let it be written; then run the statement again.
     """
 
     code = "CATALOG_EXT_INDEX_UNAVAILABLE"

@@ -281,7 +281,7 @@ class Index:
             ids: The numbers of the partitions among which alone to look; None for all.
             rows: How many rows are enough; None for all.
         """
-        plan = reader.plan_files(self._database, table, predicate, ids)
+        plan = reader.plan_files(self._database, table, predicate, ids, rows)
         return plan if rows is None else enough_files(plan, rows)
 
     def partition_groups(

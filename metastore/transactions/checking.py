@@ -16,6 +16,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, IsNull, Operator, Or, Predicate, bind
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.promotion import check_staged, check_targets
+from catalog_ext.metastore.transactions.linked_directories import refuse_linked
 from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import DATA, StagingLocations
 from catalog_ext.metastore.transactions.waiting import Waiting
@@ -82,7 +83,6 @@ class Checker:
         static_partition: str | None,
         watermark_ms: int | None,
         final: bool,
-        now_ms: int,
     ) -> WritePlan:
         """Return the plan with all that is decided before ``reserve``.
 
@@ -92,7 +92,6 @@ class Checker:
             static_partition: The fully static partition that is to be there also without rows.
             watermark_ms: Of a streaming write, milliseconds since the epoch.
             final: Whether the query has ended by itself.
-            now_ms: The clock.
 
         Raises:
             StagedFileMissingError: A staged file is not there with its size.
@@ -103,16 +102,16 @@ class Checker:
         """
         staging = StagingLocations(transaction.transaction_id, transaction.plan)
         names = self._staged_partitions(transaction, staging)
-        decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+        decision = self._partition_commit(transaction, names, watermark_ms=watermark_ms, final=final)
         visible = (names - {*decision.waiting}) | {*decision.due}
         self._check_targets(transaction, staging, names)
         locations = self._locations(transaction, {*decision.due, *([static_partition] if static_partition else [])})
         # A task that was lost may have left a file wherever it had asked for.
         kept = locations if transaction.plan.asks_locations else {*names, *decision.due, static_partition}
         plan = replace(transaction.plan, locations={name: own for name, own in locations.items() if name in kept})
-        self._refuse_shared(
-            transaction, plan, {*names, *decision.due, *([static_partition] if static_partition else [])}
-        )
+        targets = {*names, *decision.due, *([static_partition] if static_partition else [])}
+        self._refuse_shared(transaction, plan, targets)
+        self._refuse_linked(transaction, plan, {name: Location.parse(plan.directory(name)) for name in targets})
         self._waiting.check(
             transaction.table_id or 0, transaction.table, transaction.app_id, decision.due, plan.directory
         )
@@ -149,6 +148,10 @@ class Checker:
                     {"table": transaction.table, "partition": name[:200], "location": directory},
                 )
 
+    def _refuse_linked(self, transaction: Transaction, plan: WritePlan, directories: Mapping[str, Location]) -> None:
+        if plan.definition is None:
+            refuse_linked(self._index, transaction.table, Location.parse(plan.location), directories)
+
     def _locations(self, transaction: Transaction, others: Collection[str]) -> Mapping[str, str]:
         """Return the locations of partitions: those that the plan has, and of others for which no task has asked."""
         known = transaction.plan.locations
@@ -182,7 +185,7 @@ class Checker:
         return PartitionCommit.of(transaction.plan.partition_commit, self._keys(transaction)).acts
 
     def _partition_commit(
-        self, transaction: Transaction, names: Collection[str], *, watermark_ms: int | None, final: bool, now_ms: int
+        self, transaction: Transaction, names: Collection[str], *, watermark_ms: int | None, final: bool
     ) -> Decision:
         if watermark_ms is None and not final:
             return Decision()
@@ -190,7 +193,9 @@ class Checker:
         waiting: dict[str, int] = {}
         for left in self._index.waiting_files(transaction.table_id or 0, transaction.app_id):
             waiting[left.partition] = min(left.since_ms, waiting.get(left.partition, left.since_ms))
-        return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now_ms)
+        # The index has dated what waits; what comes new needs no clock.
+        now = self._index.now_ms() if waiting else 0
+        return commit.decide(names, waiting, watermark_ms=watermark_ms, final=final, now_ms=now)
 
     def _refuse_others(self, transaction: Transaction, plan: WritePlan, asked: Overwrite, names: set[str]) -> None:
         """Refuse rows that the condition is not true for, or what would split a partition that they are added to.
@@ -246,6 +251,7 @@ class Checker:
             predicates = list(self._overwritten(plan, table, sorted(names)))
             for predicate in predicates:
                 directories.update(self._directories(table, predicate))
+        self._refuse_linked(transaction, plan, directories)
         found = self._new_files.visible(directories, table)
         if not any(found.values()):
             return {}

@@ -10,11 +10,11 @@ from catalog_ext.metastore.commit.plan import COMMANDS
 from catalog_ext.metastore.commit.transaction import State, Transaction, WriteOutcome
 from catalog_ext.metastore.errors import (
     CatalogExtError,
+    CommitStateUnknownError,
     IndexUnavailableError,
     StorageUnavailableError,
     TransactionStateError,
 )
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.steps import Steps, WriteUndoneError
 from catalog_ext.metastore.transactions.unknown_state import Attempts, may_pass, reason_of, state_unknown
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.transactions.checking import Checker
     from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 
@@ -76,13 +77,12 @@ class Owner:
             CommitStateUnknownError: It stays away.
             TransactionNotFoundError: There is no such transaction.
         """
-        for _ in self._attempts.of(transaction_id):
-            try:
-                fault_point("commit.called")
-                return self._index.load_transaction(transaction_id)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is to be committed: %s", error.message)
-        raise AssertionError("the attempts end by raising")
+
+        def loaded(_: int) -> Transaction:
+            fault_point("commit.called")
+            return self._index.load_transaction(transaction_id)
+
+        return self._attempts.until_answered(transaction_id, None, loaded)
 
     def decide(
         self,
@@ -113,7 +113,6 @@ class Owner:
                     static_partition=static_partition,
                     watermark_ms=watermark_ms,
                     final=final,
-                    now_ms=now_ms(),
                 )
             fault_point("check.after")
             return plan
@@ -124,25 +123,27 @@ class Owner:
             plan = self._repeated(transaction, checked)
         except BaseException as error:  # noqa: BLE001 -- it is raised again, unless another call has succeeded
             return self._given_up(transaction, error)
-        for _ in self._attempts.of(transaction.transaction_id, transaction.table):
-            try:
-                fault_point("reserve.before")
-                reserved = self._index.reserve(transaction.transaction_id, plan, files=expected)
-                fault_point("reserve.after")
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is reserved: %s", error.message)
-                continue
-            except BaseException as error:  # noqa: BLE001 -- as above
-                return self._given_up(transaction, error)
-            if isinstance(reserved, Transaction):
-                # Not what was sent: where the call was repeated, the plan of the first one holds.
-                return reserved
-            self._give_up(transaction, TransactionStateError("its batch is committed already"))
-            return WriteOutcome(
-                transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
-                reserved.version, duplicate=True,
-            )  # fmt: skip
-        raise AssertionError("the attempts end by raising")
+
+        def reserved(_: int) -> Transaction | ApplicationVersion:
+            fault_point("reserve.before")
+            found = self._index.reserve(transaction.transaction_id, plan, files=expected)
+            fault_point("reserve.after")
+            return found
+
+        try:
+            found = self._attempts.until_answered(transaction.transaction_id, transaction.table, reserved)
+        except CommitStateUnknownError:
+            raise
+        except BaseException as error:  # noqa: BLE001 -- as above
+            return self._given_up(transaction, error)
+        if isinstance(found, Transaction):
+            # Not what was sent: where the call was repeated, the plan of the first one holds.
+            return found
+        self._give_up(transaction, TransactionStateError("its batch is committed already"))
+        return WriteOutcome(
+            transaction.transaction_id, transaction.table_id or 0, transaction.table, transaction.operation,
+            found.version, duplicate=True,
+        )  # fmt: skip
 
     def _repeated(self, transaction: Transaction, step: Callable[[], _T]) -> _T:
         """Return what a step that changes nothing twice says; it is made again while the index or the store is away.
@@ -167,20 +168,21 @@ class Owner:
             CommitStateUnknownError: It may be committed, or not.
             CatalogExtError: It was undone.
         """
-        for attempt in self._attempts.of(transaction.transaction_id, transaction.table):
-            try:
-                if attempt:
-                    transaction = self._index.load_transaction(transaction.transaction_id)
-                return self._steps.forward(transaction)
-            except IndexUnavailableError as error:
-                logger.warning("The index is away while a write is committed: %s", error.message)
-            except WriteUndoneError as undone:
-                raise undone.reason from undone
-            except Exception as error:
-                raise state_unknown(
-                    transaction.transaction_id, transaction.table, reason_of(error), ask_again=may_pass(error)
-                ) from error
-        raise AssertionError("the attempts end by raising")
+
+        def committed(attempt: int) -> Transaction:
+            now = self._index.load_transaction(transaction.transaction_id) if attempt else transaction
+            return self._steps.forward(now)
+
+        try:
+            return self._attempts.until_answered(transaction.transaction_id, transaction.table, committed)
+        except CommitStateUnknownError:
+            raise
+        except WriteUndoneError as undone:
+            raise undone.reason from undone
+        except Exception as error:
+            raise state_unknown(
+                transaction.transaction_id, transaction.table, reason_of(error), ask_again=may_pass(error)
+            ) from error
 
     def abort(self, transaction_id: str, reason: str) -> None:
         """Undo a transaction whose commit was not called.

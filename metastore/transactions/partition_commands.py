@@ -27,6 +27,7 @@ from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.predicates.tree import Predicate, bind
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
+from catalog_ext.metastore.transactions.linked_directories import refuse_linked
 from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import below
 
@@ -106,6 +107,7 @@ class CommandChecker:
             for partition in self._index.partitions_matching(table, predicate)
             if rules.deletes(asked, table, directory := table.directory(partition.name, partition.location))
         }
+        self._refuse_linked(table, directories)
         found = self._new_files.contents(directories, table)
         if not any(found.values()):
             return CheckedDrop(asked)
@@ -220,6 +222,7 @@ class CommandChecker:
         for chunk in batched(enumerate(partitions), _PARTITIONS_AT_ONCE):
             files = self._index.files_of_partitions([partition.partition_id for _, (partition, _) in chunk])
             directories = {number: table.directory(p.name, p.location) for number, (p, _) in chunk}
+            self._refuse_linked(table, {p.name: _location(table, p.name, p.location) for _, (p, _) in chunk})
             contents = self._new_files.contents({str(number): Location.parse(at) for number, at in directories.items()})
             listed = {str(entry.location): entry.modified_ms for entries in contents.values() for entry in entries}
             known: dict[str, Removal] = {}
@@ -237,6 +240,10 @@ class CommandChecker:
                     path = _free(taken, targets[key], entry.location.name, int(key))
                     source = str(entry.location)
                     yield StagedFile(targets[key], path, entry.size, source=source, modified_ms=entry.modified_ms)
+
+    def _refuse_linked(self, table: Table, directories: Mapping[str, Location]) -> None:
+        root = Location.parse(table.definition.location)
+        refuse_linked(self._index, str(table.identifier), root, directories)
 
     def _record(self, transaction: Transaction, files: Iterable[StagedFile]) -> None:
         for chunk in batched(list(files), _FILES_AT_ONCE):

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
-from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError
+from catalog_ext.metastore.errors import CatalogExtError, CommitStateUnknownError, IndexUnavailableError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+
+logger = logging.getLogger(__name__)
+
+_T = TypeVar("_T")
 
 DEFAULT_UNKNOWN_TIMEOUT_S = 120.0
 _FIRST_PAUSE_S = 0.1
@@ -27,14 +32,20 @@ class Attempts:
         self._timeout_s = timeout_s
         self._pause = pause
 
-    def of(self, transaction_id: str, table: str | None = None) -> Iterator[int]:
-        """Yield the number of each attempt.
+    def until_answered(self, transaction_id: str, table: str | None, step: Callable[[int], _T]) -> _T:
+        """Return what a step answers, which gets its attempt's number; it is taken again while the index is away.
 
         Raises:
             CommitStateUnknownError: The time is over.
         """
-        yield from self.in_time()
-        raise state_unknown(transaction_id, table, "the index database does not answer")
+        failure = "the index database does not answer"
+        for attempt in self.in_time():
+            try:
+                return step(attempt)
+            except IndexUnavailableError as error:
+                logger.warning("The index is away while a write is committed: %s", error.message)
+                failure = error.message
+        raise state_unknown(transaction_id, table, failure)
 
     def in_time(self) -> Iterator[int]:
         """Yield the number of each attempt until the time is over; there is one at least."""

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from catalog_ext.metastore.errors import RepairRefusedError
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.service.server import Service
 from tests.repair_cases import EU, US, catalog_of_files, indexed, walked, write
 from tests.service_client import Answer, Client
@@ -221,7 +220,7 @@ def test_an_aborted_write_leaves_nothing(writer: Writer, catalog: Catalog, root:
     begun = writer.begun()
     file = writer.stage(begun, US)
     heartbeat = writer.client.call("writes/heartbeat", transaction=begun["transaction"]).json
-    assert heartbeat["expires_at_ms"] > now_ms()
+    assert heartbeat["expires_at_ms"] > catalog.index.now_ms()
     aborted = writer.client.call("writes/abort", transaction=begun["transaction"], reason="the job failed")
     assert aborted.json == {"aborted": True}
     assert not (root / "_catalog_ext_staging").exists()
@@ -453,7 +452,7 @@ def test_metadata_of_files_and_repairs(writer: Writer, catalog: Catalog, root: P
     assert (idle["added"], idle["dropped"], idle["changed"], idle["error"]) == (0, 0, 0, None)
     assert (refused["strict"], refused["skipped"]) == (True, 1)
     assert refused["error"].startswith("Nothing was changed")
-    assert catalog.index.expire_repairs(table_id, now_ms() + 1, dry_run=True) == before + 2
+    assert catalog.index.expire_repairs(table_id, catalog.index.now_ms() + 1, dry_run=True) == before + 2
     catalog.vacuum("s.t", retention="0s", allow_short_retention=True)
     assert metadata("repairs").rows == []
 

@@ -39,7 +39,7 @@ End = Callable[[], None]
 
 def stream(
     database: Database, statement: Query, schema: pa.Schema, step: Step, at_end: End, *, elsewhere: bool = False,
-    few_rows: int = FEW_ROWS,
+    few_rows: int = FEW_ROWS, enough: Callable[[pa.RecordBatch], bool] = lambda _: False,
 ) -> pa.RecordBatchReader:  # fmt: skip
     """Return the rows of a query as a stream.
 
@@ -54,12 +54,14 @@ def stream(
         at_end: Called when every batch has been read; may raise.
         elsewhere: Whether another process may read many rows: of a SELECT without an order and without CTEs.
         few_rows: From how many rows on the other process reads them.
+        enough: Says of those first rows, to which ``step`` was not applied, that nobody will ask for more: then no
+            other process does.
 
     Raises:
         IndexUnavailableError: The database is gone or locked.
         IndexDatabaseError: It refused the query.
     """
-    batches = _batches(_read(database, statement, schema, few_rows if elsewhere else None), step, at_end)
+    batches = _batches(_read(database, statement, schema, few_rows if elsewhere else None, enough), step, at_end)
     first = next(batches, None)
     if first is None:
         return pa.RecordBatchReader.from_batches(schema, [])
@@ -83,8 +85,11 @@ def _batches(read: Iterator[pa.RecordBatch], step: Step, at_end: End) -> Iterato
         yield last
 
 
-def _read(database: Database, statement: Query, schema: pa.Schema, few_rows: int | None) -> Iterator[pa.RecordBatch]:
-    """Yield the rows; from ``few_rows`` on another process may read them, with None never."""
+def _read(
+    database: Database, statement: Query, schema: pa.Schema, few_rows: int | None,
+    enough: Callable[[pa.RecordBatch], bool] = lambda _: False,
+) -> Iterator[pa.RecordBatch]:  # fmt: skip
+    """Yield the rows; from ``few_rows`` on another process may read them, with None or where they are enough never."""
     if database.arrow is not None:
         database.count_statement()
         text = adbc.with_values(statement, database.engine.dialect)
@@ -97,7 +102,7 @@ def _read(database: Database, statement: Query, schema: pa.Schema, few_rows: int
         # SQLite's own cursor reads as it goes; making SQLAlchemy's rows of its rows would cost more than reading.
         fetch = result.cursor.fetchmany if connection.dialect.name == "sqlite" else result.fetchmany
         rows = fetch(few_rows or FEW_ROWS)
-        if few_rows is None or many is None or len(rows) < few_rows:
+        if few_rows is None or many is None or len(rows) < few_rows or enough(to_batch(rows, schema)):
             while rows:
                 yield to_batch(rows, schema)
                 rows = fetch(BATCH_ROWS)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import sqlalchemy as sa
@@ -16,17 +15,17 @@ _DATABASES = {
 }
 
 
-def now_ms() -> int:
-    """Return the time in milliseconds since the epoch, UTC, by this host's clock."""
-    return time.time_ns() // 1_000_000
-
-
 def database_now_ms(dialect: str) -> sa.Select[Any]:
     """Return the query of the database's time in milliseconds since the epoch, UTC.
 
-    Leases go by it: the hosts that compare them may have clocks that disagree.
+    Leases go by it, and all that the index dates: the hosts that compare and show it may have clocks that disagree.
 
     Args:
         dialect: ``Database.dialect``, or SQLAlchemy's name of it.
     """
     return sa.select(sa.literal_column(_DATABASES[dialect], sa.BigInteger()))
+
+
+def now_column(connection: sa.Connection) -> sa.Label[Any]:
+    """Return the same as ``now_ms``, a column for a query that is asked anyhow."""
+    return database_now_ms(connection.dialect.name).scalar_subquery().label("now_ms")

@@ -47,7 +47,9 @@ class Database:
         sa.event.listen(self.engine, "before_cursor_execute", self.count_statement)
         self.arrow = adbc.ArrowConnections(url, self.shown) if adbc.is_available(url) else None
         others = url.database is not None and sqlite_readers.is_available(url)
-        self.sqlite_readers = sqlite_readers.SqliteReaders(str(url.database), self.shown) if others else None
+        self.sqlite_readers = (
+            sqlite_readers.SqliteReaders(str(url.database), self.shown, _timeout_s(url)) if others else None
+        )
 
     @property
     def dialect(self) -> str:
@@ -122,6 +124,11 @@ class Database:
             return _LOST_RACES.attempt(attempt, is_lost_race)
         except (sa.exc.SQLAlchemyError, sqlite3.Error) as error:
             raise as_ours(error, self.shown) from error
+
+
+def _timeout_s(url: URL) -> float:
+    text = url.query.get("timeout")
+    return float(text) if isinstance(text, str) else BUSY_TIMEOUT_S
 
 
 def _make_engine(url: URL) -> sa.Engine:

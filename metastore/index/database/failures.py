@@ -19,6 +19,14 @@ _RETRY_STATES = frozenset({"40001", "40P01"})
 _RETRY_CODES = frozenset({1213})
 _LOCKED_CODES = frozenset({1205})
 _LOCKED_STATES = frozenset({"55P03"})
+# No room: disk_full. MySQL: disk full, table full, and what an engine says of ENOSPC.
+_FULL_STATES = frozenset({"53100"})
+_FULL_CODES = frozenset({1021, 1114})
+_FULL_WORDS = ("database or disk is full", "No space left on device", "Got error 28")
+# Read only: a standby, or a server or session that was switched to it. MySQL: --read-only, a transaction, InnoDB's own.
+_READ_ONLY_STATES = frozenset({"25006"})
+_READ_ONLY_CODES = frozenset({1290, 1792, 1836})
+_READ_ONLY_WORDS = ("attempt to write a readonly database",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database is busy")
 # What a server that is there says when the statement itself is at fault.
 _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
@@ -60,7 +68,7 @@ def translated(database: str) -> Iterator[None]:
         database: The database for people, without its password.
 
     Raises:
-        IndexUnavailableError: The database cannot be reached, has gone away or is locked.
+        IndexUnavailableError: The database cannot be reached, has gone away, is locked, full or read-only.
         ConflictError: Another transaction was first.
         IndexDatabaseError: Anything else the database says.
     """
@@ -86,6 +94,19 @@ def as_ours(error: Exception, database: str) -> CatalogExtError:
             "when the other process has finished.",
             parameters,
         )
+    if _is_any(origin, _FULL_STATES, _FULL_CODES, _FULL_WORDS):
+        return IndexUnavailableError(
+            f"The index {database} has no room left: {text}. What it has taken down before is whole. Make room on the "
+            "database's disk, or raise its limit, and run the statement again.",
+            parameters,
+        )
+    if _is_any(origin, _READ_ONLY_STATES, _READ_ONLY_CODES, _READ_ONLY_WORDS):
+        return IndexUnavailableError(
+            f"The index {database} can be read and not written: {text}. Let its user write the database (the file and "
+            "its folder, of SQLite), or, after a failover, give the address of the server that takes writes; then run "
+            "the statement again.",
+            parameters,
+        )
     if _is_unreachable(error):
         return IndexUnavailableError(
             f"The index {database} cannot be reached or used: {text}. Check that the database is running, that the "
@@ -102,6 +123,12 @@ def _origin(error: BaseException) -> BaseException:
 def _code(origin: BaseException) -> int | None:
     first = origin.args[0] if origin.args else None
     return first if isinstance(first, int) else None
+
+
+def _is_any(origin: BaseException, states: frozenset[str], codes: frozenset[int], words: tuple[str, ...]) -> bool:
+    if getattr(origin, "sqlstate", None) in states or _code(origin) in codes:
+        return True
+    return any(each in str(origin) for each in words)
 
 
 def _is_locked(origin: BaseException) -> bool:

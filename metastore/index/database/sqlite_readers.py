@@ -6,9 +6,12 @@ another process are its own.
 
 from __future__ import annotations
 
+import io
 import json
 import logging
+import os
 import queue
+import select
 import subprocess
 import sys
 from contextlib import suppress
@@ -23,6 +26,7 @@ from catalog_ext.metastore.errors import IndexDatabaseError, IndexUnavailableErr
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
+    from _typeshed import WriteableBuffer
     from sqlalchemy.engine import URL
 
 logger = logging.getLogger(__name__)
@@ -30,6 +34,10 @@ logger = logging.getLogger(__name__)
 _SCRIPT = Path(__file__).with_name("sqlite_process.py")
 _KEPT = 2
 _END_TIMEOUT_S = 5
+_BUFFER = 1 << 20
+
+SHORTEST_TIMEOUT_S = 10.0
+"""A process starts in a second, or in several where many do: a shorter time-out is for locks."""
 
 
 def is_available(url: URL) -> bool:
@@ -49,18 +57,20 @@ class SqliteReaders:
     Args:
         path: The file.
         shown: The index's URL, for people.
+        timeout_s: For how long a process may give no sign of life while it is asked, in seconds; then it is killed.
     """
 
-    def __init__(self, path: str, shown: str) -> None:
+    def __init__(self, path: str, shown: str, timeout_s: float) -> None:
+        self._timeout_s = max(timeout_s, SHORTEST_TIMEOUT_S)
         self._command = [sys.executable, "-P", str(_SCRIPT), str(Path(path).resolve())]
         self._shown = shown
-        self._idle: queue.LifoQueue[subprocess.Popen[bytes]] = queue.LifoQueue()
+        self._idle: queue.LifoQueue[_Process] = queue.LifoQueue()
 
     def close(self) -> None:
         """End the processes that wait."""
         while True:
             try:
-                _end(self._idle.get_nowait())
+                self._idle.get_nowait().end()
             except queue.Empty:
                 return
 
@@ -72,16 +82,18 @@ class SqliteReaders:
             values: What its question marks stand for.
 
         Raises:
-            IndexUnavailableError: No process can be started, or it has ended.
+            IndexUnavailableError: No process can be started, or it has ended, or hangs.
             IndexDatabaseError: SQLite or its driver refused the query, or there is no way to send a value.
         """
         process = self._answering(self._query(text, values))
         finished = False
         try:
-            with pa.ipc.open_stream(pa.PythonFile(process.stdout, mode="r")) as stream:
+            with pa.ipc.open_stream(pa.PythonFile(process.answers, mode="r")) as stream:
                 yield from stream
             # Arrow itself takes a stream that breaks off between two batches for a whole one.
-            finished = process.stdout is not None and process.stdout.readline() == b"end\n"
+            finished = process.answers.readline() == b"end\n"
+        except TimeoutError as error:
+            raise self._hung(process) from error
         except (OSError, pa.ArrowInvalid) as error:
             raise self._ended(process) from error
         finally:
@@ -89,7 +101,7 @@ class SqliteReaders:
                 self._idle.put(process)
             else:
                 # Of an abandoned query the rest is still on its way.
-                _end(process)
+                process.end()
         if not finished:
             raise self._ended(process)
 
@@ -102,17 +114,21 @@ class SqliteReaders:
                 {"index": self._shown},
             ) from error
 
-    def _answering(self, query: bytes) -> subprocess.Popen[bytes]:
+    def _answering(self, query: bytes) -> _Process:
         """Return a process that is about to give the rows of the query."""
         while True:
             try:
                 process, fresh = self._idle.get_nowait(), False
             except queue.Empty:
                 process, fresh = self._started(), True
-            line = _asked(process, query)
+            try:
+                line = process.asked(query)
+            except TimeoutError as error:
+                process.end()
+                raise self._hung(process) from error
             if line == b"\n":
                 return process
-            _end(process)
+            process.end()
             if line:
                 text = line.decode().strip()[:300]
                 raise IndexDatabaseError(
@@ -122,15 +138,23 @@ class SqliteReaders:
             if fresh:
                 raise self._ended(process)
 
-    def _started(self) -> subprocess.Popen[bytes]:
+    def _started(self) -> _Process:
         try:
-            return subprocess.Popen(self._command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+            return _Process(self._command, self._timeout_s)
         except OSError as error:
             raise IndexUnavailableError(
                 f"No process can be started that reads the index {self._shown}: {error}.", {"index": self._shown}
             ) from error
 
-    def _ended(self, process: subprocess.Popen[bytes]) -> IndexUnavailableError:
+    def _hung(self, process: _Process) -> IndexUnavailableError:
+        return IndexUnavailableError(
+            f"The process {process.pid} that read the index {self._shown} gave no sign of life for "
+            f"{self._timeout_s:.0f} seconds and was killed: it was stopped, or its disk does not answer. Run the "
+            "statement again.",
+            {"index": self._shown},
+        )
+
+    def _ended(self, process: _Process) -> IndexUnavailableError:
         return IndexUnavailableError(
             f"The process {process.pid} that read the index {self._shown} ended before it had given all rows. Run the "
             "statement again.",
@@ -138,23 +162,73 @@ class SqliteReaders:
         )
 
 
-def _asked(process: subprocess.Popen[bytes], query: bytes) -> bytes:
-    """Return the first line of the process's answer; nothing where it has ended."""
-    assert process.stdin is not None
-    assert process.stdout is not None
-    try:
-        process.stdin.write(query)
-        process.stdin.flush()
-    except OSError:
-        return b""
-    return process.stdout.readline()
+class _Process:
+    """One process, whose answers are waited for no longer than a time-out.
+
+    Raises:
+        OSError: It cannot be started.
+    """
+
+    def __init__(self, command: Sequence[str], timeout_s: float) -> None:
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._timeout_s = timeout_s
+        self._queries = self._process.stdin.fileno()
+        os.set_blocking(self._queries, False)
+        self.pid = self._process.pid
+        self.answers = io.BufferedReader(_Answers(self._process.stdout.fileno(), timeout_s), _BUFFER)
+
+    def asked(self, query: bytes) -> bytes:
+        """Return the first line of the answer to a query; nothing where the process has ended.
+
+        Raises:
+            TimeoutError: It gives no sign of life.
+        """
+        rest = memoryview(query)
+        try:
+            while rest:
+                # It takes long queries as it reads them.
+                _wait(self._queries, select.POLLOUT, self._timeout_s)
+                rest = rest[os.write(self._queries, rest) :]
+        except TimeoutError:
+            raise
+        except OSError:
+            return b""
+        return self.answers.readline()
+
+    def end(self) -> None:
+        """Kill the process, also one that is stopped."""
+        self._process.kill()
+        for pipe in (self._process.stdin, self._process.stdout):
+            # What was not taken of a query by then is lost with the process.
+            with suppress(BrokenPipeError):
+                if pipe is not None:
+                    pipe.close()
+        self._process.wait(_END_TIMEOUT_S)
 
 
-def _end(process: subprocess.Popen[bytes]) -> None:
-    process.kill()
-    for pipe in (process.stdin, process.stdout):
-        # What was not taken of a query by then is lost with the process.
-        with suppress(BrokenPipeError):
-            if pipe is not None:
-                pipe.close()
-    process.wait(_END_TIMEOUT_S)
+class _Answers(io.RawIOBase):
+    """What comes through a pipe.
+
+    Raises:
+        TimeoutError: Nothing comes for too long.
+    """
+
+    def __init__(self, pipe: int, timeout_s: float) -> None:
+        self._pipe = pipe
+        self._timeout_s = timeout_s
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: WriteableBuffer) -> int:
+        _wait(self._pipe, select.POLLIN, self._timeout_s)
+        return os.readv(self._pipe, [buffer])
+
+
+def _wait(pipe: int, event: int, timeout_s: float) -> None:
+    poll = select.poll()
+    poll.register(pipe, event)
+    if not poll.poll(timeout_s * 1000):
+        raise TimeoutError

@@ -75,7 +75,11 @@ _NAMES_AT_ONCE = 500
 
 
 def plan_files(
-    database: Database, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    ids: Sequence[int] | None = None,
+    rows: int | None = None,
 ) -> pa.RecordBatchReader:
     """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
 
@@ -84,6 +88,7 @@ def plan_files(
         table: The table.
         predicate: A bound predicate, None for all.
         ids: The numbers of the partitions among which alone to look; None for all.
+        rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
@@ -92,7 +97,11 @@ def plan_files(
     """
     statement, exact = plan_statement(database.dialect, table, predicate, ids=ids)
     check = Check(table, None if exact else predicate)
-    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish, elsewhere=True)
+
+    def enough(batch: pa.RecordBatch) -> bool:
+        return rows is not None and (pc.sum(batch.column("rows")).as_py() or 0) >= rows
+
+    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish, elsewhere=True, enough=enough)
 
 
 def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotEmptyError, NamespaceNotFoundError
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import namespace_from_row, namespace_to_row
 from catalog_ext.metastore.index.database.schema import namespaces, tables
@@ -65,7 +65,9 @@ def create_namespace(database: Database, namespace: Namespace, *, deliver: bool)
 
     def work(connection: sa.Connection) -> Namespace:
         try:
-            connection.execute(sa.insert(namespaces), {**namespace_to_row(namespace), "created_at_ms": now_ms()})
+            now = database_now_ms(connection.dialect.name).scalar_subquery()
+            row = {**namespace_to_row(namespace), "created_at_ms": now}
+            connection.execute(sa.insert(namespaces).values(**row))
         except sa.exc.IntegrityError as error:
             if not is_duplicate(error):
                 raise

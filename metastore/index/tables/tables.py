@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.errors import TableAlreadyExistsError, TableNotFoundError
-from catalog_ext.metastore.index.database.clock import database_now_ms, now_ms
+from catalog_ext.metastore.index.database.clock import database_now_ms, now_column
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row, table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -144,8 +144,9 @@ def load_table_by_id(database: Database, table_id: int) -> Table:
 
 
 def load_row_by_id(connection: sa.Connection, table_id: int) -> Mapping[str, Any]:
-    """Return the row of the table, with the namespace's name as ``namespace``."""
-    row = connection.execute(_SELECT.where(tables.c.table_id == table_id)).mappings().one_or_none()
+    """Return the row of the table, with the namespace's name as ``namespace`` and the database's time as ``now_ms``."""
+    statement = _SELECT.add_columns(now_column(connection)).where(tables.c.table_id == table_id)
+    row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         raise _not_found(f"with the id {table_id}")
     return dict(row)
@@ -179,8 +180,7 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
         ConflictError: The files of a table that was dropped are still being deleted there.
     """
     check_location_free(connection, definition.identifier, definition.location)
-    now = now_ms()
-    table_id = _insert(connection, definition, namespace_id, now)
+    table_id = _insert(connection, definition, namespace_id)
     summary = to_json({"user": current_user()})
     insert_version(connection, {"table_id": table_id, "version": 0, "operation": "create", "summary": summary})
     if deliver:
@@ -188,14 +188,15 @@ def create_within(connection: sa.Connection, definition: TableDefinition, namesp
     return table_from_row(load_row_by_id(connection, table_id))
 
 
-def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int, now: int) -> int:
+def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id: int) -> int:
     zeros = dict.fromkeys(
         ("version", "total_partitions", "total_files", "total_bytes", "counted_rows", "uncounted_partitions",
          "next_partition_number", "next_file_id", "has_long_keys", "oldest_version", "claims_from"), 0,
     )  # fmt: skip
+    now = database_now_ms(connection.dialect.name).scalar_subquery()
     row = {**definition_to_row(definition), **zeros, "namespace_id": namespace_id, "created_at_ms": now}
     try:
-        key = connection.execute(sa.insert(tables), row).inserted_primary_key
+        key = connection.execute(sa.insert(tables).values(**row)).inserted_primary_key
     except sa.exc.IntegrityError as error:
         if not is_duplicate(error):
             raise namespace_not_found(definition.identifier.namespace) from error

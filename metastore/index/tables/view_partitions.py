@@ -59,7 +59,7 @@ class ViewCommit:
         raised = {**row, "version": self._version + 1}
         table = table_from_row(raised)
         self.name = str(table.identifier)
-        self.applier = Applier(connection, table, table.version, raised)
+        self.applier = Applier(connection, table, table.version, raised, now=row["now_ms"])
 
     def make(
         self, new: Mapping[str, Sequence[Dependency]], gone: Sequence[Mapping[str, Any]], operation: str, *,

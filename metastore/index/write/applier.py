@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.keys import has_long_key, key_row
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
@@ -128,13 +127,14 @@ class Applier:
         table: As loaded after its row was locked.
         version: The version that the commit makes.
         row: The table's row.
+        now: The time of the database, in milliseconds since the epoch.
     """
 
     connection: sa.Connection
     table: Table
     version: int
     row: Mapping[str, Any]
-    now: int = field(default_factory=now_ms)
+    now: int
     sums: _Sums = field(default_factory=_Sums)
     partitions_added: int = 0
     partitions_removed: int = 0

@@ -153,7 +153,7 @@ def commit(
         ConflictError: The table is not as the changes presume.
     """
     table = table_from_row(row)
-    applier = Applier(connection, table, table.version, row)
+    applier = Applier(connection, table, table.version, row, now=row["now_ms"])
     _Application(applier, base).apply(changes)
     return Commit(
         version=table.version,

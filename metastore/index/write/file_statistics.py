@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import now_ms
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, files, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -79,10 +78,11 @@ def enqueue(database: Database, table: Table, predicate: Predicate | None) -> in
     """
 
     def work(connection: sa.Connection) -> int:
-        locked = table_from_row(lock_table(connection, table.table_id, str(table.identifier)))
+        row = lock_table(connection, table.table_id, str(table.identifier))
+        locked, now = table_from_row(row), row["now_ms"]
         if predicate is not None:
-            return _enqueue(connection, locked, matching(connection, locked, predicate))
-        return sum(_enqueue(connection, locked, page) for page in _pages(connection, locked))
+            return _enqueue(connection, locked, matching(connection, locked, predicate), now)
+        return sum(_enqueue(connection, locked, page, now) for page in _pages(connection, locked))
 
     return database.write(work)
 
@@ -120,7 +120,8 @@ class _Putting:
             rows += sum(file.rows for _, file in known)
             self._update_files(known)
             changed.extend(self._recount(list(living.values())))
-        deliveries = _enqueue(self._connection, self._table, changed) if deliver and changed else 0
+        now = self._row["now_ms"]
+        deliveries = _enqueue(self._connection, self._table, changed, now) if deliver and changed else 0
         return Counted(self._table.version, counted, len(changed), rows, deliveries)
 
     def _living(self, names: Sequence[str]) -> list[Row]:
@@ -206,9 +207,8 @@ class _Putting:
         return changed
 
 
-def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row]) -> int:
-    """Enqueue what is known of partitions for the metastore, and return how many messages that takes."""
-    now = now_ms()
+def _enqueue(connection: sa.Connection, table: Table, rows: Iterable[Row], now: int) -> int:
+    """Enqueue what is known of partitions at this time for the metastore; return how many messages that takes."""
     published = [
         PublishedPartition(
             row["name"],

@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.plan import ExchangePartitions
 from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.keys import key_row
 from catalog_ext.metastore.index.database.schema import ALIVE, KEY_COLUMNS, files, namespaces, partitions, tables
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -96,15 +97,14 @@ def files_of_partitions(database: Database, partition_ids: Sequence[int]) -> dic
 
 
 def lock_table(connection: sa.Connection, table_id: int, shown: str) -> Mapping[str, Any]:
-    """Return the table's row (with its ``namespace``), which nobody else changes before the transaction ends.
+    """Return the table's row, which nobody else changes before the transaction ends; with ``namespace`` and ``now_ms``.
 
     Raises:
         TableNotFoundError: It is gone.
     """
     namespace = sa.select(namespaces.c.name).where(namespaces.c.namespace_id == tables.c.namespace_id).scalar_subquery()
-    statement = (
-        sa.select(tables, namespace.label("namespace")).where(tables.c.table_id == table_id).with_for_update(of=tables)
-    )
+    columns = sa.select(tables, namespace.label("namespace"), now_column(connection))
+    statement = columns.where(tables.c.table_id == table_id).with_for_update(of=tables)
     row = connection.execute(statement).mappings().one_or_none()
     if row is None:
         raise gone_meanwhile(shown)

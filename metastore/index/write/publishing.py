@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.index.database.clock import now_ms
+from catalog_ext.metastore.index.database.clock import now_column
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import ALIVE, outbox, partitions
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -150,7 +150,7 @@ def _published(
 def _rows(connection: sa.Connection, table: Table, after: int) -> Sequence[sa.RowMapping]:
     p = partitions.c
     statement = (
-        sa.select(partitions)
+        sa.select(partitions, now_column(connection))
         .where(p.table_id == table.table_id, p.end_version == ALIVE, p.partition_id > after)
         .order_by(p.partition_id)
         .limit(PAGE)
@@ -161,7 +161,7 @@ def _rows(connection: sa.Connection, table: Table, after: int) -> Sequence[sa.Ro
 def _named(connection: sa.Connection, table: Table, names: Sequence[str]) -> Sequence[sa.RowMapping]:
     p = partitions.c
     hashes = [name_hash(name) for name in names]
-    statement = sa.select(partitions).where(
+    statement = sa.select(partitions, now_column(connection)).where(
         p.table_id == table.table_id, p.name_hash.in_(hashes), p.end_version == ALIVE
     )
     return connection.execute(statement).mappings().all()
@@ -189,12 +189,11 @@ def _give_orphans(connection: sa.Connection, table: Table) -> None:
 
 
 def _partitions(table: Table, rows: Sequence[sa.RowMapping]) -> list[PublishedPartition]:
-    now = now_ms()
     return [
         PublishedPartition(
             row["name"],
             table.directory(row["name"], row["location"]),
-            statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], now),
+            statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], row["now_ms"]),
         )
         for row in rows
     ]

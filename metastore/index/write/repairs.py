@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import sqlalchemy as sa
 
+from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.schema import repairs
 
 if TYPE_CHECKING:
@@ -44,7 +45,7 @@ class RepairRecord:
 
     Attributes:
         table_id: The table's number.
-        began_at_ms: Milliseconds since the epoch, UTC; so ``ended_at_ms``.
+        duration_ms: How long it took, in milliseconds.
         mode: ``add``, ``drop`` or ``sync``.
         limited_to: What limited it, in the user's words, or None.
         strict: 1 when it was to refuse what it would have skipped.
@@ -56,8 +57,7 @@ class RepairRecord:
     """
 
     table_id: int
-    began_at_ms: int
-    ended_at_ms: int
+    duration_ms: int
     mode: str
     limited_to: str | None
     strict: int
@@ -72,12 +72,15 @@ class RepairRecord:
 
 
 def add_repair(database: Database, record: RepairRecord) -> None:
-    """Keep a record.
+    """Keep the record of a repair that has just ended; when that was, the database says.
 
     Raises:
         IndexUnavailableError: The database is gone or locked.
     """
-    database.write(lambda connection: connection.execute(sa.insert(repairs), asdict(record)))
+    now = database_now_ms(database.dialect).scalar_subquery()
+    row = asdict(record)
+    times = {"began_at_ms": now - row.pop("duration_ms"), "ended_at_ms": now}
+    database.write(lambda connection: connection.execute(sa.insert(repairs).values(**row, **times)))
 
 
 def repair_rows(database: Database, table: Table) -> pa.RecordBatchReader:

@@ -500,21 +500,24 @@ class TestFailures:
     def test_a_long_call_may_take_long_and_a_silent_one_ends(
         self, spark: SparkSession, service: RecordedService
     ) -> None:
-        spark.conf.set("spark.sql.catalog.long", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
-        spark.conf.set("spark.sql.catalog.long.uri", service.uri)
-        spark.conf.set("spark.sql.catalog.long.token", service.token)
-        spark.conf.set("spark.sql.catalog.long.request-timeout", "1500ms")
-        call = "CALL long.system.repair_partitions(table => 'sales.trips', dry_run => true)"
-        assert rows(spark, call) == []
+        # A slow host has time for the patient one between two blanks, and none may be in time for the hasty one.
+        for name, timeout in (("patient", "6s"), ("hasty", "1500ms")):
+            spark.conf.set(f"spark.sql.catalog.{name}", "org.apache.spark.sql.catalogext.CatalogExtCatalog")
+            spark.conf.set(f"spark.sql.catalog.{name}.uri", service.uri)
+            spark.conf.set(f"spark.sql.catalog.{name}.token", service.token)
+            spark.conf.set(f"spark.sql.catalog.{name}.request-timeout", timeout)
+        call = "CALL {}.system.repair_partitions(table => 'sales.trips', dry_run => true)"
+        patient, hasty = call.format("patient"), call.format("hasty")
+        assert rows(spark, patient) == []
         with service.answering(late(4), "procedures/call"):
-            assert refused(spark, call, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
-        with service.answering(with_signs_of_life(30), "procedures/call"):
-            assert rows(spark, call) == []
+            assert refused(spark, hasty, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+        with service.answering(with_signs_of_life(90), "procedures/call"):
+            assert rows(spark, patient) == []
         conflict = with_signs_of_life(1, refusing(ConflictError("another was first")))
         with service.answering(conflict, "procedures/call"):
-            assert refused(spark, call) == "CATALOG_EXT_CONFLICT"
+            assert refused(spark, patient) == "CATALOG_EXT_CONFLICT"
         with service.answering(with_signs_of_life(1, silent_for=4), "procedures/call"):
-            assert refused(spark, call, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
+            assert refused(spark, hasty, SparkRuntimeException) == "CATALOG_EXT_SERVICE_UNAVAILABLE"
 
     def test_unknown_names_are_sparks_own_errors(self, spark: SparkSession, service: RecordedService) -> None:
         assert refused(spark, "SELECT * FROM lake.sales.nothing") == "TABLE_OR_VIEW_NOT_FOUND"

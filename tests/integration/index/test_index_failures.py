@@ -11,7 +11,10 @@ from typing import TYPE_CHECKING
 import pytest
 import sqlalchemy as sa
 
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import (
+    CommitStateUnknownError,
     EnvironmentSetupError,
     IndexDatabaseError,
     IndexUnavailableError,
@@ -21,7 +24,9 @@ from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import urls as urls_module
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.tables import Namespace
-from tests.index_cases import create, data_files, listed_names
+from catalog_ext.metastore.transactions.reports import RecoveryAction
+from tests.index_cases import create, data_files, listed_names, taking_nothing
+from tests.write_cases import Stand, definition
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -93,6 +98,32 @@ def test_a_database_that_goes_away_and_one_that_restarts_connections(request: py
         with pytest.raises(IndexDatabaseError) as raised:
             index.list_namespaces()
         assert raised.value.__cause__ is not None
+
+
+@pytest.mark.parametrize(
+    ("kind", "switch"),
+    [("postgres", "SET default_transaction_read_only = on"), ("mariadb", "SET SESSION TRANSACTION READ ONLY")],
+)
+def test_a_server_that_takes_no_writes_for_a_while(
+    request: pytest.FixtureRequest, tmp_path: Path, kind: str, switch: str
+) -> None:
+    with Index.open(request.getfixturevalue(f"{kind}_url"), migrate=True) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t"))
+        stand.write({"k=1": "1\n"})
+        with taking_nothing(index, switch) as begin, armed("commit.before", lambda _: begin()):
+            with pytest.raises(CommitStateUnknownError, match="can be read and not written"):
+                stand.write({"k=1": "2\n"}, WriteKind.OVERWRITE_PARTITIONS)
+            with pytest.raises(IndexUnavailableError, match="can be read and not written") as raised:
+                index.create_namespace(Namespace("a"), deliver=False)
+            assert raised.value.retryable
+            with pytest.raises(IndexUnavailableError):
+                stand.engine.recover(older_than_s=0)
+            assert stand.rows() == {"k=1": "1\n"}
+        (finished,) = stand.engine.recover(older_than_s=0).transactions
+        assert finished.action is RecoveryAction.FINISHED
+        assert stand.rows() == stand.listed() == {"k=1": "2\n"}
+        assert stand.strays() == []
 
 
 def _kill_connections(kind: str, url: str) -> None:

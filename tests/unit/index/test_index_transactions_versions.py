@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import sqlite3
+import time
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -12,11 +14,11 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.staged_files import StagedFile
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import ConflictError, StreamChangedError, TableNotFoundError, VersionExpiredError
-from catalog_ext.metastore.index.database import clock
-from catalog_ext.metastore.index.database.schema import partitions, table_versions
+from catalog_ext.metastore.index.database.schema import namespaces, partitions, repairs, table_versions, tables
 from catalog_ext.metastore.index.read.changes import Removals
 from catalog_ext.metastore.index.read.reader import PLAN_SCHEMA
 from catalog_ext.metastore.index.write import claims, expire_versions
+from catalog_ext.metastore.index.write.repairs import RepairRecord
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import ColumnStatistics
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
@@ -211,12 +213,13 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     index: Index, table: Table, monkeypatch: pytest.MonkeyPatch, days: int
 ) -> None:
     write(index, table, plan(table), "k=1")
-    right = clock.time.time_ns
+    right = time.time_ns
     with monkeypatch.context() as wrong:
-        wrong.setattr(clock.time, "time_ns", lambda: right() + days * _DAY_MS * 1_000_000)
+        wrong.setattr(time, "time_ns", lambda: right() + days * _DAY_MS * 1_000_000)
         write(index, table, plan(table), "k=2")
         index.commit(table.table_id, [AddPartition("k=3", ())], operation="repair", deliver=True)
-        made = create(index, name="made")
+        made = create(index, name="made", namespace="other")
+        index.add_repair(RepairRecord(table.table_id, 5000, "sync", None, 0, "test", 0, 0, 0, 0, 1, 1))
         undone = begin(index, table, plan(table), "k=4").transaction_id
         index.move_transaction(undone, (State.OPEN,), State.ABORTED)
         done = write(index, table, plan(table), "k=5").transaction_id
@@ -227,7 +230,19 @@ def test_a_hosts_clock_that_is_wrong_dates_nothing(
     ended = [index.load_transaction(one).ended_at_ms or 0 for one in (undone, done)]
     queued = [one.created_at_ms for one in index.pending_deliveries()]
     assert queued
-    for at in (*times, *ended, *queued, index.history(made.identifier)[0].committed_at_ms):
+    told = [int(at) * 1000 for at in re.findall(r"lastDdlTime\W+(\d+)", str(index.pending_deliveries()))]
+    assert told
+    with index._database.reading() as connection:
+        created = [
+            at
+            for rows in (partitions, namespaces, tables)
+            for at in connection.scalars(sa.select(rows.c.created_at_ms))
+        ]
+        repaired = connection.execute(sa.select(repairs.c.began_at_ms, repairs.c.ended_at_ms)).one()
+    assert len(created) == 4 + 2 + 2
+    assert repaired.ended_at_ms - repaired.began_at_ms == 5000
+    times.append(index.history(made.identifier)[0].committed_at_ms)
+    for at in (*times, *ended, *queued, *told, *created, *repaired):
         assert abs(now - at) < 600_000
     assert index.version_at(table.table_id, now - 7 * _DAY_MS) == 0
     assert index.version_at(table.table_id, now) == versions[0].version

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import signal
 import subprocess
 import sys
 from datetime import date, datetime
@@ -151,18 +153,18 @@ def test_one_that_has_ended_is_replaced(index: Index, table: Table) -> None:
     waiting = _readers(index)._idle.queue
     assert waiting
     for process in waiting:
-        process.kill()
-        process.wait()
+        os.kill(process.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)
     assert index.plan_files(table, None).read_all().num_rows == COUNT
 
 
 def test_one_that_ends_before_the_rows_do_is_an_error(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     readers = _readers(index)
     readers.close()
-    start: Callable[[], subprocess.Popen[bytes]] = readers._started
-    started: list[subprocess.Popen[bytes]] = []
+    start: Callable[[], Any] = readers._started
+    started: list[Any] = []
 
-    def recorded() -> subprocess.Popen[bytes]:
+    def recorded() -> Any:
         started.append(start())
         return started[-1]
 
@@ -171,9 +173,70 @@ def test_one_that_ends_before_the_rows_do_is_an_error(index: Index, monkeypatch:
     numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 2000000) SELECT x FROM n"
     batches = readers.read(numbers, [])
     assert next(batches).num_rows > 0
-    started[0].kill()
+    os.kill(started[0].pid, signal.SIGKILL)
     with pytest.raises(IndexUnavailableError, match="ended before it had given all rows"):
         list(batches)
+
+
+@pytest.fixture
+def impatient(index: Index, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The index's readers, of which the next one must answer in a second."""
+    readers = _readers(index)
+    readers.close()
+    monkeypatch.setattr(readers, "_timeout_s", 30.0)
+    list(readers.read("SELECT 1", []))
+    (process,) = readers._idle.queue
+    monkeypatch.setattr(process, "_timeout_s", 1.0)
+    monkeypatch.setattr(process.answers.raw, "_timeout_s", 1.0)
+    return readers
+
+
+def test_one_that_is_stopped_is_killed_and_its_rows_are_read_here(
+    index: Index, table: Table, impatient: Any, caplog: pytest.LogCaptureFixture
+) -> None:
+    (process,) = impatient._idle.queue
+    os.kill(process.pid, signal.SIGSTOP)
+    assert index.plan_files(table, None).read_all().num_rows == COUNT
+    assert "gave no sign of life" in caplog.text
+    with pytest.raises(ProcessLookupError):
+        os.kill(process.pid, 0)
+    assert impatient._idle.empty()
+
+
+def test_one_that_is_stopped_does_not_take_a_long_query(impatient: Any) -> None:
+    (process,) = impatient._idle.queue
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(IndexUnavailableError, match="gave no sign of life"):
+        list(impatient.read("SELECT ?", ["x" * 1_000_000]))
+
+
+def test_one_that_is_stopped_amid_the_rows_is_an_error(impatient: Any) -> None:
+    (process,) = impatient._idle.queue
+    numbers = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 2000000) SELECT x FROM n"
+    batches = impatient.read(numbers, [])
+    assert next(batches).num_rows > 0
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(IndexUnavailableError, match="gave no sign of life"):
+        list(batches)
+
+
+def test_a_long_query_and_its_rows_pass_whole(index: Index) -> None:
+    text = "é" * 1_000_000
+    (batch,) = _readers(index).read("SELECT ? AS x", [text])
+    assert batch.column("x").to_pylist() == [text]
+
+
+def test_a_limit_starts_no_process_where_the_first_files_are_enough(
+    index: Index, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def started(*_: object, **__: object) -> None:
+        raise AssertionError("a process was started")
+
+    _readers(index).close()
+    monkeypatch.setattr(subprocess, "Popen", started)
+    assert 0 < index.plan_files(table, None, rows=5).read_all().num_rows < 20
+    with pytest.raises(AssertionError, match="a process was started"):
+        index.plan_files(table, None, rows=1 << 60)
 
 
 def test_what_sqlite_refuses_is_an_error_with_its_words(index: Index) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,20 @@ def test_partitions_expire_by_their_values(catalog: Catalog, tmp_path: Path) -> 
     catalog.alter_table_properties("s.t", {}, ["partition.retention.period"])
     catalog.repair_partitions("s.t")
     assert len(names(catalog)) == 4
+
+
+@pytest.mark.parametrize("days", [-300, 300])
+def test_a_hosts_clock_that_is_wrong_leaves_no_partition_out(
+    catalog: Catalog, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: int
+) -> None:
+    old, young = days_ago(100, 3)
+    root = external(catalog, tmp_path, keys={"ds": "DATE"})
+    catalog.alter_table_properties("s.t", {"partition.retention.period": "30d"})
+    write(root, f"ds={old}/a.csv", f"ds={young}/a.csv")
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + days * 86_400 * 1_000_000_000)
+    assert list(skipped(catalog.repair_partitions("s.t"))) == [f"ds={old}"]
+    assert names(catalog) == [f"ds={young}"]
 
 
 def test_strings_expire_by_a_pattern_of_several_keys(catalog: Catalog) -> None:

@@ -78,16 +78,20 @@ def test_an_unexpected_error_does_not_end_the_renewal(
     catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     whole, errors = Index.extend_lease, [MemoryError("no room for now")]
+    renewed = threading.Event()
 
     def extend(index: Index, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
         if errors:
             raise errors.pop()
-        return whole(index, transaction_id, until_ms, undoing=undoing)
+        # For so long that a slow host does not find it over before it has looked.
+        lives = whole(index, transaction_id, until_ms + 3_600_000, undoing=undoing)
+        renewed.set()
+        return lives
 
     monkeypatch.setattr(Index, "extend_lease", extend)
 
     def slow(_: str) -> None:
-        time.sleep(0.7)
+        assert renewed.wait(60), "the renewal has ended with the error"
         assert catalog.recover().transactions == ()
 
     with armed("check.before", slow):

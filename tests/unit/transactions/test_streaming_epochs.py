@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import time
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -157,6 +158,16 @@ def test_the_writes_own_options_go_before_the_tables(stand: Stand, calls: Calls)
         stand.begin(options={TRIGGER: "never"})
     with pytest.raises(InvalidConfigurationError, match="no callable 'nothing'"):
         stand.begin(options={POLICY_CLASS: "json:nothing"})
+
+
+def test_what_waits_for_the_clock_waits_for_the_databases(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    stream = Stream(stand)
+    hour = {TRIGGER: "process-time", DELAY: "1h", POLICY_KIND: "metastore"}
+    stream.epoch(0, {"h=8": "a\n"}, options=hour)
+    right = time.time_ns
+    monkeypatch.setattr(time, "time_ns", lambda: right() + 2 * 3_600_000_000_000)
+    stream.epoch(0, {"h=9": "b\n"}, options=hour)
+    assert waiting(stand) == ["h=8", "h=9"]
 
 
 def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
