@@ -74,13 +74,11 @@ class InFlightWrites:
         in_flight = self._index.list_transactions(states=IN_FLIGHT)
         self._leave_out_moving()
         states = self._index.uncommitted_ids(self._table.table_id, self._table.version)
-        for transaction in in_flight:
-            # What is to replace the table belongs to no table before its commit.
-            if transaction.plan.location == self._table.definition.location:
-                states.setdefault(transaction.transaction_id, transaction.state)
         if states:
             self._leave_out_files(states)
-            self._note_made_directories(states)
+            # What is to replace the table belongs to no table before its commit.
+            here = {t.transaction_id for t in in_flight if t.plan.location == self._table.definition.location}
+            self._note_made_directories({number: state for number, state in states.items() if number in here})
         self._leave_out_in_flight_partitions()
 
     def _leave_out_in_flight_partitions(self) -> None:

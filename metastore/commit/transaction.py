@@ -40,6 +40,7 @@ class Transaction:
         base_version: The version that the statement read; ``NOT_READ`` of what replaces a table without having read it.
         version: The version that the commit made.
         outcome: What the write did, from the commit on.
+        reserved: Whether it has passed ``reserve``: before that none of its files gets a final name.
     """
 
     transaction_id: str
@@ -58,6 +59,7 @@ class Transaction:
     version: int | None = None
     outcome: WriteOutcome | None = None
     error: str | None = None
+    reserved: bool = False
 
 
 def new_transaction_id() -> str:

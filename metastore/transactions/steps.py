@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -338,10 +339,11 @@ class Steps:
         Raises:
             WriteUndoneError: It was undone, here or elsewhere.
         """
+        # A database that has failed over may have forgotten the reservation; what was promoted is known here.
         moved = self._index.move_transaction(
-            transaction.transaction_id, (State.RESERVED,), State.ABORTING, error=error.message
+            transaction.transaction_id, (State.OPEN, State.RESERVED), State.ABORTING, error=error.message
         )
-        current = self._index.load_transaction(transaction.transaction_id)
+        current = replace(self._index.load_transaction(transaction.transaction_id), reserved=True)
         if not moved and current.state in (State.COMMITTED, State.FINISHED):
             # A file that was promoted, committed and then overwritten looks as if it had vanished.
             return current
@@ -388,13 +390,15 @@ class Steps:
         locations = StagingLocations(transaction.transaction_id, transaction.plan)
         if transaction.plan.is_command:
             return self._undo_command(transaction, locations)
+        # A file under its final name is then one of a commit that an index restored to before it has forgotten.
+        remove = undo if transaction.reserved else discard
         self._cleanup.remove_staging(transaction, locations, frozenset())
         fault_point("undo.sources")
         removed = 0
         directories: set[Location] = set()
         for batch in batched(self._index.staged_files(transaction.transaction_id), _AT_ONCE):
             placed = [locations.locate(file) for file in batch]
-            undo(self._storage, placed, threads=self._threads)
+            remove(self._storage, placed, threads=self._threads)
             directories.update(place.target.parent for place in placed)
             removed += len(placed)
         directories.update(self._hide_due(transaction))

@@ -205,6 +205,7 @@ transactions = sa.Table(
     _big("version", nullable=True),
     _text("outcome"),
     _text("error", nullable=True),
+    sa.Column("reserved", sa.SmallInteger, nullable=False, server_default=sa.text("1")),
     sa.Index(None, "table_id", "state"),
     sa.Index(None, "table_id", "version"),
     sa.Index(None, "state", "expires_at_ms"),

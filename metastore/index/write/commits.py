@@ -23,6 +23,7 @@ from catalog_ext.metastore.commit.plan import (
     Replace,
 )
 from catalog_ext.metastore.commit.removals import Removal
+from catalog_ext.metastore.commit.rules import lies_inside
 from catalog_ext.metastore.commit.transaction import State, WriteOutcome
 from catalog_ext.metastore.index.database.rows import table_from_row
 from catalog_ext.metastore.index.database.schema import (
@@ -194,7 +195,10 @@ class _Committing:
         return any(getattr(applier, name) for name in COUNTS)
 
     def _collect_replaced(self, old: Table, new: TableDefinition) -> None:
-        """Collect the files of a table that is replaced; those of an external one only where the new one lies there."""
+        """Collect the files of a table that is replaced; those of an external one only where the new one lies there.
+
+        What lies outside of the table's location stays, as where a table is dropped.
+        """
         if old.definition.table_type is TableType.EXTERNAL and old.definition.location != new.location:
             return
         p, f = partitions.c, files.c
@@ -204,7 +208,10 @@ class _Committing:
             .where(p.table_id == old.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
         )
         for row in self._connection.execute(statement).mappings():
-            uri = f"{old.directory(row['name'], row['location'])}/{row['path']}"
+            directory = old.directory(row["name"], row["location"])
+            if row["location"] is not None and not lies_inside(old, directory):
+                continue
+            uri = f"{directory}/{row['path']}"
             # Nobody has listed the old partitions: what was only touched since is not to come back by a repair.
             self._removals.add(Removal(uri, row["size"]))
 

@@ -334,11 +334,11 @@ class _Reservation:
         self._connection.execute(
             sa.update(transactions)
             .where(transactions.c.transaction_id == self._id)
-            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)))
+            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)), reserved=1)
         )
         if self._plan.asks_locations:
             rows.forget_locations(self._connection, self._id)
-        return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan)
+        return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
 
     def _claim(self, claims: Sequence[tuple[str, str]], table_id: int) -> None:
         exclusive = int(replaces(self._plan))

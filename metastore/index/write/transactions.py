@@ -141,6 +141,7 @@ def _to_row(transaction: Transaction) -> dict[str, Any]:
         "version": transaction.version,
         "outcome": to_json({} if transaction.outcome is None else outcome_to_dict(transaction.outcome)),
         "error": transaction.error,
+        "reserved": int(transaction.reserved),
     }
 
 
@@ -163,6 +164,7 @@ def from_row(row: Mapping[str, Any]) -> Transaction:
         version=row["version"],
         outcome=outcome_from_dict(outcome) if (outcome := json.loads(row["outcome"])) else None,
         error=row["error"],
+        reserved=bool(row["reserved"]),
     )
 
 
@@ -392,13 +394,23 @@ def application(connection: sa.Connection, table_id: int, app_id: str) -> Applic
 
 
 def uncommitted_ids(database: Database, table_id: int, version: int) -> dict[str, State]:
-    """Return the transactions whose files the version does not show, in whole (or, while files wait, in part)."""
+    """Return the transactions whose files the version does not show, in whole (or, while files wait, in part).
+
+    Those of all tables are among them while they can be undone or were, and those that make a table: other tables may
+    be at the same location or around it, and a replacement belongs to no table before its commit.
+
+    One that was never reserved has no visible files: where a store shows some, the index has been restored to a time
+    before it was, and cannot know that it was not committed.
+    """
     t = transactions.c
     columns = sa.select(t.transaction_id, t.state)
     # Two ranges of one index: databases do not see that in an OR.
     not_shown = [
-        columns.where(t.table_id == table_id, condition) for condition in (t.version.is_(None), t.version > version)
+        columns.where(t.table_id == table_id, condition, t.reserved == 1)
+        for condition in (t.version.is_(None), t.version > version)
     ]
+    undecided = t.state.in_([str(State.RESERVED), str(State.ABORTING), str(State.ABORTED)])
+    not_shown += [columns.where(condition, t.reserved == 1) for condition in (t.table_id.is_(None), undecided)]
     waiting = (
         sa.select(t.transaction_id, t.state)
         .join(waiting_files, waiting_files.c.transaction_id == t.transaction_id)

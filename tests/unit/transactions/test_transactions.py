@@ -12,7 +12,7 @@ import pytest
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import AddPartitions, NewPartition, WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     CatalogExtError,
@@ -34,9 +34,9 @@ from catalog_ext.metastore.transactions.planning import LOCATIONS_IN_PLAN
 from catalog_ext.metastore.transactions.reports import RecoveryAction
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from tests.index_cases import local_index
-from tests.promotion_cases import move
 from tests.repair_cases import write
 from tests.write_cases import Stand, definition
+from tests.writes import crash_at
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -277,14 +277,12 @@ def test_an_append_to_an_external_table_takes_in_what_lies_in_new_partitions(emp
 
 
 def test_files_of_other_writers_are_neither_taken_in_nor_removed(empty: Stand, root: Path) -> None:
+    """One is taken back after it had given its file the final name."""
     empty.create(definition(root, external=True))
     other = empty.begin()
     (promoted,) = empty.put(other, {"k=1": "9\n"})
-    locations = StagingLocations(other.transaction_id, other.plan)
-    source = locations.locate(promoted).source
-    assert source is not None
-    empty.engine.stage(other.transaction_id, [promoted])
-    move(empty.storage, source, locations.locate(promoted).target, promoted.size)
+    crash_at("promote.after", lambda: empty.engine.commit(other.transaction_id, [promoted]))
+    empty.index.move_transaction(other.transaction_id, (State.RESERVED,), State.ABORTING)
     empty.write({"k=1": "1\n"})
     assert empty.rows() == {"k=1": "1\n"}
     empty.write({"k=1": "2\n"}, DYNAMIC)
@@ -596,6 +594,26 @@ def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
     begun = stand.begin(kind, table, definition=table.definition, reads_replaced=reads)
     stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=3": "3\n"}))
     check(stand, {"k=3": "3\n"})
+
+
+@pytest.mark.parametrize("external", [True, False])
+@pytest.mark.parametrize("elsewhere", [True, False])
+def test_a_replacement_deletes_nothing_outside_of_the_table(tmp_path: Path, external: bool, elsewhere: bool) -> None:
+    old = tmp_path / "archive" / "2024"
+    old.mkdir(parents=True)
+    (old / "000000_0").write_text("5\n")
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        table = stand.create(definition(tmp_path / "t", external=external))
+        stand.write({"k=1": "1\n"})
+        add = AddPartitions((NewPartition("k=2", f"file://{old}"),))
+        stand.engine.command(table, add, "ADD PARTITION")
+        new = definition(tmp_path / ("t2" if elsewhere else "t"), external=external)
+        begun = stand.begin(WriteKind.CREATE_OR_REPLACE, stand.table(), definition=new)
+        stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=9": "9\n"}))
+        assert stand.rows() == stand.listed() == {"k=9": "9\n"}
+        assert (old / "000000_0").read_text() == "5\n"
+        assert bool(list((tmp_path / "t" / "k=1").glob("*"))) == (external and elsewhere)
 
 
 @pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])

@@ -1,0 +1,92 @@
+"""An index that was put back to an earlier time (a backup, a failover that forgot the last of it), and its store."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.catalog import connect
+from catalog_ext.metastore.commit.fault_points import armed
+from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.index import Index
+from catalog_ext.metastore.transactions.reports import RecoveryAction
+from tests.index_cases import local_index
+from tests.write_cases import Stand, definition
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from catalog_ext.metastore.transactions.reports import RecoveredTransaction
+
+
+@pytest.fixture
+def stand(tmp_path: Path) -> Iterator[Stand]:
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t"))
+        stand.write({"k=1": "old\n"})
+        yield stand
+
+
+def copy(source: Path, target: Path) -> None:
+    with closing(sqlite3.connect(source)) as there, closing(sqlite3.connect(target)) as here:
+        there.backup(here)
+
+
+def recovered(stand: Stand) -> RecoveredTransaction:
+    (one,) = stand.engine.recover(older_than_s=0).transactions
+    return one
+
+
+@pytest.mark.parametrize("kind", [WriteKind.APPEND, WriteKind.OVERWRITE_PARTITIONS])
+def test_what_was_committed_after_the_backup_is_neither_undone_nor_vacuumed_and_a_repair_finds_it(
+    stand: Stand, tmp_path: Path, kind: WriteKind
+) -> None:
+    begun = stand.begin(kind)
+    staged = stand.put(begun, {"k=1": "new\n"})
+    with armed("check.before", lambda _: copy(tmp_path / "index.db", tmp_path / "backup.db")):
+        stand.engine.commit(begun.transaction_id, staged)
+    acknowledged = stand.rows()
+    with Index.open(str(tmp_path / "backup.db")) as index:
+        restored = Stand(index)
+        assert recovered(restored).action is RecoveryAction.UNDONE
+        assert restored.listed() == acknowledged
+    with connect(index=str(tmp_path / "backup.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+        catalog.repair_partitions("s.t")
+        assert Stand(catalog.index).rows() == acknowledged
+        catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+        assert Stand(catalog.index).listed() == acknowledged
+
+
+def test_an_owner_whose_reservation_was_forgotten_takes_back_what_it_has_promoted(stand: Stand, tmp_path: Path) -> None:
+    """A failover in the middle of a write, which fails: nobody has acknowledged it."""
+    begun = stand.begin()
+    staged = stand.put(begun, {"k=1": "new\n"})
+
+    def fail_over(_: str) -> None:
+        with closing(sqlite3.connect(tmp_path / "index.db", isolation_level=None)) as database:
+            database.execute("UPDATE transactions SET state = 'open', reserved = 0 WHERE state = 'reserved'")
+            database.execute("DELETE FROM transaction_claims")
+
+    with armed("promote.after", fail_over), pytest.raises(CatalogExtError):
+        stand.engine.commit(begun.transaction_id, staged)
+    assert stand.listed() == stand.rows() == {"k=1": "old\n"}
+    assert stand.strays() == []
+
+
+@pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
+@pytest.mark.parametrize("external", [True, False])
+def test_a_write_that_was_never_reserved_leaves_no_file(tmp_path: Path, kind: WriteKind, external: bool) -> None:
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        table = stand.create(definition(tmp_path / "t", external=external))
+        stand.put(stand.begin(), {"k=1": "of nobody\n"})
+        stand.put(stand.begin(kind, table, definition=table.definition), {"k=1": "nor of this one\n"})
+        stand.engine.recover(older_than_s=0)
+        assert stand.strays() == []
