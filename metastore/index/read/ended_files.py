@@ -117,7 +117,11 @@ class _Ended:
     def _needed(self, page: Sequence[Mapping[str, Any]], moved: Mapping[str, set[int]]) -> set[str]:
         """Return the files in the page's directories that kept versions know."""
         directories = {self._directory(row) for row in page}
-        names = sorted({row["name"] for row in page})
+        root = f"{self._table.definition.location}/"
+        # Another partition may lie there, whether by its name or by a location of its own.
+        names = sorted(
+            {row["name"] for row in page} | {d.removeprefix(root) for d in directories if d.startswith(root)}
+        )
         ids = {partition_id for directory in directories for partition_id in moved.get(directory, ())}
         p = partitions.c
         needed: set[str] = set()

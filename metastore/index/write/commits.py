@@ -134,7 +134,7 @@ class _Committing:
             outcome = self._record(applier, outcome, deliver=deliver, deliver_source=deliver_source)
         else:
             outcome = replace(outcome, version=table.version - 1)
-        self._end(outcome)
+        self._end(outcome, None if creation else table)
         return replace(
             self._transaction, state=State.COMMITTED, table_id=outcome.table_id, version=outcome.version,
             outcome=outcome, ended_at_ms=self._now,
@@ -228,12 +228,14 @@ class _Committing:
         messages += applier.record(operation, summary, deliver=deliver, transaction_id=writer)
         return replace(outcome, pending_deliveries=messages)
 
-    def _end(self, outcome: WriteOutcome) -> None:
+    def _end(self, outcome: WriteOutcome, table: Table | None) -> None:
         t = transaction_files.c
         # Of a command that moves files they stay: a late mover may die with one, which is to be put back.
         staged = sa.delete(transaction_files).where(t.transaction_id == self._id, t.removal == 0)
         self._connection.execute(staged.where(~rows.moves_files(self._id)))
         self._removals.flush()
+        if table is not None:
+            self._removals.spare(table)
         self._end_claims(outcome)
         self._note_application(outcome)
         self._connection.execute(

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.removals import Removal, removal_to_json
-from catalog_ext.metastore.index.database.schema import ALIVE, files
+from catalog_ext.metastore.commit.removals import Removal, removal_from_json, removal_to_json
+from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transaction_files
+from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.transaction_files import FILES_PER_DOCUMENT, add_documents
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import to_json
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Collection, Iterable, Mapping
+
+    from catalog_ext.metastore.model.tables import Table
 
 _PARTITIONS_AT_ONCE = 500
 _REMOVALS_AT_ONCE = 20 * FILES_PER_DOCUMENT
@@ -28,6 +32,7 @@ class Removals:
         self._id = transaction_id
         self._taken: list[Removal] = []
         self._as_found: set[str] = set()
+        self._written = False
 
     def add(self, removal: Removal) -> None:
         """Take what is to be deleted; much is written from time to time."""
@@ -57,6 +62,43 @@ class Removals:
                 if uri not in self._as_found:
                     self.add(Removal(uri, size, modified_ms))
 
+    def spare(self, table: Table) -> None:
+        """Take back what partitions of the table still have: several may have come to lie in one directory.
+
+        To be called when the changes of the commit and all that it removes are written.
+        """
+        p, t = partitions.c, transaction_files.c
+        # Of those that this version ends, too: at least one of two in one directory has a location of its own.
+        own = sa.exists().where(
+            p.table_id == table.table_id, p.location.is_not(None), p.end_version >= table.version
+        )  # fmt: skip
+        mine = (t.transaction_id == self._id, t.removal == 1)
+        if not self._written or not self._connection.execute(sa.select(own)).scalar():
+            return
+        for number in self._connection.execute(sa.select(t.number).where(*mine)).scalars().all():
+            which = sa.and_(*mine, t.number == number)
+            document = self._connection.execute(sa.select(t.payload).where(which)).scalar_one()
+            found = [removal_from_json(value) for value in json.loads(document)]
+            kept = self._living(table, {removal.path.rpartition("/")[0] for removal in found})
+            left = [removal for removal in found if removal.is_directory or removal.path not in kept]
+            if len(left) < len(found):
+                payload = to_json([removal_to_json(removal) for removal in left])
+                changed = sa.update(transaction_files).where(which).values(n_files=len(left), payload=payload)
+                self._connection.execute(changed)
+
+    def _living(self, table: Table, directories: Collection[str]) -> set[str]:
+        """Return the living files of partitions that lie in the directories, by URI."""
+        p, f, root = partitions.c, files.c, f"{table.definition.location}/"
+        columns = sa.select(p.name, p.location, f.path).join(files, f.partition_id == p.partition_id)
+        living = columns.where(p.table_id == table.table_id, p.end_version == ALIVE, f.end_version == ALIVE)
+        found: set[str] = set()
+        for some in batched(sorted(directories), _PARTITIONS_AT_ONCE):
+            hashes = [name_hash(uri.removeprefix(root)) for uri in some if uri.startswith(root)]
+            for which in (p.location.in_(some), sa.and_(p.location.is_(None), p.name_hash.in_(hashes))):
+                for name, location, path in self._connection.execute(living.where(which)):
+                    found.add(f"{table.directory(name, location)}/{path}")
+        return found
+
     def flush(self) -> None:
         """Write what was taken since the last time."""
         if self._taken:
@@ -65,4 +107,5 @@ class Removals:
                 for some in batched(self._taken, FILES_PER_DOCUMENT)
             )
             add_documents(self._connection, self._id, documents, removal=True)
+            self._written = True
             self._taken = []
