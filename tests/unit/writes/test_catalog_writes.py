@@ -347,7 +347,9 @@ def test_vacuum_leaves_what_another_engine_has_written_again(catalog: Catalog, r
 
 def test_what_an_aborted_write_left_is_reported_and_vacuumed(catalog: Catalog, root: Path) -> None:
     begun = begin(catalog)
-    catalog.writes.transactions.abort(begun.transaction_id, "the job failed")
+    staged = stage(begun, US)
+    crash_at("promote.before", lambda: catalog.writes.transactions.commit(begun.transaction_id, [staged]))
+    catalog.writes.transactions.undo(begun.transaction_id)
     late = f"{EU}/part-00000-{begun.transaction_id}-a1-c000.csv"
     write(root, late)
     report = catalog.repair_partitions("s.t")
