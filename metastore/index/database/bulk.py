@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -10,6 +11,7 @@ if TYPE_CHECKING:
     import sqlalchemy as sa
 
 _COPY_FROM = 50
+_MANY = 1000
 
 
 def insert_rows(
@@ -21,6 +23,8 @@ def insert_rows(
     """
     if not rows:
         return
+    if len(rows) >= _MANY:
+        columns, rows = _without_empty(columns, rows)
     if connection.dialect.name == "postgresql" and len(rows) >= _COPY_FROM:
         _copy(connection, table, columns, rows)
         return
@@ -39,3 +43,16 @@ def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], ro
     with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
         for row in rows:
             copy.write_row(row)
+
+
+def _without_empty(
+    columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> tuple[Sequence[str], Sequence[tuple[Any, ...]]]:
+    """Leave out the columns that are NULL in every row, which no column has another default than.
+
+    They take SQLite a fifth of the time of a row: those of a partition for eight keys, and its location.
+    """
+    kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+    if not 1 < len(kept) < len(columns):
+        return columns, rows
+    return [columns[i] for i in kept], list(map(itemgetter(*kept), rows))

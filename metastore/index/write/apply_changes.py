@@ -51,8 +51,7 @@ class _Application:
         marked = self._marked(adds, dropped)
         self._applier.drop(dropped)
         self._replace([(c, known[c.name]) for c in replaced])
-        for change in marked:
-            self._applier.add(change)
+        self._applier.add(marked)
         self._applier.flush()
 
     def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Mapping[str, Any]]) -> Sequence[AddPartition]:
@@ -177,8 +176,7 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     added: set[str] = set()
     for change in kept:
         seen = added if isinstance(change, AddPartition) else changed
-        paths = () if isinstance(change, DropPartition) else _paths(change)
-        if change.name in seen or len(paths) != len(set(paths)):
+        if change.name in seen or _names_a_file_twice(change):
             shown = change.name[:200]
             raise InvalidInputError(
                 f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown}
@@ -187,5 +185,8 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     return kept
 
 
-def _paths(change: AddPartition | ReplaceFiles) -> list[str]:
-    return [f.path for f in (change.files if isinstance(change, AddPartition) else change.added)]
+def _names_a_file_twice(change: Change) -> bool:
+    if isinstance(change, DropPartition):
+        return False
+    added = change.files if isinstance(change, AddPartition) else change.added
+    return len(added) > 1 and len({f.path for f in added}) != len(added)
