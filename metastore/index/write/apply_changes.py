@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _AT_ONCE = 500
+_MANY = 1000
 
 
 class _Application:
     """Applies changes to a table by the rows of one version."""
 
-    def __init__(self, applier: Applier, base: Table | None) -> None:
+    def __init__(self, applier: Applier, base: Table | None, *, presume_new: bool) -> None:
         self._applier = applier
         self._base = base
+        self._presume_new = presume_new
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Write the changes.
@@ -45,7 +47,9 @@ class _Application:
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
         self._check_unchanged([c.name for c in changes])
-        known = self._applier.alive([c.name for c in changes])
+        known = self._applier.alive([
+            c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
+        ])  # fmt: skip
         self._check(drops, replaced, adds, known)
         dropped = [known[c.name] for c in drops]
         marked = self._marked(adds, dropped)
@@ -145,15 +149,27 @@ def commit(
     summary: Summary,
     deliver: bool,
     base: Table | None,
+    presume_new: bool,
 ) -> Commit:
     """Return what one commit did; ``row`` is the table's, read after its version was raised.
 
+    Args:
+        connection: In a transaction.
+        row: The table's.
+        changes: What ``worth_committing`` has kept.
+        operation: What makes the commit, for the history.
+        summary: Kept in the history.
+        deliver: Whether to enqueue the changes for the metastore.
+        base: The table as it was when the changes were found, or None.
+        presume_new: Do not look whether a partition that is to be added is there: the database refuses its row if so.
+
     Raises:
         ConflictError: The table is not as the changes presume.
+        SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
     """
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row)
-    _Application(applier, base).apply(changes)
+    _Application(applier, base, presume_new=presume_new).apply(changes)
     return Commit(
         version=table.version,
         partitions_added=applier.partitions_added,
@@ -163,6 +179,11 @@ def commit(
         files_removed=applier.files_removed,
         deliveries=applier.record(operation, summary, deliver=deliver),
     )
+
+
+def are_many_new(changes: Sequence[Change]) -> bool:
+    """Return whether so many partitions come that to look for each of them first would take long."""
+    return sum(isinstance(c, AddPartition) for c in changes) >= _MANY
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:
