@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Self
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.transaction import State
-from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.errors import IndexDatabaseError, TableNotFoundError
 from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
+from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.schema import tables
 from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.metastore.index.read import (
@@ -364,16 +365,24 @@ class Index:
         if not kept:
             return Commit(version=self.load_table_by_id(table_id).version)
 
-        def work(connection: sa.Connection) -> Commit:
+        def work(connection: sa.Connection, *, presume_new: bool) -> Commit:
             raise_version = sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version + 1)
             if not connection.execute(raise_version).rowcount:
                 raise TableNotFoundError(f"The table with the id {table_id} does not exist in the index any more.")
             row = table_rows.load_row_by_id(connection, table_id)
             return apply_changes.commit(
-                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base
-            )
+                connection, row, kept, operation=operation, summary=summary or {}, deliver=deliver, base=base,
+                presume_new=presume_new,
+            )  # fmt: skip
 
-        outcome = self._database.write(work)
+        presume_new = apply_changes.are_many_new(kept)
+        try:
+            outcome = self._database.write(lambda connection: work(connection, presume_new=presume_new))
+        except IndexDatabaseError as error:
+            if not presume_new or error.__cause__ is None or not is_duplicate(error.__cause__):
+                raise
+            # One of them is there: the second time each is looked for, which says which one.
+            outcome = self._database.write(lambda connection: work(connection, presume_new=False))
         self._statistics.note(outcome.partitions_added + outcome.partitions_changed + outcome.files_added)
         return outcome
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    import sqlalchemy as sa
-
 _COPY_FROM = 50
+_MANY = 1000
 
 
 def insert_rows(
@@ -18,9 +20,14 @@ def insert_rows(
     """Insert the rows, whose values stand in the order of the columns.
 
     Values go to the driver as they are: numbers, text and None need no conversion on any of the databases.
+
+    Raises:
+        SQLAlchemyError: The database refused a row, or is gone.
     """
     if not rows:
         return
+    if len(rows) >= _MANY:
+        columns, rows = _without_empty(columns, rows)
     if connection.dialect.name == "postgresql" and len(rows) >= _COPY_FROM:
         _copy(connection, table, columns, rows)
         return
@@ -36,6 +43,28 @@ def insert_rows(
 
 def _copy(connection: sa.Connection, table: sa.Table, columns: Sequence[str], rows: Sequence[tuple[Any, ...]]) -> None:
     driver: Any = connection.connection.dbapi_connection
-    with driver.cursor() as cursor, cursor.copy(f"COPY {table.name} ({', '.join(columns)}) FROM STDIN") as copy:
-        for row in rows:
-            copy.write_row(row)
+    module: Any = connection.dialect.dbapi
+    statement = f"COPY {table.name} ({', '.join(columns)}) FROM STDIN"
+    try:
+        with driver.cursor() as cursor, cursor.copy(statement) as copy:
+            for row in rows:
+                copy.write_row(row)
+    except module.Error as error:
+        # SQLAlchemy, which has not seen this statement, would have raised its own.
+        lost = connection.dialect.is_disconnect(error, driver, None)
+        raise sa.exc.DBAPIError.instance(
+            statement, None, error, module.Error, connection_invalidated=lost, dialect=connection.dialect
+        ) from error
+
+
+def _without_empty(
+    columns: Sequence[str], rows: Sequence[tuple[Any, ...]]
+) -> tuple[Sequence[str], Sequence[tuple[Any, ...]]]:
+    """Leave out the columns that are NULL in every row, which no column has another default than.
+
+    They take SQLite a fifth of the time of a row: those of a partition for eight keys, and its location.
+    """
+    kept = [i for i in range(len(columns)) if any(row[i] is not None for row in rows)]
+    if not 1 < len(kept) < len(columns):
+        return columns, rows
+    return [columns[i] for i in kept], list(map(itemgetter(*kept), rows))

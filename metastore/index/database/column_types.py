@@ -6,10 +6,13 @@ strings on MariaDB and MySQL, whose text collations pad with blanks and fold som
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 from sqlalchemy.dialects import mysql, postgresql
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
 
 
 class ExactText(sa.types.TypeDecorator[str]):
@@ -31,16 +34,28 @@ class ExactText(sa.types.TypeDecorator[str]):
         """Return the database's own type."""
         if dialect.name == "postgresql":
             return postgresql.TEXT(collation="C")
-        if dialect.name in ("mysql", "mariadb"):
+        if _is_binary(dialect):
             return mysql.VARBINARY(self.key_bytes) if self.key_bytes else mysql.MEDIUMBLOB()
         return sa.Text()
 
+    def bind_processor(self, dialect: sa.Dialect) -> Callable[[Any], Any] | None:
+        """Return nothing where text stays text: SQLAlchemy then calls nothing for each value."""
+        return super().bind_processor(dialect) if _is_binary(dialect) else None
+
+    def result_processor(self, dialect: sa.Dialect, coltype: object) -> Callable[[Any], Any] | None:
+        """Return nothing where text stays text."""
+        return super().result_processor(dialect, coltype) if _is_binary(dialect) else None
+
     def process_bind_param(self, value: str | None, dialect: sa.Dialect) -> str | bytes | None:
         """Return bytes where the column is binary."""
-        if value is not None and dialect.name in ("mysql", "mariadb"):
+        if value is not None and _is_binary(dialect):
             return value.encode("utf-8")
         return value
 
     def process_result_value(self, value: str | bytes | None, dialect: sa.Dialect) -> str | None:
         """Text again."""
         return value.decode("utf-8") if isinstance(value, bytes) else value
+
+
+def _is_binary(dialect: sa.Dialect) -> bool:
+    return dialect.name in ("mysql", "mariadb")

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from operator import getitem
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS
 from catalog_ext.metastore.model.key_encoding import encode_key, encode_scalar, is_truncated
+from catalog_ext.metastore.model.typed_values import checked_values
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from catalog_ext.metastore.model.values import Key, Value
+
+_REMEMBERED = 4096
+"""Of each partition column: a bulk load repeats few values of a column, or has each only once."""
 
 
 def key_row(values: Sequence[Value], keys: Sequence[Key]) -> list[str | None]:
@@ -26,3 +31,47 @@ def has_long_key(values: Sequence[Value], keys: Sequence[Key]) -> bool:
     return len(keys) > KEY_COLUMNS or any(
         isinstance(v, str) and is_truncated(encode_scalar(v, key.type)) for v, key in zip(values, keys, strict=True)
     )
+
+
+class KeyRows:
+    """The contents of ``k1`` to ``k8`` by partitions' names.
+
+    Names of one load share most of their components: each is checked, cast and encoded once while it is remembered.
+
+    Args:
+        keys: The table's partition columns.
+        table: Its name, for errors.
+
+    Attributes:
+        has_long_keys: Whether one of the names had a long key (``has_long_key``).
+    """
+
+    def __init__(self, keys: Sequence[Key], table: str) -> None:
+        self._keys = keys
+        self._table = table
+        self._known: list[dict[str, str | None]] = [{} for _ in keys]
+        self._rest = (None,) * (KEY_COLUMNS - len(keys))
+        self.has_long_keys = False
+
+    def of(self, name: str) -> tuple[str | None, ...]:
+        """Return the encoded keys of a partition that is to be registered.
+
+        Raises:
+            InvalidPartitionNameError: Its keys are not the table's partition columns in their order.
+            InvalidValueError: A value does not fit its column's type.
+        """
+        components = name.split("/")
+        if len(components) == len(self._known):
+            try:
+                return (*map(getitem, self._known, components), *self._rest)[:KEY_COLUMNS]
+            except KeyError:
+                pass
+        # What is remembered has passed the checks: whatever is wrong with a name, the whole of it comes here.
+        values = checked_values(name, self._keys, self._table)
+        encoded = key_row(values, self._keys)
+        self.has_long_keys = self.has_long_keys or has_long_key(values, self._keys)
+        for position, (known, component) in enumerate(zip(self._known, components, strict=False)):
+            if len(known) >= _REMEMBERED:
+                known.clear()
+            known[component] = encoded[position] if position < KEY_COLUMNS else None
+        return tuple(encoded)

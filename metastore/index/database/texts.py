@@ -22,6 +22,8 @@ def storable(text: str, what: str) -> str:
     Raises:
         InvalidPartitionNameError: It has a NUL, or bytes that are not UTF-8 (kept by Python as lone surrogates).
     """
+    if text.isascii() and "\x00" not in text:
+        return text
     problem = _problem(text)
     if problem is None:
         return text

@@ -71,8 +71,7 @@ class ViewCommit:
         applier = self.applier
         applier.drop(gone)
         _forget(self._connection, [row["partition_id"] for row in gone])
-        for name in new:
-            applier.add(AddPartition(name, (), in_metastore=not metastore_obstacle(name)))
+        applier.add(AddPartition(name, (), in_metastore=not metastore_obstacle(name)) for name in new)
         applier.flush()
         ids = {name: row["partition_id"] for name, row in applier.alive(list(new)).items()}
         _write(self._connection, ids, new)

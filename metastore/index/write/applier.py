@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.bulk import insert_rows
-from catalog_ext.metastore.index.database.keys import has_long_key, key_row
+from catalog_ext.metastore.index.database.keys import KeyRows
 from catalog_ext.metastore.index.database.schema import (
     ALIVE,
     KEY_COLUMNS,
@@ -27,11 +27,10 @@ from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
 from catalog_ext.metastore.model.partition_names import partition_values
-from catalog_ext.metastore.model.typed_values import checked_values
 from catalog_ext.metastore.runtime.users import current_user
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.model.changes import AddPartition, Summary
     from catalog_ext.metastore.model.tables import DataFile, Table
@@ -90,6 +89,22 @@ class _Volume:
         self.rows = None if self.rows is None or n_rows is None else self.rows + n_rows
 
 
+_Twin = tuple[str, str | None, int, int, int | None]
+"""Of a partition, what the metastore learns of it: its name, location, and numbers of files, bytes and rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Published:
+    """What the commit did to partitions that the metastore can have; ``dropped`` are names.
+
+    Documents are made of it only where something is delivered.
+    """
+
+    added: list[_Twin] = field(default_factory=list)
+    altered: list[_Twin] = field(default_factory=list)
+    dropped: list[str] = field(default_factory=list)
+
+
 @dataclass(frozen=True, slots=True)
 class _Size:
     files: int = 0
@@ -143,16 +158,18 @@ class Applier:
     files_removed: int = 0
     come: _Volume = field(default_factory=_Volume)
     gone: _Volume = field(default_factory=_Volume)
-    long_keys: bool = False
-    published: PartitionChanges = field(default_factory=PartitionChanges)
+    published: _Published = field(default_factory=_Published)
     kept_back: list[str] = field(default_factory=list)
     _next_partition: int = 0
     _next_file: int = 0
     _statistics_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _partition_rows: list[tuple[Any, ...]] = field(default_factory=list)
     _file_rows: list[tuple[Any, ...]] = field(default_factory=list)
+    _hashes: dict[str, str] = field(default_factory=dict)
+    _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
+        self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
         self._next_partition = self.row["next_partition_number"]
         self._next_file = self.row["next_file_id"]
 
@@ -171,14 +188,14 @@ class Applier:
         dropped = self.published.dropped
         if not dropped or not self.table.definition.keys:
             return
-        told = {partition_values(p.name) for p in (*self.published.added, *self.published.altered)}
+        told = {partition_values(name) for name, *_ in (*self.published.added, *self.published.altered)}
         gone = [name for name in dropped if partition_values(name) not in told]
         if len(gone) > _FEW_NAMES and not has_untold(self.connection, self.table):
             return
         inherited = heirs(self.connection, self.table, gone)
         new = [row["partition_id"] for row in inherited.values() if not row["in_metastore"]]
         give_to_metastore(self.connection, new)
-        self.published.altered.extend(map(self._published, inherited.values()))
+        self.published.altered.extend(map(_twin, inherited.values()))
         dropped[:] = [name for name in dropped if partition_values(name) not in inherited]
 
     def _flush_files(self) -> None:
@@ -190,15 +207,20 @@ class Applier:
         """Return the rows of the living partitions of these names."""
         found: dict[str, Mapping[str, Any]] = {}
         for chunk in batched(names, _AT_ONCE):
+            hashes = [name_hash(n) for n in chunk]
             rows = self.connection.execute(
                 sa.select(partitions).where(
                     partitions.c.table_id == self.table.table_id,
-                    partitions.c.name_hash.in_([name_hash(n) for n in chunk]),
+                    partitions.c.name_hash.in_(hashes),
                     partitions.c.end_version == ALIVE,
                 )
             )
+            self._hashes.update(zip(chunk, hashes, strict=True))
             found.update((row["name"], dict(row)) for row in rows.mappings())
         return found
+
+    def _hash(self, name: str) -> str:
+        return self._hashes.pop(name, None) or name_hash(name)
 
     def drop(self, rows: Sequence[Mapping[str, Any]]) -> None:
         """End living partitions, given by their rows, and their files."""
@@ -284,11 +306,8 @@ class Applier:
 
     def _named(self, name: str) -> dict[str, Any]:
         """Return what of a partition's row comes from its name."""
-        keys = self.table.definition.keys
-        values = checked_values(name, keys, str(self.table.identifier))
-        self.long_keys = self.long_keys or has_long_key(values, keys)
-        encoded = {f"k{i}": k for i, k in enumerate(key_row(values, keys), start=1)}
-        return {"name": name, "name_hash": name_hash(name), **encoded}
+        encoded = {f"k{i}": k for i, k in enumerate(self._key_rows.of(name), start=1)}
+        return {"name": name, "name_hash": self._hash(name), **encoded}
 
     def end_partitions(self, partition_ids: Sequence[int]) -> None:
         """End the rows of living partitions; their files stay."""
@@ -313,31 +332,38 @@ class Applier:
             .values(end_version=self.version)
         )
 
-    def add(self, change: AddPartition) -> None:
-        """Begin a partition.
+    def add(self, changes: Iterable[AddPartition]) -> None:
+        """Begin partitions.
 
         Raises:
-            InvalidPartitionNameError: Its name does not have the table's partition columns.
+            InvalidPartitionNameError: A name does not have the table's partition columns.
             InvalidValueError: A value does not fit its column's type.
         """
-        named = self._named(change.name)
-        if not change.in_metastore:
-            self.kept_back.append(change.name)
-        partition_id = (self.table.table_id << PARTITION_NUMBER_BITS) + self._next_partition
-        self._next_partition += 1
-        self.partitions_added += 1
-        row = {
-            "partition_id": partition_id,
-            "table_id": self.table.table_id,
-            **named,
-            "location": None if change.location is None else storable(change.location, "location's"),
-            "in_metastore": int(change.in_metastore),
-            "created_at_ms": self.now,
-        }
-        self._begin(row, _Size().plus(change.files), self.published.added)
-        self._add_files(partition_id, change.files)
+        table_id, life = self.table.table_id, (self.version, ALIVE)
+        first = table_id << PARTITION_NUMBER_BITS
+        n_added = 0
+        # Loads of millions of partitions come through here.
+        for change in changes:
+            name = change.name
+            encoded, digest = self._key_rows.of(name), self._hash(name)
+            location = None if change.location is None else storable(change.location, "location's")
+            partition_id = first + self._next_partition
+            self._next_partition += 1
+            n_added += 1
+            n_files = len(change.files)
+            n_bytes, n_rows = self._add_files(partition_id, change.files)
+            self._partition_rows.append((
+                partition_id, *life, table_id, name, digest, *encoded, location, int(change.in_metastore),
+                n_files, n_bytes, n_rows, self.now,
+            ))  # fmt: skip
+            self.sums.add(n_files, n_bytes, n_rows, 1)
+            if change.in_metastore:
+                self.published.added.append((name, location, n_files, n_bytes, n_rows))
+            else:
+                self.kept_back.append(name)
+        self.partitions_added += n_added
 
-    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[PublishedPartition]) -> None:
+    def _begin(self, row: Mapping[str, Any], size: _Size, published: list[_Twin]) -> None:
         begun = {
             **row, "begin_version": self.version, "end_version": ALIVE,
             "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
@@ -345,25 +371,42 @@ class Applier:
         self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
         self.sums.add(size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
-            published.append(self._published(begun))
+            published.append(_twin(begun))
 
-    def _published(self, row: Mapping[str, Any]) -> PublishedPartition:
-        parameters = statistics_parameters(row["n_files"], row["n_bytes"], row["n_rows"], self.now)
-        return PublishedPartition(row["name"], self.table.directory(row["name"], row["location"]), parameters)
+    def _published(self, twins: Iterable[_Twin]) -> list[PublishedPartition]:
+        return [
+            PublishedPartition(
+                name,
+                self.table.directory(name, location),
+                statistics_parameters(n_files, n_bytes, n_rows, self.now),
+            )
+            for name, location, n_files, n_bytes, n_rows in twins
+        ]
 
-    def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> None:
+    def _add_files(self, partition_id: int, added: Sequence[DataFile]) -> tuple[int, int | None]:
+        """Begin files of a partition; return their bytes and rows."""
+        begin, number, rows = self.version, self._next_file, self._file_rows
+        n_bytes, n_rows, known = 0, 0, True
         for file in added:
-            path = storable(file.path, "file")
-            life = (self.version, ALIVE)
-            self._file_rows.append((partition_id, self._next_file, *life, path, file.size, file.modified_ms, file.rows))
+            rows.append((
+                partition_id, number, begin, ALIVE, storable(file.path, "file"), file.size, file.modified_ms, file.rows
+            ))  # fmt: skip
             if file.statistics:
                 statistics = to_json(statistics_to_dict(file.statistics))
-                self._statistics_rows.append((partition_id, self._next_file, statistics))
-            self._next_file += 1
-            self.come.add(file.size, file.rows)
+                self._statistics_rows.append((partition_id, number, statistics))
+            number += 1
+            n_bytes += file.size
+            if file.rows is None:
+                known = False
+            else:
+                n_rows += file.rows
+        self._next_file = number
         self.files_added += len(added)
-        if len(self._file_rows) >= _FILES_AT_ONCE:
+        counted = n_rows if known else None
+        self.come.add(n_bytes, counted)
+        if len(rows) >= _FILES_AT_ONCE:
             self._flush_files()
+        return n_bytes, counted
 
     def _update_table(self) -> None:
         t = tables.c
@@ -379,7 +422,7 @@ class Applier:
                 uncounted_partitions=t.uncounted_partitions + self.sums.uncounted,
                 next_partition_number=self._next_partition,
                 next_file_id=self._next_file,
-                has_long_keys=1 if self.long_keys else t.has_long_keys,
+                has_long_keys=1 if self._key_rows.has_long_keys else t.has_long_keys,
             )
         )
 
@@ -418,4 +461,12 @@ class Applier:
                 self.table.identifier,
                 self.kept_back[0],
             )
-        return enqueue_changes(self.connection, self.table, self.published) if deliver else 0
+        if not deliver:
+            return 0
+        told = self.published
+        documents = PartitionChanges(self._published(told.added), self._published(told.altered), told.dropped)
+        return enqueue_changes(self.connection, self.table, documents)
+
+
+def _twin(row: Mapping[str, Any]) -> _Twin:
+    return row["name"], row["location"], row["n_files"], row["n_bytes"], row["n_rows"]

@@ -26,14 +26,16 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.model.tables import Table
 
 _AT_ONCE = 500
+_MANY = 1000
 
 
 class _Application:
     """Applies changes to a table by the rows of one version."""
 
-    def __init__(self, applier: Applier, base: Table | None) -> None:
+    def __init__(self, applier: Applier, base: Table | None, *, presume_new: bool) -> None:
         self._applier = applier
         self._base = base
+        self._presume_new = presume_new
 
     def apply(self, changes: Sequence[Change]) -> None:
         """Write the changes.
@@ -45,14 +47,15 @@ class _Application:
         replaced = [c for c in changes if isinstance(c, ReplaceFiles)]
         adds = [c for c in changes if isinstance(c, AddPartition)]
         self._check_unchanged([c.name for c in changes])
-        known = self._applier.alive([c.name for c in changes])
+        known = self._applier.alive([
+            c.name for c in changes if not (self._presume_new and isinstance(c, AddPartition))
+        ])  # fmt: skip
         self._check(drops, replaced, adds, known)
         dropped = [known[c.name] for c in drops]
         marked = self._marked(adds, dropped)
         self._applier.drop(dropped)
         self._replace([(c, known[c.name]) for c in replaced])
-        for change in marked:
-            self._applier.add(change)
+        self._applier.add(marked)
         self._applier.flush()
 
     def _marked(self, adds: Sequence[AddPartition], dropped: Sequence[Mapping[str, Any]]) -> Sequence[AddPartition]:
@@ -146,15 +149,27 @@ def commit(
     summary: Summary,
     deliver: bool,
     base: Table | None,
+    presume_new: bool,
 ) -> Commit:
     """Return what one commit did; ``row`` is the table's, read after its version was raised.
 
+    Args:
+        connection: In a transaction.
+        row: The table's.
+        changes: What ``worth_committing`` has kept.
+        operation: What makes the commit, for the history.
+        summary: Kept in the history.
+        deliver: Whether to enqueue the changes for the metastore.
+        base: The table as it was when the changes were found, or None.
+        presume_new: Do not look whether a partition that is to be added is there: the database refuses its row if so.
+
     Raises:
         ConflictError: The table is not as the changes presume.
+        SQLAlchemyError: A partition that is to be added is there already (``is_duplicate``).
     """
     table = table_from_row(row)
     applier = Applier(connection, table, table.version, row, now=row["now_ms"])
-    _Application(applier, base).apply(changes)
+    _Application(applier, base, presume_new=presume_new).apply(changes)
     return Commit(
         version=table.version,
         partitions_added=applier.partitions_added,
@@ -164,6 +179,11 @@ def commit(
         files_removed=applier.files_removed,
         deliveries=applier.record(operation, summary, deliver=deliver),
     )
+
+
+def are_many_new(changes: Sequence[Change]) -> bool:
+    """Return whether so many partitions come that to look for each of them first would take long."""
+    return sum(isinstance(c, AddPartition) for c in changes) >= _MANY
 
 
 def worth_committing(changes: Sequence[Change]) -> list[Change]:
@@ -177,8 +197,7 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     added: set[str] = set()
     for change in kept:
         seen = added if isinstance(change, AddPartition) else changed
-        paths = () if isinstance(change, DropPartition) else _paths(change)
-        if change.name in seen or len(paths) != len(set(paths)):
+        if change.name in seen or _names_a_file_twice(change):
             shown = change.name[:200]
             raise InvalidInputError(
                 f"A commit names the partition {shown!r}, or a file of it, twice.", {"partition": shown}
@@ -187,5 +206,8 @@ def worth_committing(changes: Sequence[Change]) -> list[Change]:
     return kept
 
 
-def _paths(change: AddPartition | ReplaceFiles) -> list[str]:
-    return [f.path for f in (change.files if isinstance(change, AddPartition) else change.added)]
+def _names_a_file_twice(change: Change) -> bool:
+    if isinstance(change, DropPartition):
+        return False
+    added = change.files if isinstance(change, AddPartition) else change.added
+    return len(added) > 1 and len({f.path for f in added}) != len(added)

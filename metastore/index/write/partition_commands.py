@@ -104,8 +104,7 @@ class PartitionCommand:
             )
             for partition in wanted
         ]
-        for add in mark_in_metastore(self._connection, self._table, adds, ()):
-            self._applier.add(add)
+        self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 
     def _check_locations(self, own: Mapping[str, str]) -> None:
         hold_tables_around(self._connection, list(own.values()))
@@ -182,8 +181,7 @@ class PartitionCommand:
         ]
         taken_from.drop(living)
         taken_from.flush()
-        for add in mark_in_metastore(self._connection, self._table, adds, ()):
-            self._applier.add(add)
+        self._applier.add(mark_in_metastore(self._connection, self._table, adds, ()))
 
     def _as_checked(self, table: Table, planned: Sequence[MovingPartition]) -> list[Row]:
         """Return the rows of the partitions that ``check`` has found, in its order, if they are what is there now."""

@@ -80,8 +80,7 @@ class RowWrite:
         marked = mark_in_metastore(self._connection, self._table, adds, drops)
         self._applier.drop(drops)
         self._applier.rewrite(rewrites)
-        for add in marked:
-            self._applier.add(add)
+        self._applier.add(marked)
         return self._written
 
     def _added_files(self) -> dict[str, list[DataFile]]:

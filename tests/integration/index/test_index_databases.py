@@ -231,6 +231,23 @@ def test_a_commit_that_presumes_otherwise_changes_nothing(index: Index, change: 
     assert index.pending_deliveries() == []
 
 
+def test_one_of_many_new_partitions_that_is_there_changes_nothing(index: Index) -> None:
+    """Many are not looked for first: the database refuses the one."""
+    table = add(index, create(index, keys={"k": "string"}), "k=here", "k=other")
+    many = [AddPartition(f"k={i}", data_files(1)) for i in range(1500)]
+    with pytest.raises(ConflictError, match=r"'k=here', but it is there already"):
+        index.commit(table.table_id, [*many, AddPartition("k=here", ())], operation="x", deliver=True)
+    assert index.load_table(table.identifier) == table
+    assert sorted(listed_names(index, table)) == ["k=here", "k=other"]
+    assert index.pending_deliveries() == []
+    again = [*many, AddPartition("k=here", data_files(2)), DropPartition("k=here")]
+    done = index.commit(table.table_id, again, operation="x", deliver=True)
+    assert (done.partitions_added, done.partitions_dropped, done.files_added) == (1501, 1, 1502)
+    after = index.load_table(table.identifier)
+    assert (after.totals.partitions, after.totals.files) == (1502, 1503)
+    assert len(listed_names(index, after)) == 1502
+
+
 def test_a_commit_that_names_its_base_leaves_alone_what_changed_after_it(index: Index) -> None:
     base = add(index, create(index, keys={"k": "string"}), "k=same", "k=changed", "k=gone", "k=again")
     index.commit(
