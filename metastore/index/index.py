@@ -18,6 +18,7 @@ from catalog_ext.metastore.index.read import (
     ended_files,
     file_rows,
     history,
+    metadata_groups,
     partition_groups,
     partition_states,
     planner_statistics,
@@ -291,13 +292,33 @@ class Index:
         """Return those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)
 
-    def partition_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+    def partition_rows(
+        self, table: Table, predicate: Predicate | None = None, columns: Collection[str] | None = None
+    ) -> pa.RecordBatchReader:
         """Return the metadata table ``partitions`` at the table's version: what readers see and what waits."""
-        return partition_states.partition_rows(self._database, table, predicate, self.located_partitions(table))
+        located = self.located_partitions(table) if columns is None or "location" in columns else {}
+        return partition_states.partition_rows(self._database, table, predicate, located, columns)
 
-    def file_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+    def file_rows(
+        self, table: Table, predicate: Predicate | None = None, columns: Collection[str] | None = None
+    ) -> pa.RecordBatchReader:
         """Return the metadata table ``files`` at the table's version (``file_rows.FILE_ROWS_SCHEMA``)."""
-        return file_rows.file_rows(self._database, table, predicate)
+        return file_rows.file_rows(self._database, table, predicate, columns)
+
+    def count_metadata(self, table: Table, name: str, predicate: Predicate | None) -> pa.RecordBatchReader:
+        """Return the rows of the metadata table ``partitions`` or ``files`` without their columns."""
+        return metadata_groups.count_rows(self._database, table, name, predicate)
+
+    def group_metadata(
+        self,
+        table: Table,
+        name: str,
+        predicate: Predicate | None,
+        keys: Sequence[Key] | None,
+        aggregates: Sequence[metadata_groups.Aggregate],
+    ) -> pa.RecordBatchReader:
+        """Return aggregations of the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``)."""
+        return metadata_groups.metadata_groups(self._database, table, name, predicate, keys, aggregates)
 
     def repair_rows(self, table: Table) -> pa.RecordBatchReader:
         """Return the metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""

@@ -158,6 +158,32 @@ def list_partitions(database: Database, table: Table, predicate: Predicate | Non
     return _sorted_by_values(reader, table) if check.has_long_keys else reader
 
 
+def unordered_partitions(
+    database: Database, table: Table, predicate: Predicate | None, columns: Collection[str]
+) -> pa.RecordBatchReader:
+    """Return what ``list_partitions`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
+    condition = condition_of(database.dialect, table, predicate)
+    p = partitions.c
+    # The check looks for the oldest version in the fifth column of the mark, and for names in the second.
+    every = {
+        "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
+        "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
+    }  # fmt: skip
+    needed = {"partition_id", *columns} | (set() if condition.exact else {"partition"})
+    missing = {"partition": _text(""), "location": sa.null()}
+    rows = (
+        sa.select(*(column if name in needed else missing.get(name, _ZERO) for name, column in every.items()))
+        .select_from(source_of(condition))
+        .where(*(at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
+    )
+    mark = marked(
+        table, name=_text(""), at=sa.null(), n_files=_ZERO, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO
+    )
+    check = Check(table, None if condition.exact else predicate)
+    statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    return arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
+
+
 def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
     """Return the query of a list of partitions, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)

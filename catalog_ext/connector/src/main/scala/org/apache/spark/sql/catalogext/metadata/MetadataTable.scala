@@ -50,6 +50,9 @@ class MetadataTable(
   val locations: Set[String] = described.items("locations").map(_.asText()).toSet
   val filePaths: Set[String] = described.items("file_paths").map(_.asText()).toSet
 
+  /** The columns that the service aggregates. */
+  val numbers: Set[String] = described.items("numbers").map(_.asText()).toSet
+
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
@@ -76,8 +79,9 @@ class MetadataTable(
     }
   }
 
-  def request(predicate: JsonNode): JsonNode =
-    obj("table_id" -> long(of.tableId), "name" -> text(what), "predicate" -> predicate)
+  def request(predicate: JsonNode, columns: JsonNode = Null, groups: JsonNode = Null): JsonNode = obj(
+    "table_id" -> long(of.tableId), "name" -> text(what), "predicate" -> predicate, "columns" -> columns,
+    "groups" -> groups)
 
   private def read(batch: VectorSchemaRoot): Seq[InternalRow] = {
     val vectors = schema.fieldNames.map(batch.getVector)
