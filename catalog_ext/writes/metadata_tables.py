@@ -11,12 +11,14 @@ from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.file_rows import FILE_ROWS_SCHEMA
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
+from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_SCHEMA
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
 from catalog_ext.metastore.predicates.among import key_named
 from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.tree import columns_of
 from catalog_ext.tables.declared_names import declared_batches
 
 if TYPE_CHECKING:
@@ -100,6 +102,7 @@ class MetadataTables:
         name: str,
         condition: Predicate | None = None,
         columns: Sequence[str] | None = None,
+        numbers: Predicate | None = None,
     ) -> pa.RecordBatchReader:
         """Read a metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
 
@@ -109,6 +112,7 @@ class MetadataTables:
             condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
             columns: The names of the columns that are wanted of these two, None for all: without any the batches have
                 as many rows, and nothing else.
+            numbers: An unbound predicate over the columns of numbers of these two, None for all.
 
         Raises:
             InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
@@ -122,18 +126,18 @@ class MetadataTables:
             raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")
         table = index.load_table_by_id(table_id)
         if name in whole:
-            if condition is not None or columns is not None:
+            if condition is not None or columns is not None or numbers is not None:
                 raise InvalidInputError(
                     f"The metadata table '{name}' has no partition columns and takes no predicate, columns or groups."
                 )
             return whole[name](table)
-        bound = bound_to(table, condition)
+        bound, only = bound_to(table, condition), _numbers(name, numbers)
         if columns is None:
-            return declared_batches(table, by_partition[name](table, bound))
+            return declared_batches(table, by_partition[name](table, bound, None, only))
         _require(name, columns, _BY_PARTITION[name].names, "column")
         if not columns:
-            return index.count_metadata(table, name, bound)
-        rows = by_partition[name](table, bound, columns)
+            return index.count_metadata(table, name, bound, only)
+        rows = by_partition[name](table, bound, columns, only)
         return declared_batches(table, rows) if "partition" in columns else rows
 
     def groups(
@@ -143,6 +147,7 @@ class MetadataTables:
         condition: Predicate | None,
         keys: Sequence[str] | None,
         aggregates: Sequence[Aggregate],
+        numbers: Predicate | None = None,
     ) -> pa.RecordBatchReader:
         """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
 
@@ -154,6 +159,7 @@ class MetadataTables:
             condition: An unbound predicate over the partition columns, None for all.
             keys: The partition columns that the rows of a group have equal; None for each partition by itself.
             aggregates: What is asked of each group.
+            numbers: An unbound predicate over the columns of numbers, None for all.
 
         Raises:
             InvalidInputError: There is no such metadata table, or an aggregate is none of its columns of numbers.
@@ -165,8 +171,16 @@ class MetadataTables:
         _require(name, columns, sorted(AGGREGATED[name]), "column of numbers")
         table = self._context.index.load_table_by_id(table_id)
         chosen = None if keys is None else [key_named(table, key) for key in keys]
-        found = self._context.index.group_metadata(table, name, bound_to(table, condition), chosen, aggregates)
+        bound, only = bound_to(table, condition), _numbers(name, numbers)
+        found = self._context.index.group_metadata(table, name, bound, chosen, aggregates, only)
         return declared_batches(table, found)
+
+
+def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:
+    if predicate is None:
+        return None
+    _require(name, list(columns_of(predicate)), sorted(AGGREGATED[name]), "column of numbers")
+    return NumberPredicate(name, predicate)
 
 
 def _require(name: str, columns: Sequence[str], known: Sequence[str], what: str) -> None:

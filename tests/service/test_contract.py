@@ -173,7 +173,7 @@ FIELDS: dict[str, dict[str, object]] = {
     },
     "procedures/call": {"procedure": "never", "arguments": {}, "session_table": None},
     "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
-    "tables/metadata": {"table_id": 1, "name": "files", "columns": ["size"], "groups": None},
+    "tables/metadata": {"table_id": 1, "name": "files", "columns": ["size"], "groups": None, "numbers": None},
     "writes/begin": {
         "transaction": _NOBODYS,
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
@@ -937,6 +937,8 @@ def test_some_columns_and_groups_of_a_metadata_table(client: Client, name: str) 
 
     whole = asked(columns=None, groups=None).rows
     assert asked(columns=["rows", "partition"]).table.schema.names == ["partition", "rows"]
+    none = asked(numbers={"op": "<", "column": "rows", "value": "0"}).rows
+    assert (none, asked(numbers={"op": "true"}).rows) == ([], whole)
     nothing = asked(columns=[]).table
     assert (nothing.schema.names, nothing.num_rows) == ([], len(whole))
     number = {"files": "size", "partitions": "bytes"}[name]
@@ -953,7 +955,11 @@ def test_some_columns_and_groups_of_a_metadata_table(client: Client, name: str) 
 
 
 @pytest.mark.parametrize("fields", [
-    {"columns": ["nosuch"]}, {"columns": ["values"]}, {"name": "history", "columns": ["version"]},
+    {"columns": ["nosuch"]}, {"columns": ["values"]}, {"name": "history", "numbers": {"op": "true"}},
+    {"numbers": {"op": "is_null", "column": "path"}}, {"numbers": {"op": "is_null", "column": "region"}},
+    {"numbers": {"op": "like", "column": "rows", "value": "1%"}},
+    {"numbers": {"op": "=", "column": "rows", "value": "x"}},
+    {"name": "history", "columns": ["version"]},
     {"name": "history", "groups": {"keys": [], "aggregates": []}}, {"columns": [], "groups": {"keys": []}},
     {"groups": {"keys": ["nosuch"]}}, {"groups": {"keys": [7]}}, {"groups": {"surprise": 1}},
     {"groups": {"aggregates": [{"function": "sum", "column": None}]}},

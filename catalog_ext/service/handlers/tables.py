@@ -112,13 +112,14 @@ class TableOperations:
     def _metadata(self, request: Request) -> ArrowStream:
         table_id, name, condition = request.integer("table_id"), request.text("name"), request.predicate("predicate")
         columns, groups = request.optional_texts("columns"), metadata_groups_of(request)
+        numbers = request.predicate("numbers")
         request.finish()
         tables = self._catalog.metadata_tables
         if groups is None:
-            return ArrowStream.of(tables.read(table_id, name, condition, columns))
+            return ArrowStream.of(tables.read(table_id, name, condition, columns, numbers))
         if columns is not None:
             raise InvalidInputError("A request with 'groups' has no 'columns'.")
-        return ArrowStream.of(tables.groups(table_id, name, condition, *groups))
+        return ArrowStream.of(tables.groups(table_id, name, condition, *groups, numbers))
 
     def _list_partitions(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")

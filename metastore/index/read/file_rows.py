@@ -8,12 +8,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from catalog_ext.metastore.index.database import arrow_rows
-from catalog_ext.metastore.index.read.reader import detailed_files, plan_files
+from catalog_ext.metastore.index.read.reader import detailed_files
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -28,6 +29,7 @@ FILE_ROWS_SCHEMA = pa.schema([
 ])  # fmt: skip
 """One row a file; ``path`` is absolute, ``version`` added it, ``statistics`` are JSON by column (min, max, nulls)."""
 
+_DETAILS = frozenset({"version", "statistics"})
 _LONG = frozenset({"path", "statistics"})
 _ROWS = 4096
 """Of one batch with these: statistics of wide tables are large, and a batch becomes a task of the reader."""
@@ -39,7 +41,11 @@ def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
 
 
 def file_rows(
-    database: Database, table: Table, predicate: Predicate | None, columns: Collection[str] | None = None
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    columns: Collection[str] | None = None,
+    numbers: NumberPredicate | None = None,
 ) -> pa.RecordBatchReader:
     """Yield the files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
 
@@ -48,17 +54,18 @@ def file_rows(
         table: The table.
         predicate: Over the partition columns, None for all.
         columns: Those that are wanted, None for all.
+        numbers: A condition on the rows, None for all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
     """
     root = table.definition.location
     schema = columns_of(FILE_ROWS_SCHEMA, columns)
-    read = detailed_files if {"version", "statistics"} & set(schema.names) else plan_files
+    detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
     rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with read(database, table, predicate) as found:
+        with detailed_files(database, table, predicate, detailed=detailed, only=only) as found:
             for batch in found:
                 for start in range(0, batch.num_rows, rows):
                     yield _rows(batch.slice(start, rows), root, schema)

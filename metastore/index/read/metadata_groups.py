@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.index.read.predicate_sql import Condition
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.model.values import Key
@@ -71,6 +72,7 @@ def metadata_groups(
     predicate: Predicate | None,
     keys: Sequence[Key] | None,
     aggregates: Sequence[Aggregate],
+    numbers: NumberPredicate | None = None,
 ) -> pa.RecordBatchReader:
     """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
 
@@ -84,12 +86,13 @@ def metadata_groups(
         predicate: A bound predicate over the partition columns, None for all.
         keys: The partition columns whose values the groups have; None for each partition by itself.
         aggregates: What is asked of each group.
+        numbers: A condition on the rows, None for all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
         IndexUnavailableError: The database is gone or locked.
     """
-    schema, summed = groups_schema(aggregates), _Sums(name, aggregates)
+    schema, summed = groups_schema(aggregates), _Sums(name, aggregates, numbers)
     condition = condition_of(database.dialect, table, predicate)
     together = (
         keys is not None
@@ -108,7 +111,7 @@ def metadata_groups(
         with found:
             for batch in found:
                 yield from summed.batches(batch, schema)
-        waits = waiting_rows(database, table, predicate, {}) if name == "partitions" else []
+        waits = waiting_rows(database, table, predicate, {}, numbers) if name == "partitions" else []
         rest = [summed.waiting(row) for row in waits]
         if keys is not None and not keys:
             # Where partitions come one by one, there may be none.
@@ -145,9 +148,11 @@ def _statement(
     return sa.union_all(mark, rows)
 
 
-def count_rows(database: Database, table: Table, name: str, predicate: Predicate | None) -> pa.RecordBatchReader:
+def count_rows(
+    database: Database, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
+) -> pa.RecordBatchReader:
     """Return as many rows without columns as a metadata table has; see ``metadata_groups``."""
-    counts = metadata_groups(database, table, name, predicate, (), [Aggregate(Function.COUNT, None)])
+    counts = metadata_groups(database, table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers)
 
     def batches() -> Iterator[pa.RecordBatch]:
         with counts:
@@ -177,14 +182,16 @@ class _Sums:
     Attributes:
         of_files: Whether the rows of ``files`` have to be read: partitions have sums of some of their columns.
         columns: Of the query, one or two an aggregate.
-        where: What partitions must have, that the rows of the metadata table are of.
+        where: What the rows must be.
     """
 
-    def __init__(self, name: str, aggregates: Sequence[Aggregate]) -> None:
+    def __init__(self, name: str, aggregates: Sequence[Aggregate], numbers: NumberPredicate | None) -> None:
         self._aggregates = aggregates
-        self.of_files = name == "files" and not all(map(_is_of_partition, aggregates))
+        self.of_files = name == "files" and not (numbers is None and all(map(_is_of_partition, aggregates)))
         self._of_partitions = name == "partitions"
         self.where = [] if self._of_partitions else [partitions.c.n_files > 0]
+        if numbers is not None:
+            self.where.append(numbers.clause)
         self.columns: list[_Column] = []
         for aggregate in aggregates:
             self.columns += self._of(aggregate)

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -44,6 +45,7 @@ def partition_rows(
     predicate: Predicate | None,
     located: Mapping[str, str],
     columns: Collection[str] | None = None,
+    numbers: NumberPredicate | None = None,
 ) -> pa.RecordBatchReader:
     """Yield the partitions at the table's version, by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
 
@@ -53,23 +55,25 @@ def partition_rows(
         predicate: A bound predicate that limits both; None for all.
         located: Locations of the partitions that have one of their own, by name.
         columns: Those that are wanted, None for all. Without ``partition`` and ``location`` the rows have no order.
+        numbers: A condition on the rows, None for all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
     """
     root = table.definition.location
     schema = columns_of(PARTITION_STATES_SCHEMA, columns)
+    only = None if numbers is None else numbers.clause
     by_values = columns is None or "partition" in columns or "location" in columns
 
     def batches() -> Iterator[pa.RecordBatch]:
         if by_values:
-            found = list_partitions(database, table, predicate)
+            found = list_partitions(database, table, predicate, only)
         else:
-            found = unordered_partitions(database, table, predicate, [_READ.get(n, n) for n in schema.names])
+            found = unordered_partitions(database, table, predicate, [_READ.get(n, n) for n in schema.names], only)
         with found as committed:
             for batch in committed:
                 yield _committed(batch, root, schema)
-        yield pa.RecordBatch.from_pylist(waiting_rows(database, table, predicate, located), schema=schema)
+        yield pa.RecordBatch.from_pylist(waiting_rows(database, table, predicate, located, numbers), schema=schema)
 
     return pa.RecordBatchReader.from_batches(schema, batches())
 
@@ -88,10 +92,15 @@ def _committed(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.Record
 
 
 def waiting_rows(
-    database: Database, table: Table, predicate: Predicate | None, located: Mapping[str, str]
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    located: Mapping[str, str],
+    numbers: NumberPredicate | None = None,
 ) -> list[dict[str, Any]]:
-    """Return the partitions that wait and satisfy the predicate; see ``partition_rows``."""
+    """Return the partitions that wait and satisfy both predicates; see ``partition_rows``."""
     rows = _waiting(database, table.table_id, table.definition.location, located)
+    rows = [row for row in rows if numbers is None or numbers.matches(row)]
     if predicate is None:
         return rows
     keys = table.definition.keys

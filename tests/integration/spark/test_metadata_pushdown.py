@@ -49,6 +49,11 @@ CONDITIONS = (
     "tiny = 1 AND s LIKE 'x%'",
     "rows > 1",
     "rows IS NULL AND i = 1",
+    "NOT (rows <= 1 OR rows IN (3, 5)) AND rows <=> 2",
+    "rows NOT IN (1, NULL)",
+    "rows <=> NULL OR rows > -9223372036854775808",
+    "rows > 1.5 OR i = 1",
+    "rows = 4 OR rows IS NULL",
     "i + 1 = 2",
     "values.s = s",
     "false",
@@ -129,12 +134,14 @@ def test_what_the_index_answers(lake: Lake) -> None:
         "SELECT values.ds, s, count(*), sum(size) FROM lake.w.k.files GROUP BY values.ds, s",
         "SELECT count(*), min(rows) FROM lake.w.k.files WHERE ds = '2025-01-01' AND i > 0",
         "SELECT partition, count(*) FROM lake.w.k.files GROUP BY partition",
+        "SELECT ds, count(*) FROM lake.w.k.partitions WHERE rows > 1 AND i = 1 GROUP BY ds",
     ):
         assert "grouped by the index" in explained(lake, query), query
     for query in (
         "SELECT c, count(*) FROM lake.w.k.files WHERE c = 'ab' GROUP BY c",
         "SELECT count(*) FROM lake.w.k.files WHERE x = 0",
-        "SELECT count(*) FROM lake.w.k.partitions WHERE rows > 1",
+        "SELECT count(*) FROM lake.w.k.partitions WHERE rows > 1.5D",
+        "SELECT count(*) FROM lake.w.k.partitions WHERE rows > 1 OR i = 1",
         "SELECT state, count(*) FROM lake.w.k.partitions GROUP BY state",
     ):
         assert "grouped by the index" not in explained(lake, query), query

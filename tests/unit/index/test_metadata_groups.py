@@ -12,11 +12,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate, Function
+from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
-from catalog_ext.metastore.predicates.tree import Comparison, In, IsNull, Not, Operator
+from catalog_ext.metastore.predicates.tree import And, Comparison, Constant, In, IsNull, Not, Operator, Or
 from tests.index_cases import KEY_TYPES, create, fill_with_every_kind, local_index, predicates
 
 if TYPE_CHECKING:
@@ -143,6 +144,36 @@ def check(
     assert index.count_metadata(table, name, predicate).read_all().num_rows == len(
         rows_of(index, table, name, predicate).read_all()
     )
+
+
+_NUMBERS = st.sampled_from((None, "0", "1", "5", "-9223372036854775808", "9223372036854775807"))
+
+
+@pytest.mark.parametrize("name", AGGREGATED)
+@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(data=st.data())
+def test_conditions_on_numbers_are_those_of_sql(short: tuple[Index, Table], name: str, data: st.DataObject) -> None:
+    index, table = short
+    columns = st.sampled_from(sorted(AGGREGATED[name]))
+    leaves: st.SearchStrategy[Predicate] = st.one_of(
+        st.builds(Comparison, st.sampled_from(Operator), columns, _NUMBERS),
+        st.builds(In, columns, st.lists(_NUMBERS, max_size=3).map(tuple)),
+        st.builds(IsNull, columns), st.builds(Constant, st.booleans()),
+    )  # fmt: skip
+    tree = data.draw(st.recursive(leaves, lambda inner: st.one_of(
+        st.builds(Not, inner), st.builds(And, st.lists(inner, max_size=3).map(tuple)),
+        st.builds(Or, st.lists(inner, max_size=3).map(tuple)),
+    ), max_leaves=6))  # fmt: skip
+    numbers, some = NumberPredicate(name, tree), data.draw(st.sampled_from((None, ["rows"], ["partition", "rows"])))
+    read = index.partition_rows if name == "partitions" else index.file_rows
+    rows = [row for row in read(table).read_all().to_pylist() if numbers.matches(row)]
+    found = read(table, None, some, numbers).read_all().to_pylist()
+    shown = [{column: row[column] for column in some or row} for row in rows]
+    assert sorted(map(repr, found)) == sorted(map(repr, shown))
+    assert index.count_metadata(table, name, None, numbers).read_all().num_rows == len(rows)
+    count = [Aggregate(Function.COUNT, None)]
+    groups = index.group_metadata(table, name, None, table.definition.keys[:1], count, numbers).read_all()
+    assert sum(groups.column("value_0").to_pylist()) == len(rows)
 
 
 @pytest.mark.parametrize("name", AGGREGATED)

@@ -34,7 +34,10 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
 
   private var required = table.schema
   private var predicate: Option[JsonNode] = None
+  private var numbers: Option[JsonNode] = None
   private var groups: Option[MetadataGroups] = None
+
+  private val ofNumbers = new PredicateTranslator(table.numbers.map(name => name -> name).toMap, zone)
 
   private val translator = {
     // A key is told from a column of this table of the same name by the struct's name in front.
@@ -48,7 +51,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   /** Spark evaluates those again of which what is sent may be less than the whole. */
   override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
     predicate = translator.translate(filters.flatMap(overKeys))
-    filters.filterNot(isExact)
+    numbers = ofNumbers.translate(filters)
+    filters.filterNot(filter => isExact(filter) || ofNumbers.exactly(filter).isDefined)
   }
 
   private def overKeys(filter: Expression): Seq[Expression] = filter match {
@@ -84,8 +88,8 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   }
 
   override def build(): Scan = groups match {
-    case Some(found) => new MetadataScan(table, found.schema, predicate, Some(found), zone)
-    case None => new MetadataScan(table, required, predicate, None, zone)
+    case Some(found) => new MetadataScan(table, found.schema, predicate, numbers, Some(found), zone)
+    case None => new MetadataScan(table, required, predicate, numbers, None, zone)
   }
 }
 
@@ -97,6 +101,7 @@ class MetadataScan(
     table: MetadataTable,
     required: StructType,
     predicate: Option[JsonNode],
+    numbers: Option[JsonNode],
     groups: Option[MetadataGroups],
     zone: ZoneId)
   extends Scan with Batch {
@@ -111,15 +116,15 @@ class MetadataScan(
 
   override def readSchema(): StructType = required
   override def description(): String =
-    table.name() + predicate.fold("")(p => s" $p") + groups.fold("")(found => s" ${found.description}")
+    table.name() + (predicate ++ numbers).map(p => s" $p").mkString + groups.fold("")(found => s" ${found.description}")
   override def toBatch: Batch = this
   override def createReaderFactory(): PartitionReaderFactory = new MetadataReaderFactory(decoder)
   override def planInputPartitions(): Array[InputPartition] = fetched
 
   private lazy val fetched: Array[InputPartition] = {
     val request = groups match {
-      case Some(found) => table.request(predicate.getOrElse(Null), groups = found.json)
-      case None => table.request(predicate.getOrElse(Null), arr(decoder.sources.map(text(_: String))))
+      case Some(found) => table.request(predicate, numbers, groups = found.json)
+      case None => table.request(predicate, numbers, arr(decoder.sources.map(text(_: String))))
     }
     ServiceException.translating {
       table.client.stream("tables/metadata", request) { input =>
