@@ -9,6 +9,7 @@ from catalog_ext.context import Context
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.metastore_sync.home import open_at_home
+from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 from catalog_ext.metastore_sync.outbox import OutboxCommands
 from catalog_ext.metastore_sync.publishing import Publishing
 from catalog_ext.metastore_sync.sync import MetastoreSync
@@ -134,7 +135,7 @@ class Catalog:
         index = Index.open(settings.index)
         try:
             settings = at_home(index, settings)
-            metastore = MetastoreConnection(settings)
+            metastore = MetastoreConnection(settings, KnownMetastore(index))
         except BaseException:
             index.close()
             raise

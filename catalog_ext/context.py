@@ -10,6 +10,7 @@ from catalog_ext.conf import write_keys
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.write_protocol import Transactions
+from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,6 +58,11 @@ class Context:
             deliver=self.metastore.accepts,
             publish=self.sync.publish,
         )
+
+    @cached_property
+    def marks(self) -> WarehouseMarks:
+        """The marks of warehouses, by which another index over the same files is noticed."""
+        return WarehouseMarks(self.index, lambda: self.storage, self.settings.warehouse)
 
     def identify(self, table: str) -> TableIdentifier:
         """Return the identifier that the text names.

@@ -27,6 +27,7 @@ def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
 
     An index has one of each: whoever opens it gets both, and others are refused. Tables stay where they are. The three
     options go before the command; name the index, which is not looked for beside the warehouse that it is to take on.
+    The warehouse's mark, the file _catalog_ext_index, names this index from then on, whoever's it was.
     After a project's folder was moved, name its metastore (embedded) and warehouse as they are now.
 
     \b
@@ -41,8 +42,9 @@ def adopt(invocation: Invocation, dry_run: bool, as_json: bool) -> None:
         )
     invocation.require_index()
     adopted = adopt_home(
-        index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse, dry_run=dry_run
-    )
+        index=invocation.index, metastore=invocation.metastore, warehouse=invocation.warehouse,
+        storage=invocation.storage, dry_run=dry_run,
+    )  # fmt: skip
     rows = [entry._asdict() for entry in adopted]
     Listing(("change", "changes"), rows, ("what", "before", "after"), {"dry_run": dry_run}).show(
         None, as_json=as_json, end=UNCHANGED if dry_run else _NEXT

@@ -8,19 +8,21 @@ from enum import StrEnum
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING
 
-from catalog_ext.conf.home import METASTORE, WAREHOUSE, lost_embedded
+from catalog_ext.conf.home import INDEX_ID, METASTORE, WAREHOUSE, lost_embedded
 from catalog_ext.conf.resolved import EMBEDDED
 from catalog_ext.connector.build import connector_jar, spark_version
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetastore
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.urls import missing_file
+from catalog_ext.metastore.index.database.urls import missing_file, shown_index
 from catalog_ext.metastore.runtime.java import find_java
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.store import Storage
 from catalog_ext.metastore_sync.comparison import compare_tables
-from catalog_ext.metastore_sync.home import REPLACED, is_another, look_home
+from catalog_ext.metastore_sync.home import is_another, look_home
+from catalog_ext.metastore_sync.known_metastore import REPLACED
+from catalog_ext.metastore_sync.warehouse_mark import read_mark, shared
 from catalog_ext.spark.storage import hadoop_version
 
 if TYPE_CHECKING:
@@ -214,7 +216,7 @@ def _identity(uris: str, settings: Settings) -> Iterator[Finding]:
     try:
         with Index.connect(settings.index) as index:
             if index.current_revision() == index.head_revision() and is_another(index, client):
-                yield Finding("metastore", "identity", State.WRONG, REPLACED % index.url)
+                yield Finding("metastore", "identity", State.WRONG, REPLACED.format(index=index.url))
     except CatalogExtError as error:
         yield Finding("metastore", "identity", State.WRONG, error.message)
     finally:
@@ -271,7 +273,33 @@ def _store(settings: Settings) -> Iterator[Finding]:
             storage.list_directory(Location("s3a", place.bucket, ""))
         return f"{settings.warehouse} is not there yet; made with the first managed table"
 
-    yield _looked("store", "warehouse", look)
+    reached = _looked("store", "warehouse", look)
+    yield reached
+    if reached.state is State.OK:
+        yield _mark(settings)
+
+
+def _mark(settings: Settings) -> Finding:
+    """Return whose the warehouse is by its mark."""
+    check, place = "index of the warehouse", Location.parse(settings.warehouse)
+    try:
+        mark = read_mark(Storage(settings.storage), place)
+    except CatalogExtError as error:
+        return Finding("store", check, State.WARNING, error.message)
+    if mark is None:
+        return Finding("store", check, State.OK, "not marked yet; the first managed table marks it")
+    url = shown_index(settings.index)
+    try:
+        if missing_file(settings.index) is not None:
+            return Finding("store", check, State.WARNING, shared(place, mark, url, f"{url}, once it is made,"))
+        with Index.connect(settings.index) as index:
+            own = index.properties().get(INDEX_ID) if index.current_revision() == index.head_revision() else None
+            url = index.url
+    except CatalogExtError:
+        return Finding("store", check, State.SKIPPED, f"{mark}; the index comes first")
+    if mark.index == own:
+        return Finding("store", check, State.OK, f"this one, by the mark of {mark}")
+    return Finding("store", check, State.WRONG, shared(place, mark, url, f"{url} (id {own or 'none yet'})"))
 
 
 def _spark(*, quick: bool) -> Iterator[Finding]:

@@ -219,7 +219,10 @@ def _show_warnings(debug: bool) -> None:
         file: TextIO | None = None,
         line: str | None = None,
     ) -> None:
-        click.echo(f"warning: {_shown(str(message))}", err=True)
+        from catalog_ext.metastore_sync.warehouse_mark import WarehouseSharedWarning
+
+        if not issubclass(category, WarehouseSharedWarning):  # that is logged, too
+            click.echo(f"warning: {_shown(str(message))}", err=True)
 
     warnings.showwarning = show
     handler = logging.StreamHandler()

@@ -86,17 +86,23 @@ def _show_waiting(waiting: Sequence[RecoveredTransaction]) -> None:
     "--retention", metavar=DURATION, help="Age from which files and versions go. Default: `vacuum.retention` (7d)."
 )
 @click.option("--force", is_flag=True, help="Take a retention below an hour too: no query and no write is under way.")
+@click.option(
+    "--unknown-writes",
+    is_flag=True,
+    help="Remove what writes have staged that this index does not know, too: no other index writes to the location.",
+)
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be removed and change nothing.")
 @limit_option
 @json_option
 @click.pass_obj
 def vacuum(
-    invocation: Invocation, table: str | None, all_tables: bool, retention: str | None, force: bool, dry_run: bool,
-    limit: int | None, as_json: bool,
+    invocation: Invocation, table: str | None, all_tables: bool, retention: str | None, force: bool,
+    unknown_writes: bool, dry_run: bool, limit: int | None, as_json: bool,
 ) -> int:  # fmt: skip
     """Remove what no version of TABLE needs any more: replaced files, leftovers of aborted writes, old versions.
 
-    Exits with 1 if something could not be removed.
+    What writes have staged that this index does not know is left, and shown as skipped: another index may have a table
+    at the same location. Exits with 1 if something could not be removed.
 
     \b
     catalog-ext vacuum sales.trips --dry-run
@@ -109,7 +115,9 @@ def vacuum(
         invocation.catalog(with_metastore=False) as catalog,
         spinner(message_console(), f"Looking for what {f'table {table}' if table else 'the tables'} can do without"),
     ):
-        report = catalog.vacuum(table, retention=retention, allow_short_retention=force, dry_run=dry_run)
+        report = catalog.vacuum(
+            table, retention=retention, allow_short_retention=force, unknown_writes=unknown_writes, dry_run=dry_run
+        )
     rows = [asdict(entry) for entry in report.entries]
     listing = Listing(
         ("removal", "removals"),

@@ -27,6 +27,9 @@ METASTORE_HOST = "metastore.host"
 METASTORE_ID = "metastore.id"
 """What the metastore itself says who it is, whatever its address."""
 
+INDEX_ID = "index.id"
+"""Who the index is, for the mark in its warehouse; it has none before its first table."""
+
 _EMBEDDED_AT = "embedded:"
 _LOCAL = "file://"
 _NOT_USED = (

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
@@ -13,25 +12,30 @@ from catalog_ext.metastore.hive.embedded.embedded_metastore import EmbeddedMetas
 from catalog_ext.metastore.hive.embedded.folder_identity import folder_id
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.hive.thrift.connect import connect
+from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
     from catalog_ext.metastore.model.tables import TableDefinition
+    from catalog_ext.metastore_sync.known_metastore import KnownMetastore
 
 
 class MetastoreConnection:
-    """Connects on the first use; the embedded server is being started meanwhile, so that nobody waits for it early."""
+    """Connects on the first use; the embedded server is being started meanwhile, so that nobody waits for it early.
 
-    def __init__(self, settings: Settings) -> None:
+    Args:
+        settings: Name the metastore.
+        known: Keeps calls from a metastore that is not the index's own. The embedded one is known by its folder.
+    """
+
+    def __init__(self, settings: Settings, known: KnownMetastore) -> None:
         self._uris = settings.metastore
         self._embedded: EmbeddedMetastore | None = None
         self._client: HiveMetastore | None = None
         self._lock = threading.Lock()
-        self._connect = partial(
-            connect,
-            connect_timeout=METASTORE_CONNECT_TIMEOUT.read(settings.conf),
-            call_timeout=METASTORE_CALL_TIMEOUT.read(settings.conf),
-        )
+        self._guard = None if self._uris == EMBEDDED else known
+        self._connect_timeout = METASTORE_CONNECT_TIMEOUT.read(settings.conf)
+        self._call_timeout = METASTORE_CALL_TIMEOUT.read(settings.conf)
         if self._uris == EMBEDDED:
             self._embedded = EmbeddedMetastore(settings.embedded_folder)
             self._embedded.start_in_background()
@@ -92,6 +96,8 @@ class MetastoreConnection:
     def client(self, timeout_s: float = 120.0) -> HiveMetastore:
         """Return the client, waiting at most ``timeout_s`` seconds for the embedded server.
 
+        Its calls raise ``MetastoreReplacedError``, and reach nobody, where it is not the index's own metastore.
+
         Raises:
             InvalidConfigurationError: There is no metastore.
             MetastoreUnavailableError: The embedded one does not start.
@@ -101,6 +107,13 @@ class MetastoreConnection:
             if self._client is None:
                 self._client = self._connect(uri)
             return self._client
+
+    def _connect(self, uris: str) -> HiveMetastore:
+        # Each server by itself as well: in the middle of a call another one may be turned to.
+        client = connect(
+            uris, connect_timeout=self._connect_timeout, call_timeout=self._call_timeout, guard=self._guard
+        )
+        return client if self._guard is None else GuardedMetastore(client, self._guard)
 
     def close(self) -> None:
         """Give up the connections and the embedded server, unless another process uses it."""

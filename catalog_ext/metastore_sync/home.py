@@ -9,19 +9,18 @@ from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, WAREH
 from catalog_ext.conf.keys import METASTORE_CALL_TIMEOUT, METASTORE_CONNECT_TIMEOUT
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidInputError
-from catalog_ext.metastore.hive.identity import give_id, metastore_id
+from catalog_ext.metastore.hive.identity import metastore_id
 from catalog_ext.metastore.hive.thrift.connect import connect
 from catalog_ext.metastore.index import Index
+from catalog_ext.metastore_sync.warehouse_mark import rewrite_mark
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
 
 logger = logging.getLogger(__name__)
 
-REPLACED = (
-    "The metastore of the index %s is not the one that it was: it has been lost or replaced, or has another one's "
-    "address. If that is meant to be: catalog-ext adopt with its --metastore, then catalog-ext publish --all"
-)
 _OF_METASTORE = (METASTORE, METASTORE_HOST, METASTORE_ID)
 
 
@@ -29,9 +28,9 @@ class Adoption(NamedTuple):
     """What an index has taken on, or in a preview would take on.
 
     Attributes:
-        what: ``metastore`` or ``warehouse``.
-        before: The one that the index belonged to; None where it did not say.
-        after: The one that it belongs to now.
+        what: ``metastore``, ``warehouse``, or ``mark`` where the warehouse's mark names another index.
+        before: The one that the index belonged to; None where it did not say. Of a mark the index that it named.
+        after: The one that it belongs to now. Of a mark the index.
     """
 
     what: str
@@ -64,7 +63,7 @@ def open_at_home(index: Index, settings: Settings) -> Settings:
 
 def adopt(
     *, index: str | None = None, metastore: MetastoreArgument = UNSET, warehouse: str | None = None,
-    dry_run: bool = False,
+    storage: Mapping[str, object] | None = None, dry_run: bool = False,
 ) -> tuple[Adoption, ...]:  # fmt: skip
     """Make a metastore and a warehouse the index's own, in the place of those that it has; return what changes.
 
@@ -74,7 +73,9 @@ def adopt(
     Args:
         index: As for ``connect``.
         metastore: The metastore that the index is to belong to; left out or None, it keeps its own.
-        warehouse: The warehouse that new tables are to go to; left out, it keeps its own.
+        warehouse: The warehouse that new tables are to go to; left out, it keeps its own. Its mark names this index
+            from then on, whoever's it was.
+        storage: Settings for the warehouse's store, as for ``connect``.
         dry_run: Preview: change nothing.
 
     Raises:
@@ -83,7 +84,7 @@ def adopt(
         IndexUnavailableError: The index database does not answer.
         IndexNotAtHeadError: Its schema is of another release.
     """
-    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse)
+    settings = Settings.resolve(index=index, metastore=metastore, warehouse=warehouse, storage=storage)
     with Index.open(settings.index) as opened:
         return take_on(opened, settings, dry_run=dry_run)
 
@@ -104,7 +105,11 @@ def take_on(index: Index, settings: Settings, *, dry_run: bool = False) -> tuple
         )
     if not dry_run:
         _put(index, given, chosen)
-    return tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+    taken = tuple(Adoption(what, recorded.get(what), given[what]) for what in chosen)
+    if WAREHOUSE not in chosen:
+        return taken
+    gone = rewrite_mark(index, settings.open_storage(), given[WAREHOUSE], dry_run=dry_run)
+    return taken if gone is None else (*taken, Adoption("mark", str(gone), index.url))
 
 
 def look_home(index: Index, settings: Settings) -> Settings:
@@ -125,21 +130,6 @@ def is_another(index: Index, metastore: HiveMetastore) -> bool:
     """
     recorded = index.properties().get(METASTORE_ID)
     return recorded is not None and metastore_id(metastore) != recorded
-
-
-def check_identity(index: Index, metastore: HiveMetastore) -> None:
-    """Learn who the index's metastore is when it is first talked to; later on warn when it is another one.
-
-    Raises:
-        MetastoreUnavailableError: It does not answer.
-    """
-    if METASTORE_ID in index.properties():
-        if is_another(index, metastore):
-            logger.warning(REPLACED, index.url)
-        return
-    found = give_id(metastore)
-    if found is not None:
-        index.add_properties({METASTORE_ID: found})
 
 
 def learn_embedded(index: Index, found: str | None) -> None:

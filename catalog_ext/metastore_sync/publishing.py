@@ -97,6 +97,7 @@ class Publishing:
         Raises:
             TableNotFoundError: The index has no such table.
             InvalidConfigurationError: There is no metastore.
+            MetastoreReplacedError: It is not the index's own.
             MetastoreUnavailableError: It does not answer; what was published before stays.
         """
         if not self._metastore.enabled:

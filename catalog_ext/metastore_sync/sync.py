@@ -19,7 +19,7 @@ from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unreprese
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
-from catalog_ext.metastore_sync.home import check_identity, learn_embedded
+from catalog_ext.metastore_sync.home import learn_embedded
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -57,7 +57,7 @@ class MetastoreSync:
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
         self._immediate_deliverer = Deliverer(index, metastore.started_client)
         self._last: DeliveryReport | None = None
-        self._met = False
+        self._met = not metastore.embedded
         self._delivering = threading.Lock()
         self._retry = DeliveryRetry(self.deliver)
 
@@ -84,17 +84,14 @@ class MetastoreSync:
         return report
 
     def _meet(self, report: DeliveryReport) -> None:
-        """Learn, or check, who the metastore is, once it has taken something: that it is down is heard of otherwise."""
+        """Learn who the embedded metastore is, once it has taken something."""
         if self._met or not report.delivered:
             return
         try:
-            if self._metastore.embedded:
-                learn_embedded(self._index, self._metastore.embedded_id)
-            else:
-                check_identity(self._index, self._metastore.client())
+            learn_embedded(self._index, self._metastore.embedded_id)
             self._met = True
         except CatalogExtError as error:
-            logger.info("The metastore cannot be asked who it is: %s", error.message)
+            logger.info("The index cannot take down who its metastore is: %s", error.message)
 
     def keep_delivering(self) -> None:
         """Deliver now and then, until ``close``, what this and other processes left pending."""

@@ -101,6 +101,12 @@ PROCEDURES = (
             _ANY_TABLE,
             Parameter("retention", "string", "age from which they go, such as 7d; vacuum.retention if left out"),
             Parameter("allow_short_retention", "boolean", "take a retention below an hour", default=False),
+            Parameter(
+                "unknown_writes",
+                "boolean",
+                "remove what writes have staged that this index does not know, too",
+                default=False,
+            ),
             DRY_RUN,
         ),
         _VACUUM_SCHEMA,

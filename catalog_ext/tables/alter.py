@@ -17,6 +17,7 @@ from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.alterations import altered, with_properties
 from catalog_ext.metastore.model.definition_checks import check_columns
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.tables.locations import check_location, located, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_alteration
 
@@ -141,6 +142,7 @@ class TableAlterations:
         check_location(self._context.storage, place, may_be_empty=True)
         others = self._context.index.overlapping_tables(place)
         warn_of_overlap(replace(definition, location=place), [o for o in others if o != definition.identifier])
+        self._context.marks.look(Location.parse(place))
         return place
 
     def _check_metastore(

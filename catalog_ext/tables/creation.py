@@ -23,7 +23,7 @@ from catalog_ext.metastore.model.definition_checks import check_columns, check_f
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import BUCKETED_BY_PROPERTY, PARTITION_MODE_PROPERTY, PartitionMode, TableType
 from catalog_ext.metastore.storage.locations import Location, locations_equal
-from catalog_ext.tables.locations import located, warn_of_overlap
+from catalog_ext.tables.locations import located, warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_strategy import check_reachable, check_registered, placed
 from catalog_ext.tables.registration import Registration
 
@@ -186,6 +186,7 @@ class TableCreation:
         warn_of_overlap(definition, self._context.index.overlapping_tables(definition.location))
         if definition.table_type is TableType.MANAGED:
             self._prepare_directory(definition)
+        warn_of_other_index(self._context.marks, definition)
         created = self._context.index.create_table(definition, deliver=self._context.metastore.accepts(definition))
         self._context.sync.publish(created.table_id)
         return created

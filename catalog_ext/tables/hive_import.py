@@ -20,7 +20,7 @@ from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.secrets import is_secret
 from catalog_ext.metastore.model.tables import DataFile, Table
-from catalog_ext.metastore.storage.locations import canonical_location
+from catalog_ext.metastore.storage.locations import Location, canonical_location
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.observe import Progress, RepairProgress, StoreObserver, list_locations, no_progress
 from catalog_ext.scan.scratch import Scratch
@@ -70,6 +70,8 @@ class HiveImport:
         hive_table = client.get_table(identifier.namespace, identifier.name)
         definition = self._definition(from_hive(hive_table), checked)
         self._ensure_namespace(client, identifier.namespace)
+        # Its files are there already: a managed one of the metastore does not make the warehouse ours.
+        self._context.marks.look(Location.parse(definition.location))
         created = self._context.index.create_table(definition, deliver=False)
         scratch = Scratch()
         try:

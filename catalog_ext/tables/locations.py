@@ -12,7 +12,7 @@ from catalog_ext.metastore.errors import (
     TableAlreadyExistsError,
 )
 from catalog_ext.metastore.model.tables import LOCATION_WILDCARDS_PROPERTY, TableDefinition, TableType
-from catalog_ext.metastore.storage.locations import canonical_location, locations_equal
+from catalog_ext.metastore.storage.locations import Location, canonical_location, locations_equal
 from catalog_ext.metastore.storage.patterns import has_wildcards
 from catalog_ext.scan.location_pattern import LocationPattern
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.model.identifiers import TableIdentifier
     from catalog_ext.metastore.storage.store import Storage
+    from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
 
 
 class TableOverlapWarning(UserWarning):
@@ -83,6 +84,17 @@ def check_hides_no_table(table: str, location: str | None, there: str | None) ->
             "one would hide. Give that location, or choose another name.",
             {"table": table, "session_location": there or ""},
         )
+
+
+def warn_of_other_index(marks: WarehouseMarks, definition: TableDefinition) -> None:
+    """Warn if a new table lies in the warehouse of another index; mark the own one for a managed table."""
+    pattern = LocationPattern.of(definition)
+    # What a pattern matches lies below its root, which may be the warehouse.
+    place = Location.parse(definition.location) if pattern is None else pattern.root.join("*")
+    if definition.table_type is TableType.MANAGED:
+        marks.claim(place)
+    else:
+        marks.look(place)
 
 
 def warn_of_overlap(definition: TableDefinition, others: Sequence[TableIdentifier]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from catalog_ext.conf import write_keys
 from catalog_ext.conf.home import METASTORE
@@ -39,6 +39,15 @@ EXPIRED_AT_ONCE = 100_000
 
 _SAFE_S = 3600.0
 """Seconds for which a statement under way may need what it has planned with; younger things go only by force."""
+
+
+class _Chosen(NamedTuple):
+    """What somebody wants of a vacuum: the retention in seconds or None, whether it may be short, and what goes."""
+
+    age: float | None
+    free: bool
+    unknown_writes: bool
+    dry_run: bool
 
 
 class WriteMaintenance:
@@ -117,7 +126,7 @@ class WriteMaintenance:
 
     def vacuum(
         self, table: str | None = None, *, retention: str | float | None = None, allow_short_retention: bool = False,
-        dry_run: bool = False,
+        unknown_writes: bool = False, dry_run: bool = False,
     ) -> VacuumReport:  # fmt: skip
         """Remove files and versions that nothing needs any more, and what aborted writes may have left.
 
@@ -126,6 +135,8 @@ class WriteMaintenance:
             retention: Seconds, or text such as ``7d``: younger ones stay. None is the table's ``vacuum.retention``.
             allow_short_retention: Take a retention below an hour and below the table's own, too: where no query and
                 no write is under way that needs what goes.
+            unknown_writes: Remove what writes have staged that this index does not know, too: where no other index
+                has a table at the location, or none of its writes is under way. Otherwise it is reported as skipped.
             dry_run: Preview: report what would be removed and change nothing.
 
         Raises:
@@ -135,14 +146,14 @@ class WriteMaintenance:
             MetastoreError: The metastore still has partitions where the files are, or cannot be asked: they stay.
         """
         age = seconds_of(retention, "retention")
-        free = allow_short_retention or dry_run
+        chosen = _Chosen(age, allow_short_retention or dry_run, unknown_writes, dry_run)
         if table is not None:
-            return self._vacuum(self._context.load_table(table), age, free=free, dry_run=dry_run)
+            return self._vacuum(self._context.load_table(table), chosen)
         # Refused before anything of the first table goes.
         tables = list(self._tables())
         for each in tables:
-            self._retention(each, age, free=free)
-        reports = (self._vacuumed(each, age, free=free, dry_run=dry_run) for each in tables)
+            self._retention(each, age, free=chosen.free)
+        reports = (self._vacuumed(each, chosen) for each in tables)
         return VacuumReport(None, tuple(entry for report in reports for entry in report.entries), dry_run)
 
     def _tables(self) -> Iterator[Table]:
@@ -152,23 +163,25 @@ class WriteMaintenance:
                 if table is not None:  # not dropped meanwhile
                     yield table
 
-    def _vacuumed(self, table: Table, age: float | None, *, free: bool, dry_run: bool) -> VacuumReport:
+    def _vacuumed(self, table: Table, chosen: _Chosen) -> VacuumReport:
         """Vacuum one table of all, and report what stands in the way of it."""
         name = str(table.identifier)
         try:
-            return self._vacuum(table, age, free=free, dry_run=dry_run)
+            return self._vacuum(table, chosen)
         except TableNotFoundError:
-            return VacuumReport(name, (), dry_run)
+            return VacuumReport(name, (), chosen.dry_run)
         except IndexUnavailableError:
             raise
         except CatalogExtError as error:
             logger.warning("Table %s could not be vacuumed: %s", name, error.message)
             failed = VacuumEntry(VacuumAction.FAILED, table.definition.location, 0, error.message, name)
-            return VacuumReport(name, (failed,), dry_run)
+            return VacuumReport(name, (failed,), chosen.dry_run)
 
-    def _vacuum(self, table: Table, age: float | None, *, free: bool, dry_run: bool) -> VacuumReport:
-        age_s = self._retention(table, age, free=free)
-        return self._context.transactions.vacuum(table, age_s, named=self._named(table), dry_run=dry_run)
+    def _vacuum(self, table: Table, chosen: _Chosen) -> VacuumReport:
+        age_s = self._retention(table, chosen.age, free=chosen.free)
+        return self._context.transactions.vacuum(
+            table, age_s, named=self._named(table), unknown_writes=chosen.unknown_writes, dry_run=chosen.dry_run
+        )
 
     def _named(self, table: Table) -> Callable[[Sequence[str], Sequence[str]], Sequence[str]] | None:
         """Return who says which directories the metastore still has partitions at; None where there is no metastore."""

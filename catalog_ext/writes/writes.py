@@ -20,7 +20,7 @@ from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
 from catalog_ext.metastore.predicates.tree import constant_of
-from catalog_ext.tables.locations import warn_of_overlap
+from catalog_ext.tables.locations import warn_of_other_index, warn_of_overlap
 from catalog_ext.tables.partition_matches import require_matches
 from catalog_ext.tables.partition_strategy import check_reachable
 
@@ -183,6 +183,7 @@ class Writes:
             context.sync.check_free(whole)
         others = [o for o in context.index.overlapping_tables(whole.location) if o != identifier]
         warn_of_overlap(whole, others)
+        warn_of_other_index(context.marks, whole)
         request = BeginWrite(
             asked_write(kind, definition=whole),
             batch.operation,

@@ -70,6 +70,7 @@ reference in ``docs/errors.md`` is made of them.
     │   └── IncompleteListingError
     ├── MetastoreError
     │   ├── MetastoreUnavailableError                                            (retryable)
+    │   │   └── MetastoreReplacedError    another one answers; nothing is changed there
     │   └── MetastoreRefusedError         it answered, and said no
     ├── PartitionPolicyError              a partition-commit policy failed; the data is committed
     ├── RepairRefusedError                ``strict`` and something would be skipped
@@ -131,6 +132,7 @@ from catalog_ext.metastore.errors.layout import (
 from catalog_ext.metastore.errors.metastore import (
     MetastoreError,
     MetastoreRefusedError,
+    MetastoreReplacedError,
     MetastoreUnavailableError,
 )
 from catalog_ext.metastore.errors.not_found import (
@@ -202,6 +204,7 @@ __all__ = [
     "MassDropError",
     "MetastoreError",
     "MetastoreRefusedError",
+    "MetastoreReplacedError",
     "MetastoreUnavailableError",
     "NamespaceAlreadyExistsError",
     "NamespaceNotEmptyError",

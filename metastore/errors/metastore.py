@@ -27,6 +27,16 @@ class MetastoreUnavailableError(MetastoreError):
     retryable = True
 
 
+class MetastoreReplacedError(MetastoreUnavailableError):
+    """The Hive Metastore that answers is not the index's own: nothing is changed there.
+
+    Remedy: Bring the old one back, or take the new one on: `catalog-ext adopt`, then `catalog-ext publish --all`.
+    """
+
+    code = "CATALOG_EXT_METASTORE_REPLACED"
+    retryable = False
+
+
 class MetastoreRefusedError(MetastoreError):
     """The Hive Metastore answered, and said no.
 

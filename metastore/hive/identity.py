@@ -7,6 +7,7 @@ later have an id of their own.
 from __future__ import annotations
 
 import logging
+import time
 import uuid
 from dataclasses import replace
 from typing import TYPE_CHECKING
@@ -20,8 +21,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ID_PARAMETER = "catalog-ext.metastore-id"
+PROPOSED_PARAMETER = "catalog-ext.metastore-id.proposed"
 DATABASE = "default"
 """Every metastore has it, and nobody drops it."""
+
+CONFIRM_AFTER_S = 3.0
+"""Seconds between an id's proposal and the second look at it: whoever found none before has proposed his own by then.
+
+The parameters are set as a whole, so that of two proposals the later one wins. A metastore whose database has two that
+are set at the same time wait for each other (Derby does, for 20 s) tries again after two seconds what it gave up.
+"""
 
 
 def metastore_id(metastore: HiveMetastore) -> str | None:
@@ -40,19 +49,52 @@ def metastore_id(metastore: HiveMetastore) -> str | None:
 def give_id(metastore: HiveMetastore) -> str | None:
     """Return the metastore's id, a new one where it had none; None where it keeps none.
 
+    Several may give it one at the same time: each proposes an id, and makes that the metastore's which it finds
+    proposed a moment later.
+
     Raises:
         MetastoreUnavailableError: No server answers.
     """
     try:
         database = metastore.get_database(DATABASE)
-        if ID_PARAMETER not in database.parameters:
-            new = {ID_PARAMETER: uuid.uuid4().hex}
-            metastore.alter_database(replace(database, parameters={**database.parameters, **new}))
-        # Of two that give it one at a time the later one wins.
-        return metastore_id(metastore)
+        if ID_PARAMETER in database.parameters:
+            return database.parameters[ID_PARAMETER]
+        begun = time.monotonic()
+        if PROPOSED_PARAMETER not in database.parameters:
+            _propose(metastore, database)
+        # What took so long for one may take as long for another.
+        time.sleep(CONFIRM_AFTER_S + time.monotonic() - begun)
+        database = metastore.get_database(DATABASE)
+        given = database.parameters.get(ID_PARAMETER)
+        return given or _confirm(metastore, database)
     except (MetastoreRefusedError, NamespaceNotFoundError) as error:
         logger.info("The metastore keeps no id, and is known by its address alone: %s", error.message)
         return None
+
+
+def _propose(metastore: HiveMetastore, database: HiveDatabase) -> None:
+    new = {**database.parameters, PROPOSED_PARAMETER: uuid.uuid4().hex}
+    try:
+        metastore.alter_database(replace(database, parameters=new))
+    except MetastoreRefusedError:
+        # Or somebody else's was in its way.
+        if not {ID_PARAMETER, PROPOSED_PARAMETER} & metastore.get_database(DATABASE).parameters.keys():
+            raise
+
+
+def _confirm(metastore: HiveMetastore, database: HiveDatabase) -> str | None:
+    """Make the proposed id the metastore's, and return it; None where the proposal was not kept."""
+    parameters = dict(database.parameters)
+    proposed = parameters.pop(PROPOSED_PARAMETER, None)
+    if proposed is None:
+        logger.info("The metastore does not keep the parameter %s, and is known by its address.", PROPOSED_PARAMETER)
+        return None
+    try:
+        metastore.alter_database(replace(database, parameters={**parameters, ID_PARAMETER: proposed}))
+    except MetastoreRefusedError:
+        if metastore_id(metastore) != proposed:
+            raise
+    return proposed
 
 
 def with_id(metastore: HiveMetastore, database: HiveDatabase) -> HiveDatabase:

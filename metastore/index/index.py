@@ -12,7 +12,7 @@ from catalog_ext.metastore.index.database import migration
 from catalog_ext.metastore.index.database.clock import database_now_ms
 from catalog_ext.metastore.index.database.database import Database, use_write_ahead_log
 from catalog_ext.metastore.index.database.schema import tables
-from catalog_ext.metastore.index.database.urls import parse_url
+from catalog_ext.metastore.index.database.urls import parse_url, public_url
 from catalog_ext.metastore.index.read import (
     changes,
     ended_files,
@@ -33,6 +33,7 @@ from catalog_ext.metastore.index.write import (
     commits,
     expire_versions,
     file_statistics,
+    forgotten_transactions,
     outbox,
     partition_rows,
     publishing,
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
+    from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
     from catalog_ext.metastore.index.write.transactions import ApplicationVersion
     from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
     from catalog_ext.metastore.messages import Delivery, PublishedPartition
@@ -130,6 +132,11 @@ class Index:
     def url(self) -> str:
         """The URL for people: the password is ``***``."""
         return self._database.shown
+
+    @property
+    def public_url(self) -> str:
+        """The URL for everybody who can read the store: without user, password and options."""
+        return public_url(self._database.url)
 
     @property
     def query_count(self) -> int:
@@ -588,6 +595,23 @@ class Index:
     def uncommitted_ids(self, table_id: int, version: int) -> dict[str, State]:
         """Return the table's transactions with files that the version does not show, or that still wait."""
         return transactions.uncommitted_ids(self._database, table_id, version)
+
+    def known_transactions(self, ids: Collection[str]) -> dict[str, KnownTransaction]:
+        """Return those of the transactions that are this index's, whatever their tables, also if it forgot their rows.
+
+        To be called when their files were listed: a transaction is known before it has files.
+        """
+        return forgotten_transactions.known_transactions(self._database, ids)
+
+    def drop_forgotten(self, table_id: int, before_ms: int, kept: Collection[str]) -> None:
+        """Remove the ids of a table's forgotten transactions, which ``known_transactions`` then does not return.
+
+        Args:
+            table_id: The table's number.
+            before_ms: Only those whose rows were forgotten before this time, in milliseconds since the epoch, UTC.
+            kept: But for these, which have left something.
+        """
+        forgotten_transactions.drop_forgotten(self._database, table_id, before_ms, kept)
 
     def moving_commands(
         self, states: Collection[State] = (State.RESERVED, State.ABORTING, State.ABORTED)

@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import getpass
 import os
+import unicodedata
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidInputError
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST = 128
+_REFUSED = frozenset({"Cc", "Cs"})
+"""Unicode's categories of control characters, and of halves of surrogate pairs."""
+
 _named: ContextVar[str | None] = ContextVar("catalog_ext_user", default=None)
 
 
@@ -29,7 +35,16 @@ def current_user() -> str:
 
 @contextmanager
 def acting_for(user: str | None) -> Iterator[None]:
-    """Return a context in which ``current_user`` is this one; None for the user of the process."""
+    """Return a context in which ``current_user`` is this one, or its first 128 characters; None for the process's.
+
+    Raises:
+        InvalidInputError: The name has a control character.
+    """
+    if user is not None and any(unicodedata.category(c) in _REFUSED for c in user):
+        raise InvalidInputError(
+            f"The user {user[:_LONGEST]!r} on whose behalf a request is made has a character that no name has. Send "
+            "the name without control characters."
+        )
     token = _named.set(None if user is None else user.strip()[:_LONGEST])
     try:
         yield

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import secrets
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -17,7 +18,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.connections import StoreConnections
 from catalog_ext.metastore.storage.entries import Entry, EntryKind, child_location, entry_of
-from catalog_ext.metastore.storage.failures import location_not_found
+from catalog_ext.metastore.storage.failures import is_missing_bucket, location_not_found
 from catalog_ext.metastore.storage.locations import Location, shown
 from catalog_ext.metastore.storage.parallel import in_parallel, raise_together
 from catalog_ext.metastore.storage.uploads import KEYS_PER_DELETE, PendingUpload
@@ -154,6 +155,51 @@ class Storage(StoreConnections):
                 stream.write(data)
 
         self.attempt(place, "write", write)
+
+    def read_file(self, location: str | Location, limit: int) -> bytes | None:
+        """Return what a small file holds, at most ``limit`` bytes of it; None where there is none: one request, or two.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+            LocationNotFoundError: The bucket does not exist.
+        """
+        place = _location(location)
+
+        def read(filesystem: pafs.FileSystem) -> bytes:
+            with filesystem.open_input_file(place.path) as stream:
+                return bytes(stream.read(limit))
+
+        try:
+            return self.attempt(place, "read", read)
+        except LocationNotFoundError as error:
+            if is_missing_bucket(error):
+                raise
+            return None
+
+    def create_file(self, location: str | Location, data: bytes) -> bool:
+        """Put a small file where nothing is, and return whether it was: of two at once one is, where the store can.
+
+        It appears whole. On S3 it takes one request; a store that has no conditional one is asked a second time, after
+        another was there the moment before.
+
+        Raises:
+            LocationNotFoundError: The directory or the bucket does not exist.
+            StorageError: The store refuses or does not answer.
+        """
+        place = _location(location)
+        if place.scheme == "s3a":
+            return self.uploads_to(place).create(place, data)
+        draft = place.parent.join(f".{place.name}.{secrets.token_hex(8)}")
+        self.write_file(draft, data)
+        try:
+            self.files_of(place).rename(draft.path, place.path)
+        except FileExistsError:
+            self.delete_files([draft])
+            return False
+        except OSError as error:
+            self.delete_files([draft])
+            raise self.translate(error, place, "write") from error
+        return True
 
     def create_directory(self, location: str | Location) -> None:
         """Make sure that ``location`` is a directory, its parents too; nothing happens on S3, which has none.

@@ -35,6 +35,9 @@ _KEPT_HEADERS = ("ContentType", "ContentEncoding", "ContentDisposition", "Conten
 _NO_SUCH_UPLOAD = "NO_SUCH_UPLOAD"
 _UNUSABLE = frozenset({_NO_SUCH_UPLOAD, "INVALID_PART", "INVALID_PART_ORDER", "ENTITY_TOO_SMALL"})
 
+# The answers to a conditional request where an object is, or is being made at this moment.
+_IS_THERE = frozenset({"PRECONDITION_FAILED", "CONDITIONAL_REQUEST_CONFLICT"})
+
 
 @dataclass(frozen=True, slots=True)
 class PendingUpload:
@@ -86,6 +89,22 @@ class Uploads:
             if boto_code(refused.__cause__) not in _UNUSABLE:
                 raise
             self._settle(location, size, refused)
+
+    def create(self, location: Location, data: bytes) -> bool:
+        """Make a small object where none is; return whether it was made. See `Storage.create_file`."""
+        put = partial(self._client.put_object, Bucket=location.bucket, Key=location.key, Body=data)
+        try:
+            self._attempt(location, "write", partial(put, IfNoneMatch="*"))
+        except CatalogExtError as refused:
+            code = boto_code(refused.__cause__)
+            if code in _IS_THERE:
+                return False
+            if code != "NOT_IMPLEMENTED":
+                raise
+            if self._head(location) is not None:
+                return False
+            self._attempt(location, "write", put)
+        return True
 
     def begin(self, location: Location) -> str:
         """Return the id of a new upload to that key, which no listing shows."""

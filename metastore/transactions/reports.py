@@ -106,18 +106,19 @@ class VacuumAction(StrEnum):
     DELETE = "delete"
     ABORT_UPLOAD = "abort upload"
     FORGET = "forget versions"
+    SKIPPED = "skipped"
     FAILED = "failed"
 
 
 @dataclass(frozen=True, slots=True)
 class VacuumEntry:
-    """One thing that nothing needs.
+    """One thing that nothing needs, or of which only others know whether they need it.
 
     Attributes:
         action: What is done with it.
         path: A URI; of versions in the index the table's name.
         bytes: Of a file; 0 where nobody knows.
-        reason: Why nothing needs it, or why it could not be removed.
+        reason: Why nothing needs it, or why it stays or could not be removed.
         table: ``namespace.name`` of the table that it belonged to.
     """
 
@@ -140,3 +141,8 @@ class VacuumReport:
     def failed(self) -> tuple[VacuumEntry, ...]:
         """What could not be removed."""
         return tuple(e for e in self.entries if e.action is VacuumAction.FAILED)
+
+    @property
+    def skipped(self) -> tuple[VacuumEntry, ...]:
+        """What stays because this index does not know the write that has left it."""
+        return tuple(e for e in self.entries if e.action is VacuumAction.SKIPPED)

@@ -1,7 +1,8 @@
 """Vacuum: removes files that no kept version needs and no writer will commit, and forgets old versions.
 
 Every file of a write carries the id of its transaction in its name, which is how files are told apart that nobody
-registered: those of a transaction that can still commit stay, and so does whatever carries no id.
+registered: those of a transaction that can still commit stay, and so does whatever carries no id. Other indexes may
+have tables at the same location: what carries the id of a transaction that this index does not know stays, too.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
+    from catalog_ext.metastore.index.write.forgotten_transactions import KnownTransaction
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.storage.listing import Listed
     from catalog_ext.metastore.storage.store import Storage
@@ -35,10 +37,15 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _AT_ONCE = 1000
-_LIVE = (State.OPEN, State.RESERVED, State.COMMITTED, State.ABORTING)
 _REPLACED = "replaced by version {}, which is older than the retention"
 _ABORTED = "left by write {}, which was aborted"
 _LEFT = "left by write {}, which has ended"
+_NOT_OURS = "left by write {}, which this index does not know"
+_UNKNOWN = (
+    "staged by write {}, which this index does not know: another index with a table here may have it under way. Where "
+    "none has, remove it by --unknown-writes on the command line, unknown_writes => true in CALL, unknown_writes=True "
+    "in Python"
+)
 _BEHIND = (
     "The metastore has not taken all changes of table {}: Hive engines may still read the files that they replaced. "
     "Run catalog-ext outbox to see why; when they are delivered, run vacuum again."
@@ -63,21 +70,25 @@ class Vacuum:
         retention_s: Seconds for which versions are kept.
         named: Says which of some directories the metastore has partitions of these names at; None where there is no
             metastore.
+        unknown_writes: Whether what writes have staged that this index does not know goes, too.
         dry_run: Preview only.
     """
 
     def __init__(
         self, index: Index, storage: Storage, cleanup: StoreCleanup, table: Table, retention_s: float,
-        named: StillNamed | None, *, dry_run: bool,
+        named: StillNamed | None, *, unknown_writes: bool = False, dry_run: bool,
     ) -> None:  # fmt: skip
         self._index = index
         self._storage = storage
         self._cleanup = cleanup
         self._table = index.load_table_by_id(table.table_id)
         self._root = Location.parse(self._table.definition.location)
-        self._before_ms = index.now_ms() - round(retention_s * 1000)
+        self._began_ms = index.now_ms()
+        self._before_ms = self._began_ms - round(retention_s * 1000)
         self._named = named
+        self._unknown_writes = unknown_writes
         self._dry_run = dry_run
+        self._too_young: set[str] = set()
         self._failed = False
 
     def run(self) -> VacuumReport:
@@ -90,6 +101,9 @@ class Vacuum:
         entries: list[VacuumEntry] = []
         for find in (lambda: self._ended(version), self._strays, self._uploads):
             self._remove(find(), entries)
+        if not (self._failed or self._dry_run):
+            # Everything that they had left was looked at.
+            self._index.drop_forgotten(self._table.table_id, self._began_ms, self._too_young)
         if version > 0 and not self._failed:
             shown = str(self._table.identifier)
             forgotten = 1 if self._dry_run else self._index.expire_versions(self._table.table_id, version)
@@ -117,10 +131,10 @@ class Vacuum:
         entries.extend(entry for entry, _ in batch)
         if self._dry_run or not batch:
             return
-        files = [Location.parse(entry.path) for entry, upload in batch if upload is None]
+        files = [Location.parse(entry.path) for entry, _ in batch if entry.action is VacuumAction.DELETE]
         try:
             for entry, upload in batch:
-                if upload is not None:
+                if upload is not None and entry.action is VacuumAction.ABORT_UPLOAD:
                     self._storage.abort_upload(Location.parse(entry.path), upload)
             self._storage.delete_files(files)
             self._cleanup.remove_directories(self._table.table_id, {file.parent for file in files}, self._root)
@@ -172,13 +186,13 @@ class Vacuum:
 
     def _strays(self) -> Iterator[tuple[VacuumEntry, None]]:
         """Yield files of writes that will not commit them: of aborted ones anywhere, of ended ones where staged."""
-        outside = [place for place in self._own_locations() if not self._root.contains(place)]
-        for root in (self._root, *outside):
+        for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
             listed = [event for event in self._listed(root) if isinstance(event, ListedFile)]
-            states = self._states()
+            own = self._uncommitted()
+            known = self._index.known_transactions({staged for file in listed if (staged := _staged_by(file))})
             for file in listed:
-                found = self._stray(root, file, states)
+                found = self._stray(root, file, own, known)
                 if found is not None:
                     yield found, None
 
@@ -192,46 +206,63 @@ class Vacuum:
         except LocationNotFoundError:
             return
 
-    def _stray(self, root: Location, file: ListedFile, states: dict[str, State | None]) -> VacuumEntry | None:
-        transaction_id = transaction_id_in(file.name)
-        if transaction_id is None or file.modified_ms > self._before_ms:
+    def _stray(
+        self, root: Location, file: ListedFile, own: dict[str, State], known: dict[str, KnownTransaction]
+    ) -> VacuumEntry | None:
+        named, staged = transaction_id_in(file.name), _staged_by(file)
+        if file.modified_ms > self._before_ms:
+            self._too_young |= {staged} if staged else set()
             return None
-        state = states.get(transaction_id)
-        if transaction_id in states and state is not State.ABORTED:
+        if named is not None and own.get(named) is State.ABORTED:
+            verdict: tuple[bool, str] | None = True, _ABORTED.format(named)
+        else:
+            verdict = self._verdict(staged, known) if staged else None
+        if verdict is None:
             return None
-        components = file.directory.split("/")
-        staged = transaction_id in components and is_hidden(components[0]) and components[0] != DATA
-        if not staged and state is not State.ABORTED:
-            return None
+        goes, reason = verdict
         path = f"{root}/{file.directory}/{file.name}" if file.directory else f"{root}/{file.name}"
-        reason = (_ABORTED if state is State.ABORTED else _LEFT).format(transaction_id)
-        return VacuumEntry(VacuumAction.DELETE, path, file.size, reason)
+        return VacuumEntry(VacuumAction.DELETE if goes else VacuumAction.SKIPPED, path, file.size, reason)
 
     def _uploads(self) -> Iterator[tuple[VacuumEntry, str]]:
         if self._root.scheme != "s3a":
             return
-        outside = [place for place in self._own_locations() if not self._root.contains(place)]
-        for prefix in (self._root, *outside):
-            pending = list(self._storage.list_uploads(prefix))
-            states = self._states()
-            for upload in pending:
-                transaction_id = transaction_id_in(upload.location.name)
-                if transaction_id is None or upload.initiated_ms > self._before_ms:
+        for prefix in self._places():
+            found = ((upload, transaction_id_in(upload.location.name)) for upload in self._storage.list_uploads(prefix))
+            pending = [(upload, named) for upload, named in found if named is not None]
+            known = self._index.known_transactions({named for _, named in pending})
+            for upload, named in pending:
+                if upload.initiated_ms > self._before_ms:
+                    self._too_young.add(named)
                     continue
-                state = states.get(transaction_id)
-                if transaction_id not in states or state is State.ABORTED:
-                    reason = (_ABORTED if state is State.ABORTED else _LEFT).format(transaction_id)
-                    yield VacuumEntry(VacuumAction.ABORT_UPLOAD, str(upload.location), 0, reason), upload.upload_id
+                verdict = self._verdict(named, known)
+                if verdict is not None:
+                    action = VacuumAction.ABORT_UPLOAD if verdict[0] else VacuumAction.SKIPPED
+                    yield VacuumEntry(action, str(upload.location), 0, verdict[1]), upload.upload_id
 
-    def _own_locations(self) -> list[Location]:
-        return sorted({Location.parse(uri) for uri in self._index.located_partitions(self._table).values()})
+    def _verdict(self, transaction_id: str, known: dict[str, KnownTransaction]) -> tuple[bool, str] | None:
+        """Return whether what a write has staged goes, and why or why not; None while it can be committed."""
+        one = known.get(transaction_id)
+        if one is None:
+            reason = _NOT_OURS if self._unknown_writes else _UNKNOWN
+            return self._unknown_writes, reason.format(transaction_id)
+        if not one.has_ended:
+            return None
+        return True, (_ABORTED if one.state is State.ABORTED else _LEFT).format(transaction_id)
 
-    def _states(self) -> dict[str, State | None]:
-        """Return the transactions whose files the newest version does not show, or may still be committed."""
+    def _places(self) -> list[Location]:
+        """Return the table's location, and those of its partitions that lie outside of it."""
+        own = sorted({Location.parse(uri) for uri in self._index.located_partitions(self._table).values()})
+        return [self._root, *(place for place in own if not self._root.contains(place))]
+
+    def _uncommitted(self) -> dict[str, State]:
+        """Return the table's transactions whose files its newest version does not show."""
         version = self._index.load_table_by_id(self._table.table_id).version
-        states: dict[str, State | None] = dict(self._index.uncommitted_ids(self._table.table_id, version))
-        for transaction in self._index.list_transactions(states=_LIVE):
-            # A replacement of the table belongs to no table before its commit.
-            if transaction.plan.location == self._table.definition.location:
-                states[transaction.transaction_id] = transaction.state
-        return states
+        return self._index.uncommitted_ids(self._table.table_id, version)
+
+
+def _staged_by(file: ListedFile) -> str | None:
+    """Return the transaction in whose staging directory the file lies, which its name says too; None elsewhere."""
+    transaction_id = transaction_id_in(file.name)
+    components = file.directory.split("/")
+    hidden = is_hidden(components[0]) and components[0] != DATA
+    return transaction_id if hidden and transaction_id in components else None

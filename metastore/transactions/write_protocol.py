@@ -428,7 +428,13 @@ class Transactions:
         return self._recovery.undo(transaction_id, dry_run=dry_run)
 
     def vacuum(
-        self, table: Table, retention_s: float, *, named: StillNamed | None = None, dry_run: bool = False
+        self,
+        table: Table,
+        retention_s: float,
+        *,
+        named: StillNamed | None = None,
+        unknown_writes: bool = False,
+        dry_run: bool = False,
     ) -> VacuumReport:
         """Remove what no version of a table that is younger than ``retention_s`` seconds needs, and forget the older.
 
@@ -439,6 +445,7 @@ class Transactions:
             retention_s: Seconds.
             named: Says which of some directories the metastore has partitions of these names at; None: there is no
                 metastore.
+            unknown_writes: Whether what writes have staged that this index does not know goes, too.
             dry_run: Preview only.
 
         Raises:
@@ -446,7 +453,10 @@ class Transactions:
         """
         if not dry_run:
             self._recovery.of_table(table.table_id, str(table.identifier))
-        return Vacuum(self._index, self._storage, self._cleanup, table, retention_s, named, dry_run=dry_run).run()
+        return Vacuum(
+            self._index, self._storage, self._cleanup, table, retention_s, named, unknown_writes=unknown_writes,
+            dry_run=dry_run,
+        ).run()  # fmt: skip
 
 
 def _base_version(request: BeginWrite) -> int:

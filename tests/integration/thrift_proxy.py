@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
 import socket
 import threading
@@ -37,6 +38,13 @@ class ThriftProxy:
         self._listener.close()
         for one in self._sockets:
             one.close()
+
+    def turn_to(self, host: str, port: int) -> None:
+        """Break off the connections; those that come are passed on to another server."""
+        self._target = (host, port)
+        for one in self._sockets:
+            with contextlib.suppress(OSError):
+                one.shutdown(socket.SHUT_RDWR)
 
     def _accept(self) -> None:
         while True:

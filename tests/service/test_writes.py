@@ -400,6 +400,23 @@ def test_changes_and_metadata(writer: Writer) -> None:
     assert writer.client.call("tables/metadata", table_id=table_id, name="nosuch").status == 400
 
 
+def test_a_request_names_its_user(writer: Writer) -> None:
+    table_id = writer.client.load()["table_id"]
+    names = {"%67race%20%C3%A9%2B": "grace é+", "%20": getpass.getuser(), "a" * 300: "a" * 128, "%ff": "\ufffd"}
+    for sent, kept in names.items():
+        writer.client.user = sent
+        writer.write("append", US)
+        history = writer.client.call("tables/metadata", table_id=table_id, name="history").rows
+        assert history[0]["user"] == kept
+    for sent in ("a%0Ab", "a%00", "%7F", "a%C2%85"):
+        writer.client.user = sent
+        answer = writer.client.call("ping")
+        assert (answer.status, answer.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+        assert "without control characters" in answer.error["message"]
+    writer.client.user = "nobody"
+    assert writer.client.send("/v1/ping", token="wrong").status == 401, "a name is no token"
+
+
 def test_metadata_of_files_and_repairs(writer: Writer, catalog: Catalog, root: Path) -> None:
     table_id = writer.client.load()["table_id"]
     begun = writer.begun()

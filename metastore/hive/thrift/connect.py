@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.hive.thrift.guarded import GuardedMetastore
 from catalog_ext.metastore.hive.thrift.resilience import FailoverMetastore, RetryingMetastore
 from catalog_ext.metastore.hive.thrift.thrift_client import (
     CALL_TIMEOUT_SECONDS,
@@ -10,12 +13,18 @@ from catalog_ext.metastore.hive.thrift.thrift_client import (
 )
 from catalog_ext.metastore.hive.thrift.uris import parse_uris
 
+if TYPE_CHECKING:
+    from catalog_ext.metastore.hive.thrift.guarded import Guard
+    from catalog_ext.metastore.hive.thrift.hive_metastore import HiveMetastore
+    from catalog_ext.metastore.hive.thrift.uris import Address
+
 
 def connect(
     uris: str,
     *,
     connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
     call_timeout: float = CALL_TIMEOUT_SECONDS,
+    guard: Guard | None = None,
 ) -> RetryingMetastore:
     """Return a client of the metastores at the URIs; nothing is sent before its first call.
 
@@ -23,12 +32,16 @@ def connect(
         uris: ``thrift://a:9083,thrift://b:9083``: equal servers over one database, in order of preference.
         connect_timeout: Seconds that each server has to accept a connection.
         call_timeout: Seconds that a server has to answer a call.
+        guard: Is asked before each call who the server is that it goes to.
 
     Raises:
         InvalidConfigurationError: The URIs are not such a list.
     """
-    members = [
-        (address, ThriftMetastore(address, connect_timeout=connect_timeout, call_timeout=call_timeout))
-        for address in parse_uris(uris)
-    ]
-    return RetryingMetastore(FailoverMetastore(members))
+
+    def member(address: Address) -> HiveMetastore:
+        if guard is None:
+            return ThriftMetastore(address, connect_timeout=connect_timeout, call_timeout=call_timeout)
+        server = ThriftMetastore(address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=guard.lost)
+        return GuardedMetastore(server, guard, server.drop_closed)
+
+    return RetryingMetastore(FailoverMetastore([(address, member(address)) for address in parse_uris(uris)]))

@@ -33,10 +33,14 @@ class ConnectionPool:
         address: The server.
         connect_timeout: Seconds that it has to accept a connection.
         call_timeout: Seconds that it has to answer a call.
+        lost: Is called when a connection is lost, or none is to be had: whoever answers next may be another server.
     """
 
-    def __init__(self, address: Address, *, connect_timeout: float, call_timeout: float) -> None:
+    def __init__(
+        self, address: Address, *, connect_timeout: float, call_timeout: float, lost: Callable[[], None] = lambda: None
+    ) -> None:
         self._address = address
+        self._lost = lost
         self._connect_ms = connect_timeout * 1000
         self._call_ms = call_timeout * 1000
         self._lock = threading.Lock()
@@ -66,6 +70,7 @@ class ConnectionPool:
             keep = True
             raise
         except (TTransportException, OSError, EOFError) as error:
+            self._lost()
             raise unavailable([self._address], f"{what} broke off ({_reason(error)})", request_sent=True) from error
         except TApplicationException as error:
             problem = "it does not know the call" if is_unknown_method(error) else "it failed"
@@ -96,6 +101,15 @@ class ConnectionPool:
                 return self._open()
             if pair[1].isOpen():  # a server that was restarted has closed it
                 return pair
+            self._lost()
+
+    def drop_closed(self) -> None:
+        """Give up the idle connections that the server has closed, and tell of it if there are any."""
+        with self._lock:
+            kept = [pair for pair in self._idle if pair[1].isOpen()]
+            closed, self._idle = len(self._idle) - len(kept), kept
+        if closed:
+            self._lost()
 
     def _open(self) -> tuple[HMSClient, TSocket]:
         socket = TSocket(self._address.host, self._address.port, socket_keepalive=True)
@@ -104,6 +118,7 @@ class ConnectionPool:
         try:
             client.open()
         except (TTransportException, OSError) as error:
+            self._lost()
             problem = f"no connection ({_reason(error)})"
             raise unavailable([self._address], problem, request_sent=False) from error
         socket.setTimeout(self._call_ms)

@@ -97,7 +97,7 @@ class RetryingMetastore(CallForwarder):
                 return function(self._metastore)
             except MetastoreUnavailableError as error:
                 safe = repeatable or not was_request_sent(error)
-                if not safe or attempt >= self._attempts or time.monotonic() > give_up:
+                if not (safe and error.retryable) or attempt >= self._attempts or time.monotonic() > give_up:
                     raise
             self._sleep(self._first_delay * 2 ** (attempt - 1))
             attempt += 1

@@ -39,7 +39,7 @@ from catalog_ext.metastore.hive.thrift.wire_objects import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from hmsclient.hmsclient import HMSClient
 
@@ -61,6 +61,7 @@ class ThriftMetastore:
         address: The server.
         connect_timeout: Seconds that it has to accept a connection.
         call_timeout: Seconds that it has to answer a call.
+        lost: Is called when a connection is lost, or none is to be had.
     """
 
     def __init__(
@@ -69,12 +70,17 @@ class ThriftMetastore:
         *,
         connect_timeout: float = CONNECT_TIMEOUT_SECONDS,
         call_timeout: float = CALL_TIMEOUT_SECONDS,
+        lost: Callable[[], None] = lambda: None,
     ) -> None:
-        self._pool = ConnectionPool(address, connect_timeout=connect_timeout, call_timeout=call_timeout)
+        self._pool = ConnectionPool(address, connect_timeout=connect_timeout, call_timeout=call_timeout, lost=lost)
         self._without_requests = False
 
     def close(self) -> None:
         self._pool.close()
+
+    def drop_closed(self) -> None:
+        """Give up the connections that the server has closed."""
+        self._pool.drop_closed()
 
     def list_databases(self) -> list[str]:
         return list(self._pool.call(lambda c: c.get_all_databases(), "listing the databases"))

@@ -66,6 +66,11 @@ def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: boo
     )
 
 
+def not_sent(parameters: dict[str, str]) -> dict[str, str]:
+    """Return an error's parameters with that no server can have carried out the call that failed so."""
+    return {**parameters, _SENT: "no"}
+
+
 _SENT = "request_sent"
 
 

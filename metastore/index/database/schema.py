@@ -239,6 +239,16 @@ transaction_locations = sa.Table(
     _text("location"),
 )  # fmt: skip
 
+forgotten_transactions = sa.Table(
+    "forgotten_transactions", metadata,
+    _id("transaction_id", primary_key=True),
+    _big("table_id"),
+    _big("forgotten_at_ms"),
+    sa.Index(None, "table_id", "forgotten_at_ms"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""Transactions that have ended and have no row any more, and that may have left files which vacuum has not seen."""
+
 applications = sa.Table(
     "applications", metadata,
     _key("table_id"),

@@ -95,6 +95,12 @@ def shown_url(url: URL) -> str:
     return url.update_query_dict(hidden).render_as_string(hide_password=True).replace(_MARK, HIDDEN)
 
 
+def public_url(url: URL) -> str:
+    """Return the URL for everybody who can read the store: where the database is, and not as whom it is opened."""
+    bare = URL.create(url.drivername, host=url.host, port=url.port, database=url.database)
+    return bare.render_as_string()
+
+
 def shown_index(text: str) -> str:
     """Return what a user has given as the index for people; a text that is no URL but looks like one is not shown."""
     if "://" not in text:

@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.write.claims import forget_claims
+from catalog_ext.metastore.index.write.forgotten_transactions import forget
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -131,7 +132,7 @@ def _expire_history(connection: sa.Connection, table_id: int, limit: int, *, abo
         ended = sa.or_(ended, sa.and_(t.state == str(State.ABORTED), t.ended_at_ms < since))
     waits = sa.exists().where(waiting_files.c.transaction_id == t.transaction_id)
     claims = sa.exists().where(transaction_claims.c.transaction_id == t.transaction_id)
-    forgotten = sa.and_(t.table_id == table_id, ended, ~waits, ~claims)
+    forgotten = forget(connection, table_id, sa.and_(t.table_id == table_id, ended, ~waits, ~claims))
     theirs = transaction_files.c.transaction_id.in_(sa.select(t.transaction_id).where(forgotten))
     connection.execute(sa.delete(transaction_files).where(theirs))
     removed += connection.execute(sa.delete(transactions).where(forgotten)).rowcount

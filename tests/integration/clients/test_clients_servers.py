@@ -249,6 +249,23 @@ def test_one_drivers_writes_are_the_others_next_answer(spark: SparkSession, thri
     assert rows(thrift, "SELECT count(*) FROM lake.s.days WHERE ds = 'shared'") == [(0,)]
 
 
+def test_the_history_names_the_clients(
+    servers: tuple[SparkServer, SparkServer], spark: SparkSession, thrift: HiveServer2Cursor
+) -> None:
+    """All of them write by one service, which runs as somebody else."""
+    thrift.execute("INSERT INTO lake.s.days VALUES (8, 'users')")
+    remote = f"sc://127.0.0.1:{servers[1].port}/;user_id=grace%20h"
+    session = SparkSession.builder.remote(remote).create()
+    try:
+        session.sql("DELETE FROM lake.s.days WHERE ds = 'users'")
+        session.sql("SELECT 9 AS id, 'users' AS ds").writeTo("lake.s.days").append()
+        session.sql("ALTER TABLE lake.s.days DROP PARTITION (ds = 'users')")
+    finally:
+        session.stop()
+    newest = spark.sql("SELECT user FROM lake.s.days.history ORDER BY version DESC LIMIT 4").collect()
+    assert [row.user for row in newest] == ["grace h", "grace h", "grace h", "ada"]
+
+
 def test_drivers_go_on_when_the_service_comes_again_with_another_token(
     standing_service: StandingService, spark: SparkSession, thrift: HiveServer2Cursor
 ) -> None:

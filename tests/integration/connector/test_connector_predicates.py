@@ -102,15 +102,15 @@ def truth(spark: SparkSession, conditions: list[str]) -> dict[str, object]:
     return dict(zip(conditions, counts, strict=True))
 
 
-@pytest.mark.parametrize("kind", CASES)
-def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind: str) -> None:
-    texts, literals = CASES[kind]
+def registered(spark: SparkSession, tmp_path: Path, kind: str) -> str:
+    """A table with a key `k` of this type, as its texts are, and with its rows as the view ``truth``."""
+    texts, _ = CASES[kind]
     spark.range(1).coalesce(1).write.parquet(str(tmp_path / "one"))
     content = next((tmp_path / "one").glob("*.parquet")).read_bytes()
     for text in texts:
         (tmp_path / "t" / f"k={text}").mkdir(parents=True)
         (tmp_path / "t" / f"k={text}" / "f.parquet").write_bytes(content)
-    table = "typed.t_" + "".join(filter(str.isalnum, kind))
+    table = f"typed.{tmp_path.name}_" + "".join(filter(str.isalnum, kind))
     spark.sql(
         f"CALL lake.system.register_table(table => '{table}', location => '{tmp_path}/t', "
         f"partition_columns => map('k', '{kind}'))"
@@ -119,10 +119,43 @@ def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind:
     assert [row.action for row in report] == ["add"] * len(texts)
     # The same values with nothing left to push a filter to.
     spark.sql(f"SELECT k FROM lake.{table}").localCheckpoint().createOrReplaceTempView("truth")
+    return table
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_filters_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    texts, literals = CASES[kind]
+    table = registered(spark, tmp_path, kind)
     found = {c: answer(spark, f"SELECT count(*) FROM lake.{table} WHERE {c}") for c in conditions(kind, literals)}
     assert found == truth(spark, conditions(kind, literals))
     shown = [row[0] for row in spark.sql(f"SHOW PARTITIONS lake.{table}").collect()]
     assert sorted(shown) == sorted(f"k={text}" for text in texts)
+
+
+OF_KEYS = (
+    "SELECT count(*), count(k), min(k), max(k), count(DISTINCT k) FROM {t} WHERE {c}",
+    "SELECT k, count(*), count(k) FROM {t} WHERE {c} GROUP BY k",
+    "SELECT DISTINCT k FROM {t} WHERE {c}",
+    "SELECT max(k) FROM {t} WHERE {c}",
+)
+
+
+@pytest.mark.parametrize("kind", CASES)
+def test_aggregations_of_a_key_answer_as_spark_does(spark: SparkSession, tmp_path: Path, kind: str) -> None:
+    """By the index wherever equal values are plainly equal: spellings of one value are counted together."""
+    literals = CASES[kind][1]
+    table = registered(spark, tmp_path, kind)
+    spark.sql(f"ANALYZE TABLE lake.{table} COMPUTE STATISTICS")
+    by_index = set()
+    for question in OF_KEYS:
+        for condition in ("true", f"k >= {literals[0]}", f"k <> {literals[-1]} OR k IS NULL", f"k < {literals[0]}"):
+            frame = spark.sql(question.format(t=f"lake.{table}", c=condition))
+            by_index.add(answered(frame))
+            assert gathered(frame) == gathered(spark.sql(question.format(t="truth", c=condition))), (
+                question,
+                condition,
+            )
+    assert by_index == ({False} if kind in ("double", "float") else {True})
 
 
 DELETED = (

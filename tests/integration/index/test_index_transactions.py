@@ -117,6 +117,35 @@ def test_what_versions_tell_until_they_expire(index: Index, table: Table) -> Non
         index.changes(table.table_id, 1, 3)
 
 
+def test_a_forgotten_transaction_is_known_by_its_id(
+    index: Index, table: Table, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("catalog_ext.metastore.index.write.claims.CLAIMS_KEPT_MS", -60_000)
+    made = [begin(index, index.load_table(table.identifier), plan(table), *names(1)) for _ in range(4)]
+    ids = [one.transaction_id for one in made]
+    for one in made[:2]:
+        finish(index, one)
+        assert index.finish_transaction(one.transaction_id)
+    assert index.move_transaction(ids[2], (State.OPEN,), State.ABORTED, error="why")
+    states = {ids[0]: State.FINISHED, ids[1]: State.FINISHED, ids[2]: State.ABORTED, ids[3]: State.OPEN}
+    for one in made[3:]:
+        assert not index.known_transactions([one.transaction_id])[one.transaction_id].has_ended
+    assert {i: one.state for i, one in index.known_transactions([*ids, "f" * 32]).items()} == states
+    finish(index, made[3])
+    index.expire_versions(table.table_id, 3, aborted=False)
+    states |= {ids[0]: None, ids[1]: None, ids[3]: State.COMMITTED}
+    assert {i: one.state for i, one in index.known_transactions(ids).items()} == states
+    later = index.now_ms() + 1000
+    index.drop_forgotten(table.table_id + 1, later, ())
+    index.drop_forgotten(table.table_id, 0, ())
+    assert index.known_transactions(ids[:1])[ids[0]].has_ended
+    # What is still there is forgotten anew.
+    index.drop_forgotten(table.table_id, index.now_ms() - 1, ids[:1])
+    assert ids[0] in index.known_transactions(ids)
+    index.drop_forgotten(table.table_id, later, ())
+    assert index.known_transactions(ids[:2]) == {}
+
+
 def test_a_table_is_created_and_replaced_with_its_files(index: Index, table: Table) -> None:
     write(index, table, plan(table), *names(1))
     for kind in (WriteKind.CREATE_OR_REPLACE, WriteKind.REPLACE):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import getpass
 import json
 from typing import TYPE_CHECKING, Any
 
@@ -152,6 +153,30 @@ def test_history_transactions_and_repairs(lake: Lake) -> None:
     assert idle["duration_ms"] >= 0
     history = f"SELECT operation FROM {table}.history h LEFT JOIN {table}.repairs r ON h.version = r.version_after"
     assert ("repair",) in lake.rows(f"{history} WHERE r.added > 0")
+
+
+def test_the_history_names_the_sessions_user(lake: Lake) -> None:
+    assert lake.rows(f"SELECT DISTINCT user FROM {T}.history") == lake.rows("SELECT current_user()")
+    context = lake.spark._jvm.org.apache.spark.sql.catalyst.CurrentUserContext.CURRENT_USER()
+    spark = lake.spark.sparkContext
+    tags = "a,SparkConnect_OperationTag_User_{}_Session_1_Operation_2,SparkConnect_Execution_User_x_Session_1_Tag_t"
+    wanted = []
+    try:
+        for number, name in enumerate(("Zoë O'Neil/+%, ☃😀", "a\tb", "x" * 200, " ", "ada")):
+            context.set(name)
+            # An owner's name has its user before a slash.
+            wanted.append(name.replace("\t", "?").replace("/", "_")[:128].strip())
+            lake.sql(f"INSERT INTO {T} (id, v, ds, region) VALUES ({number}, 'u', DATE '2031-01-01', 'users')")
+        # A client of Spark Connect goes before the user of its server.
+        spark.setLocalProperty("spark.job.tags", tags.format("grace_Session_x"))
+        wanted.append("grace_Session_x")
+        lake.sql(f"DELETE FROM {T} WHERE ds = DATE '2031-01-01'")
+    finally:
+        spark.setLocalProperty("spark.job.tags", None)
+        context.remove()
+    own = getpass.getuser()
+    newest = lake.rows(f"SELECT user FROM {T}.history ORDER BY version DESC LIMIT {len(wanted)}")
+    assert [user for (user,) in reversed(newest)] == [name or own for name in wanted]
 
 
 def test_metadata_tables_are_described_and_read_only(lake: Lake) -> None:

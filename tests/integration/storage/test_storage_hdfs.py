@@ -205,3 +205,14 @@ def test_nobody_answers_or_is_named() -> None:
     assert caught.value.retryable
     with pytest.raises(StorageError, match="No NameNode"):
         Storage().stat("hdfs://no-such-service/x")
+
+
+def test_a_small_file_is_made_once(store: RenameStore, root: Location) -> None:
+    storage, place = store.storage, root.join("_catalog_ext_index")
+    storage.create_directory(root)
+    assert storage.read_file(place, 100) is None
+    with ThreadPoolExecutor(8) as pool:
+        made = list(pool.map(lambda n: storage.create_file(place, str(n).encode()), range(8)))
+    assert sum(made) == 1
+    assert storage.read_file(place, 100) == str(made.index(True)).encode()
+    assert [entry.location for entry in storage.list_directory(root)] == [place]

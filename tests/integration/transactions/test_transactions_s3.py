@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import LocationNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from catalog_ext.metastore.storage.locations import Location
 from tests.faults.writer import Order, Server, stand
 from tests.index_cases import empty_index
 from tests.promotion_cases import s3_options
@@ -89,6 +90,26 @@ def test_a_relocating_overwrite(s3_stand: tuple[Stand, str]) -> None:
     assert len(stand.strays()) == 1
     assert stand.engine.vacuum(stand.table(), 0).failed == ()
     assert stand.strays() == []
+
+
+def test_vacuum_leaves_the_uploads_of_another_index(s3_stand: tuple[Stand, str], tmp_path: Path) -> None:
+    stand, location = s3_stand
+    (tmp_path / "other.db").write_bytes(empty_index())
+    with Index.open(f"sqlite:///{tmp_path}/other.db") as index:
+        other = Stand(index, stand.storage, upload=stand.upload)
+        other.create(definition(location, external=True))
+        begun = other.begin()
+        staged = other.put(begun, {"k=1": "1\n", "k=2": "2\n"})
+        # A retention below zero: the store's clock need not be the database's.
+        report = stand.engine.vacuum(stand.table(), -60)
+        assert [str(entry.action) for entry in report.entries] == ["skipped", "skipped"]
+        assert all(begun.transaction_id in entry.reason for entry in report.skipped)
+        other.engine.commit(begun.transaction_id, staged)
+        assert other.rows() == {"k=1": "1\n", "k=2": "2\n"}
+        other.put(other.begin(), {"k=1": "3\n"})
+    report = stand.engine.vacuum(stand.table(), -60, unknown_writes=True)
+    assert [str(entry.action) for entry in report.entries] == ["abort upload"]
+    assert list(stand.storage.list_uploads(Location.parse(location))) == []
 
 
 def test_a_bucket_that_is_gone_is_an_error_and_leaves_nothing(s3_stand: tuple[Stand, str]) -> None:

@@ -14,6 +14,7 @@ from catalog_ext.cli.main import main
 from catalog_ext.conf.home import METASTORE, METASTORE_HOST, METASTORE_ID, at_home, record
 from catalog_ext.conf.resolved import Settings
 from catalog_ext.metastore.errors import IndexDatabaseError, InvalidConfigurationError, InvalidInputError
+from catalog_ext.metastore.hive import identity
 from catalog_ext.metastore.hive.embedded.folder_identity import ID_FILE
 from catalog_ext.metastore.hive.identity import ID_PARAMETER
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase
@@ -43,6 +44,7 @@ def _clean_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture
 def servers(monkeypatch: pytest.MonkeyPatch) -> dict[str, FakeMetastore]:
     """Metastores by address: two servers of one, and another one."""
+    monkeypatch.setattr(identity, "CONFIRM_AFTER_S", 0.01)
     one, other = FakeMetastore(), FakeMetastore()
     for metastore in (one, other):
         metastore.create_database(HiveDatabase("default", "file:///hive", None, {"a": "1"}))
@@ -302,10 +304,10 @@ def test_another_one_is_taken_on_by_a_command(
     with Index.open(index) as opened:
         given = servers[ELSEWHERE].get_database("default").parameters[ID_PARAMETER]
         assert opened.properties()[METASTORE_ID] == given
-    adopted = catalog_ext.adopt(index=index, warehouse="s3://b/wh")
-    assert adopted == (("warehouse", f"file://{warehouse}", "s3a://b/wh"),)
+    adopted = catalog_ext.adopt(index=index, warehouse=str(tmp_path / "moved"))
+    assert adopted == (("warehouse", f"file://{warehouse}", f"file://{tmp_path}/moved"),)
     with catalog_ext.connect(index=index, metastore=None) as catalog:
-        assert catalog.settings.warehouse == "s3a://b/wh"
+        assert catalog.settings.warehouse == f"file://{tmp_path}/moved"
     with pytest.raises(InvalidInputError, match="Neither"):
         catalog_ext.adopt(index=index, metastore=None)
 

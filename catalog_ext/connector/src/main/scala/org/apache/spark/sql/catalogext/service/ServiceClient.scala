@@ -154,6 +154,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
       .header("Authorization", s"Bearer $token")
       .header("Content-Type", "application/json")
       .POST(BodyPublishers.ofByteArray(mapper.writeValueAsBytes(body)))
+    SessionUser.encoded.foreach(request.header(SessionUser.Header, _))
     if (!limited) request.header(SignOfLife, (requestTimeout.toMillis / 4.0 / 1000).toString)
     val response = try exchange(request.build(), handler) catch {
       case e: ConnectException => throw new PassingFailure(gone(e), sent = false)
