@@ -13,7 +13,7 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalogext.catalog.PartitionValues
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, PredicateJson, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
@@ -116,7 +116,7 @@ class MetadataScan(
 
   override def readSchema(): StructType = required
   override def description(): String =
-    table.name() + (predicate ++ numbers).map(p => s" $p").mkString + groups.fold("")(found => s" ${found.description}")
+    table.name() + MetadataScan.shown(predicate.toSeq ++ numbers) + groups.fold("")(found => s" ${found.description}")
   override def toBatch: Batch = this
   override def createReaderFactory(): PartitionReaderFactory = new MetadataReaderFactory(decoder)
   override def planInputPartitions(): Array[InputPartition] = fetched
@@ -143,6 +143,12 @@ class MetadataScan(
 private object MetadataScan {
   /** Tells a field of the struct from a column of the same name. */
   val OfStruct = "values."
+
+  /** Predicates as one. */
+  private def shown(predicates: Seq[JsonNode]): String = {
+    val parts = predicates.flatMap(p => if (p.string("op") == "and") p.items("args") else Seq(p))
+    if (parts.isEmpty) "" else s" ${PredicateJson.and(parts)}"
+  }
 
   /** Whether the index tells values of a key apart just where Spark does: neither -0.0 nor blanks at the end. */
   def isPlain(key: StructField): Boolean = key.dataType match {
