@@ -10,14 +10,20 @@ import pyarrow as pa
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import HISTORY_SCHEMA, TRANSACTIONS_SCHEMA
 from catalog_ext.metastore.index.read.file_rows import FILE_ROWS_SCHEMA
+from catalog_ext.metastore.index.read.metadata_groups import AGGREGATED, Aggregate
+from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.index.read.partition_states import PARTITION_STATES_SCHEMA
 from catalog_ext.metastore.index.write.repairs import REPAIRS_SCHEMA
 from catalog_ext.metastore.model.tables import Column
 from catalog_ext.metastore.model.types import STRING, DataType, Field
+from catalog_ext.metastore.predicates.among import key_named
 from catalog_ext.metastore.predicates.conditions import bound_to
+from catalog_ext.metastore.predicates.tree import columns_of
 from catalog_ext.tables.declared_names import declared_batches
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
@@ -51,6 +57,7 @@ class MetadataTable:
         locations: The columns that hold locations of partitions.
         file_paths: The columns that hold locations of files, which are joined with those that Spark gives rows.
         takes_condition: Whether its rows can be asked for by a condition over the partition columns.
+        numbers: The columns that ``MetadataTables.groups`` aggregates.
     """
 
     columns: tuple[Column, ...]
@@ -58,6 +65,7 @@ class MetadataTable:
     locations: tuple[str, ...]
     file_paths: tuple[str, ...]
     takes_condition: bool
+    numbers: tuple[str, ...]
 
 
 def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
@@ -69,11 +77,11 @@ def describe_metadata_table(table: Table, name: str) -> MetadataTable | None:
     locations, file_paths = (
         tuple(column.name for column in sent if column.name in names) for names in (_LOCATIONS, _FILE_PATHS)
     )
-    by_partition = name in _BY_PARTITION
+    by_partition, numbers = name in _BY_PARTITION, tuple(sorted(AGGREGATED.get(name, ())))
     if by_partition and table.definition.partition_columns:
         values = Column(_VALUES, str(_values_type(table.definition.partition_columns)))
-        return MetadataTable((sent[0], values, *sent[1:]), _VALUES, locations, file_paths, by_partition)
-    return MetadataTable(tuple(sent), None, locations, file_paths, by_partition)
+        return MetadataTable((sent[0], values, *sent[1:]), _VALUES, locations, file_paths, by_partition, numbers)
+    return MetadataTable(tuple(sent), None, locations, file_paths, by_partition, numbers)
 
 
 def _values_type(keys: tuple[Column, ...]) -> DataType:
@@ -88,16 +96,26 @@ class MetadataTables:
     def __init__(self, context: Context) -> None:
         self._context = context
 
-    def read(self, table_id: int, name: str, condition: Predicate | None = None) -> pa.RecordBatchReader:
+    def read(
+        self,
+        table_id: int,
+        name: str,
+        condition: Predicate | None = None,
+        columns: Sequence[str] | None = None,
+        numbers: Predicate | None = None,
+    ) -> pa.RecordBatchReader:
         """Read a metadata table: ``partitions``, ``files``, ``history``, ``transactions`` or ``repairs``.
 
         Args:
             table_id: The table's number.
             name: Which one.
             condition: An unbound predicate over the partition columns, for ``partitions`` and ``files``; None for all.
+            columns: The names of the columns that are wanted of these two, None for all: without any the batches have
+                as many rows, and nothing else.
+            numbers: An unbound predicate over the columns of numbers of these two, None for all.
 
         Raises:
-            InvalidInputError: There is no metadata table of that name, or it takes no condition.
+            InvalidInputError: There is no metadata table or column of that name, or it takes no condition.
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
         """
         index = self._context.index
@@ -108,7 +126,66 @@ class MetadataTables:
             raise InvalidInputError(f"There is no metadata table {name[:60]!r}. There are: {known}.")
         table = index.load_table_by_id(table_id)
         if name in whole:
-            if condition is not None:
-                raise InvalidInputError(f"The metadata table '{name}' has no partition columns and takes no predicate.")
+            if condition is not None or columns is not None or numbers is not None:
+                raise InvalidInputError(
+                    f"The metadata table '{name}' has no partition columns and takes no predicate, columns or groups."
+                )
             return whole[name](table)
-        return declared_batches(table, by_partition[name](table, bound_to(table, condition)))
+        bound, only = bound_to(table, condition), _numbers(name, numbers)
+        if columns is None:
+            return declared_batches(table, by_partition[name](table, bound, None, only))
+        _require(name, columns, _BY_PARTITION[name].names, "column")
+        if not columns:
+            return index.count_metadata(table, name, bound, only)
+        rows = by_partition[name](table, bound, columns, only)
+        return declared_batches(table, rows) if "partition" in columns else rows
+
+    def groups(
+        self,
+        table_id: int,
+        name: str,
+        condition: Predicate | None,
+        keys: Sequence[str] | None,
+        aggregates: Sequence[Aggregate],
+        numbers: Predicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """Aggregate the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``).
+
+        There may be several groups of the same values.
+
+        Args:
+            table_id: The table's number.
+            name: Which one.
+            condition: An unbound predicate over the partition columns, None for all.
+            keys: The partition columns that the rows of a group have equal; None for each partition by itself.
+            aggregates: What is asked of each group.
+            numbers: An unbound predicate over the columns of numbers, None for all.
+
+        Raises:
+            InvalidInputError: There is no such metadata table, or an aggregate is none of its columns of numbers.
+            InvalidPredicateError, InvalidValueError: The condition, or a key, is none of the table's partition columns.
+        """
+        if name not in _BY_PARTITION:
+            raise InvalidInputError(f"Groups are of the metadata tables {', '.join(_BY_PARTITION)}, not {name[:60]!r}.")
+        columns = [aggregate.column for aggregate in aggregates if aggregate.column is not None]
+        _require(name, columns, sorted(AGGREGATED[name]), "column of numbers")
+        table = self._context.index.load_table_by_id(table_id)
+        chosen = None if keys is None else [key_named(table, key) for key in keys]
+        bound, only = bound_to(table, condition), _numbers(name, numbers)
+        found = self._context.index.group_metadata(table, name, bound, chosen, aggregates, only)
+        return declared_batches(table, found)
+
+
+def _numbers(name: str, predicate: Predicate | None) -> NumberPredicate | None:
+    if predicate is None:
+        return None
+    _require(name, list(columns_of(predicate)), sorted(AGGREGATED[name]), "column of numbers")
+    return NumberPredicate(name, predicate)
+
+
+def _require(name: str, columns: Sequence[str], known: Sequence[str], what: str) -> None:
+    unknown = [column for column in columns if column not in known]
+    if unknown:
+        raise InvalidInputError(
+            f"The metadata table '{name}' has no {what} {unknown[0][:60]!r}. There are: {', '.join(known)}."
+        )

@@ -19,6 +19,7 @@ from catalog_ext.metastore.index.read import (
     ended_files,
     file_rows,
     history,
+    metadata_groups,
     partition_groups,
     partition_states,
     planner_statistics,
@@ -55,6 +56,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.staged_files import StagedFile
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.read.ended_files import EndedFile
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.index.tables.dropped import DroppedTable
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.index.write.file_statistics import Counted, KnownFile
@@ -299,13 +301,44 @@ class Index:
         """Return those of the names that are partitions of the table at its version."""
         return reader.partition_exists(self._database, table, names)
 
-    def partition_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+    def partition_rows(
+        self,
+        table: Table,
+        predicate: Predicate | None = None,
+        columns: Collection[str] | None = None,
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
         """Return the metadata table ``partitions`` at the table's version: what readers see and what waits."""
-        return partition_states.partition_rows(self._database, table, predicate, self.located_partitions(table))
+        located = self.located_partitions(table) if columns is None or "location" in columns else {}
+        return partition_states.partition_rows(self._database, table, predicate, located, columns, numbers)
 
-    def file_rows(self, table: Table, predicate: Predicate | None = None) -> pa.RecordBatchReader:
+    def file_rows(
+        self,
+        table: Table,
+        predicate: Predicate | None = None,
+        columns: Collection[str] | None = None,
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
         """Return the metadata table ``files`` at the table's version (``file_rows.FILE_ROWS_SCHEMA``)."""
-        return file_rows.file_rows(self._database, table, predicate)
+        return file_rows.file_rows(self._database, table, predicate, columns, numbers)
+
+    def count_metadata(
+        self, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
+    ) -> pa.RecordBatchReader:
+        """Return the rows of the metadata table ``partitions`` or ``files`` without their columns."""
+        return metadata_groups.count_rows(self._database, table, name, predicate, numbers)
+
+    def group_metadata(
+        self,
+        table: Table,
+        name: str,
+        predicate: Predicate | None,
+        keys: Sequence[Key] | None,
+        aggregates: Sequence[metadata_groups.Aggregate],
+        numbers: NumberPredicate | None = None,
+    ) -> pa.RecordBatchReader:
+        """Return aggregations of the rows of ``partitions`` or ``files`` (``metadata_groups.groups_schema``)."""
+        return metadata_groups.metadata_groups(self._database, table, name, predicate, keys, aggregates, numbers)
 
     def repair_rows(self, table: Table) -> pa.RecordBatchReader:
         """Return the metadata table ``repairs``, newest first (``repairs.REPAIRS_SCHEMA``)."""

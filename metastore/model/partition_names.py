@@ -88,6 +88,12 @@ class DeclaredNames:
         self._declared = {key.lower(): escape_path_name(key) for key in keys}
         self._known: dict[str, str] = {}
 
+    @property
+    def pattern(self) -> str:
+        """A regular expression, also of RE2, for names of which all keys are spelled so."""
+        keys = "|".join(map(re.escape, self._declared.values()))
+        return rf"\A(?:{keys})=[^/]*(?:/(?:{keys})=[^/]*)*\z"
+
     def of(self, name: str) -> str:
         """Return the name so spelled; values, and what is no key of the table, stay as they are."""
         return "/".join(map(self._component, name.split("/"))) if self._declared else name

@@ -173,7 +173,7 @@ FIELDS: dict[str, dict[str, object]] = {
     },
     "procedures/call": {"procedure": "never", "arguments": {}, "session_table": None},
     "tables/changes": {"table_id": 1, "after": 0, "upto": 1},
-    "tables/metadata": {"table_id": 1, "name": "history"},
+    "tables/metadata": {"table_id": 1, "name": "files", "columns": ["size"], "groups": None, "numbers": None},
     "writes/begin": {
         "transaction": _NOBODYS,
         "table_id": 1, "version": 1, "kind": "append", "operation": "INSERT", "owner": "o", "predicate": None,
@@ -923,6 +923,53 @@ def test_a_metadata_table_is_described_with_its_table_as_its_rows_are(client: Cl
     assert (described["values"], described["locations"], described["file_paths"], described["predicate"]) == {
         "files": ("values", [], ["path"], True), "partitions": ("values", ["location"], [], True),
     }.get(name, (None, [], [], False))  # fmt: skip
+    assert described["numbers"] == {
+        "files": ["rows", "size", "version"], "partitions": ["bytes", "files", "rows"],
+    }.get(name, [])  # fmt: skip
+
+
+@pytest.mark.parametrize("name", ["files", "partitions"])
+def test_some_columns_and_groups_of_a_metadata_table(client: Client, name: str) -> None:
+    table_id = client.load()["table_id"]
+
+    def asked(**fields: object) -> Answer:
+        return client.call("tables/metadata", table_id=table_id, name=name, **fields)
+
+    whole = asked(columns=None, groups=None).rows
+    assert asked(columns=["rows", "partition"]).table.schema.names == ["partition", "rows"]
+    none = asked(numbers={"op": "<", "column": "rows", "value": "0"}).rows
+    assert (none, asked(numbers={"op": "true"}).rows) == ([], whole)
+    nothing = asked(columns=[]).table
+    assert (nothing.schema.names, nothing.num_rows) == ([], len(whole))
+    number = {"files": "size", "partitions": "bytes"}[name]
+    aggregates = [{"function": "count", "column": None}, {"function": "sum", "column": number}]
+    groups = asked(groups={"keys": ["region"], "aggregates": aggregates}).table
+    assert groups.schema.names == ["partition", "value_0", "value_1"]
+    assert sum(groups.column("value_0").to_pylist()) == len(whole)
+    assert sum(groups.column("value_1").to_pylist()) == sum(row[number] for row in whole)
+    each = asked(groups={"keys": None, "aggregates": []}).rows
+    assert {row["partition"] for row in each} == {row["partition"] for row in whole}
+    of_all = asked(groups={"keys": [], "aggregates": aggregates}, predicate={"op": "false"}).rows
+    assert [row["value_0"] or 0 for row in of_all] == [0] * len(of_all)
+    assert of_all
+
+
+@pytest.mark.parametrize("fields", [
+    {"columns": ["nosuch"]}, {"columns": ["values"]}, {"name": "history", "numbers": {"op": "true"}},
+    {"numbers": {"op": "is_null", "column": "path"}}, {"numbers": {"op": "is_null", "column": "region"}},
+    {"numbers": {"op": "like", "column": "rows", "value": "1%"}},
+    {"numbers": {"op": "=", "column": "rows", "value": "x"}},
+    {"name": "history", "columns": ["version"]},
+    {"name": "history", "groups": {"keys": [], "aggregates": []}}, {"columns": [], "groups": {"keys": []}},
+    {"groups": {"keys": ["nosuch"]}}, {"groups": {"keys": [7]}}, {"groups": {"surprise": 1}},
+    {"groups": {"aggregates": [{"function": "sum", "column": None}]}},
+    {"groups": {"aggregates": [{"function": "sum", "column": "partition"}]}},
+    {"groups": {"aggregates": [{"function": "avg", "column": "rows"}]}},
+    {"groups": {"aggregates": [{"function": "max", "column": "rows", "surprise": 1}]}},
+])  # fmt: skip
+def test_what_a_metadata_table_does_not_have_is_400(client: Client, fields: dict[str, object]) -> None:
+    table_id = client.load()["table_id"]
+    assert client.call("tables/metadata", **{"table_id": table_id, "name": "files", **fields}).status == 400
 
 
 def test_a_metadata_table_has_no_values_without_partition_columns_and_plain_text_for_chars(client: Client) -> None:

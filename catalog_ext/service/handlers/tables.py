@@ -12,7 +12,7 @@ from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.partitions import clauses_of, optional_spec
-from catalog_ext.service.messages.reads import among_of, wanted_of
+from catalog_ext.service.messages.reads import among_of, metadata_groups_of, wanted_of
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes, hive_clauses_json, metadata_json, removals_of
 
@@ -111,8 +111,15 @@ class TableOperations:
 
     def _metadata(self, request: Request) -> ArrowStream:
         table_id, name, condition = request.integer("table_id"), request.text("name"), request.predicate("predicate")
+        columns, groups = request.optional_texts("columns"), metadata_groups_of(request)
+        numbers = request.predicate("numbers")
         request.finish()
-        return ArrowStream.of(self._catalog.metadata_tables.read(table_id, name, condition))
+        tables = self._catalog.metadata_tables
+        if groups is None:
+            return ArrowStream.of(tables.read(table_id, name, condition, columns, numbers))
+        if columns is not None:
+            raise InvalidInputError("A request with 'groups' has no 'columns'.")
+        return ArrowStream.of(tables.groups(table_id, name, condition, *groups, numbers))
 
     def _list_partitions(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")

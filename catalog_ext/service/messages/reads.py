@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Wanted
+from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
 from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, Values
 
 if TYPE_CHECKING:
@@ -53,3 +54,28 @@ def wanted_of(request: Request, keys: int) -> Wanted:
             "last two are of one key."
         )
     return Wanted(given)
+
+
+def metadata_groups_of(request: Request) -> tuple[list[str] | None, list[Aggregate]] | None:
+    """Return the keys and aggregates in the field ``groups`` of ``tables/metadata``; None where it is null.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    given = request.optional_object("groups")
+    if given is None:
+        return None
+    keys, aggregates = given.optional_texts("keys"), [_aggregate(item) for item in given.objects("aggregates")]
+    given.finish()
+    return keys, aggregates
+
+
+def _aggregate(item: Request) -> Aggregate:
+    function, column = item.text("function"), item.optional_text("column")
+    item.finish()
+    if function not in tuple(Function) or (column is None and function != Function.COUNT):
+        raise InvalidInputError(
+            f"An aggregate of the request cannot be {function[:40]!r} of {column!r:.60}. Use one of "
+            f"{', '.join(Function)}, of a column; {Function.COUNT} alone is of rows too."
+        )
+    return Aggregate(Function(function), column)

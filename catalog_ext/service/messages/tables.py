@@ -53,6 +53,7 @@ def metadata_json(table: Table, name: str) -> dict[str, Any]:
         "locations": list(found.locations),
         "file_paths": list(found.file_paths),
         "predicate": found.takes_condition,
+        "numbers": list(found.numbers),
     }  # fmt: skip
     return {"metadata": described, "metadata_tables": list(NAMES)}
 

@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.read.reader import detailed_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -27,35 +29,61 @@ FILE_ROWS_SCHEMA = pa.schema([
 ])  # fmt: skip
 """One row a file; ``path`` is absolute, ``version`` added it, ``statistics`` are JSON by column (min, max, nulls)."""
 
+_DETAILS = frozenset({"version", "statistics"})
+_LONG = frozenset({"path", "statistics"})
 _ROWS = 4096
-"""Of one batch: statistics of wide tables are large, and a batch becomes a task of the reader."""
+"""Of one batch with these: statistics of wide tables are large, and a batch becomes a task of the reader."""
 
 
-def file_rows(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+def columns_of(schema: pa.Schema, columns: Collection[str] | None) -> pa.Schema:
+    """Return the fields of those names, in the schema's order; all of them for None."""
+    return schema if columns is None else pa.schema([field for field in schema if field.name in columns])
+
+
+def file_rows(
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    columns: Collection[str] | None = None,
+    numbers: NumberPredicate | None = None,
+) -> pa.RecordBatchReader:
     """Yield the files of the partitions that a bound predicate leaves, at the table's version, in bounded memory.
+
+    Args:
+        database: The index.
+        table: The table.
+        predicate: Over the partition columns, None for all.
+        columns: Those that are wanted, None for all.
+        numbers: A condition on the rows, None for all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
     """
     root = table.definition.location
+    schema = columns_of(FILE_ROWS_SCHEMA, columns)
+    detailed, only = bool(_DETAILS & set(schema.names)), None if numbers is None else numbers.clause
+    rows = _ROWS if _LONG & set(schema.names) else arrow_rows.BATCH_ROWS
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with detailed_files(database, table, predicate) as found:
+        with detailed_files(database, table, predicate, detailed=detailed, only=only) as found:
             for batch in found:
-                for start in range(0, batch.num_rows, _ROWS):
-                    yield _rows(batch.slice(start, _ROWS), root)
+                for start in range(0, batch.num_rows, rows):
+                    yield _rows(batch.slice(start, rows), root, schema)
 
-    return pa.RecordBatchReader.from_batches(FILE_ROWS_SCHEMA, batches())
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _rows(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
-    columns = {
-        "partition": batch.column("partition"),
-        "path": pc.binary_join_element_wise(directories(batch, root), batch.column("path"), "/"),
-        **{name: batch.column(name) for name in ("size", "rows", "version", "statistics")},
-        "modified_at": batch.column("modified_ms").cast(FILE_ROWS_SCHEMA.field("modified_at").type),
-    }
-    return pa.RecordBatch.from_pydict(columns, schema=FILE_ROWS_SCHEMA)
+def _rows(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch:
+    def column(field: pa.Field) -> pa.Array:
+        match field.name:
+            case "path":
+                return pc.binary_join_element_wise(directories(batch, root), batch.column("path"), "/")
+            case "modified_at":
+                return batch.column("modified_ms").cast(field.type)
+            case name:
+                return batch.column(name)
+
+    return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
 
 
 def directories(batch: pa.RecordBatch, root: str) -> pa.Array:

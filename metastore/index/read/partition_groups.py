@@ -74,7 +74,7 @@ def partition_groups(
         IndexUnavailableError: The database is gone or locked.
     """
     statement, exact = groups_statement(
-        database.dialect, table, predicate, keys, wanted, long_keys=_has_long_keys(database, table)
+        database.dialect, table, predicate, keys, wanted, long_keys=has_long_keys(database, table)
     )
     check = Check(table, None if exact else predicate)
     return arrow_rows.stream(database, statement, GROUP_SCHEMA, check.step, check.finish)
@@ -86,10 +86,7 @@ def groups_statement(
     """Return the one query of the groups, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
     tells = (
-        wanted is not Wanted.EACH
-        and condition.exact
-        and not (long_keys and keys)
-        and all(_is_told(key) for key in keys)
+        wanted is not Wanted.EACH and condition.exact and not (long_keys and keys) and all(is_told(key) for key in keys)
     )
     if not tells:
         rows = _each(table, condition)
@@ -104,11 +101,13 @@ def groups_statement(
     return sa.union_all(mark, rows), condition.exact
 
 
-def _is_told(key: Key) -> bool:
+def is_told(key: Key) -> bool:
+    """Return whether the index tells the values of a key apart just where Spark does, but for long texts."""
     return key.position < KEY_COLUMNS and key.type.name in _EXACT_TYPES
 
 
-def _has_long_keys(database: Database, table: Table) -> bool:
+def has_long_keys(database: Database, table: Table) -> bool:
+    """Return whether the index may have cut texts of the table's keys off."""
     t = tables.c
     with database.reading() as connection:
         return bool(connection.scalar(sa.select(t.has_long_keys).where(t.table_id == table.table_id)))

@@ -7,16 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
-from catalog_ext.metastore.index.read.file_rows import directories
-from catalog_ext.metastore.index.read.reader import list_partitions
+from catalog_ext.metastore.index.read.file_rows import columns_of, directories
+from catalog_ext.metastore.index.read.reader import list_partitions, unordered_partitions
 from catalog_ext.metastore.index.write.waiting_files import waiting
 from catalog_ext.metastore.model.typed_values import typed_values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Collection, Iterator, Mapping
 
     from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
 
@@ -31,12 +32,20 @@ PARTITION_STATES_SCHEMA = pa.schema([
 ])  # fmt: skip
 """One row a partition and state: ``committed``, or ``waiting`` for what streaming epochs have kept back."""
 
+_READ = {"created_at": "created_ms"}
+"""Columns that have another name where they come from."""
+
 COMMITTED = "committed"
 WAITING = "waiting"
 
 
 def partition_rows(
-    database: Database, table: Table, predicate: Predicate | None, located: Mapping[str, str]
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    located: Mapping[str, str],
+    columns: Collection[str] | None = None,
+    numbers: NumberPredicate | None = None,
 ) -> pa.RecordBatchReader:
     """Yield the partitions at the table's version, by their values, then those that wait (``PARTITION_STATES_SCHEMA``).
 
@@ -45,35 +54,58 @@ def partition_rows(
         table: The table.
         predicate: A bound predicate that limits both; None for all.
         located: Locations of the partitions that have one of their own, by name.
+        columns: Those that are wanted, None for all. Without ``partition`` and ``location`` the rows have no order.
+        numbers: A condition on the rows, None for all.
 
     Raises:
         TableNotFoundError: The table has been dropped.
     """
     root = table.definition.location
+    schema = columns_of(PARTITION_STATES_SCHEMA, columns)
+    only = None if numbers is None else numbers.clause
+    by_values = columns is None or "partition" in columns or "location" in columns
 
     def batches() -> Iterator[pa.RecordBatch]:
-        with list_partitions(database, table, predicate) as committed:
+        if by_values:
+            found = list_partitions(database, table, predicate, only)
+        else:
+            found = unordered_partitions(database, table, predicate, [_READ.get(n, n) for n in schema.names], only)
+        with found as committed:
             for batch in committed:
-                yield _committed(batch, root)
-        rows = _waiting(database, table.table_id, root, located)
-        if predicate is not None:
-            keys = table.definition.keys
-            evaluator = Evaluator(predicate, keys)
-            rows = [row for row in rows if evaluator.matches(typed_values(row["partition"], keys))]
-        yield pa.RecordBatch.from_pylist(rows, schema=PARTITION_STATES_SCHEMA)
+                yield _committed(batch, root, schema)
+        yield pa.RecordBatch.from_pylist(waiting_rows(database, table, predicate, located, numbers), schema=schema)
 
-    return pa.RecordBatchReader.from_batches(PARTITION_STATES_SCHEMA, batches())
+    return pa.RecordBatchReader.from_batches(schema, batches())
 
 
-def _committed(batch: pa.RecordBatch, root: str) -> pa.RecordBatch:
-    columns = {
-        "partition": batch.column("partition"),
-        "location": directories(batch, root),
-        "created_at": batch.column("created_ms").cast(PARTITION_STATES_SCHEMA.field("created_at").type),
-        **{name: batch.column(name) for name in ("files", "bytes", "rows")},
-        "state": pa.repeat(pa.scalar(COMMITTED), batch.num_rows),
-    }
-    return pa.RecordBatch.from_pydict(columns, schema=PARTITION_STATES_SCHEMA)
+def _committed(batch: pa.RecordBatch, root: str, schema: pa.Schema) -> pa.RecordBatch:
+    def column(field: pa.Field) -> pa.Array:
+        match field.name:
+            case "location":
+                return directories(batch, root)
+            case "state":
+                return pa.repeat(pa.scalar(COMMITTED), batch.num_rows)
+            case name:
+                return batch.column(_READ.get(name, name)).cast(field.type)
+
+    return pa.RecordBatch.from_arrays([column(field) for field in schema], schema=schema)
+
+
+def waiting_rows(
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    located: Mapping[str, str],
+    numbers: NumberPredicate | None = None,
+) -> list[dict[str, Any]]:
+    """Return the partitions that wait and satisfy both predicates; see ``partition_rows``."""
+    rows = _waiting(database, table.table_id, table.definition.location, located)
+    rows = [row for row in rows if numbers is None or numbers.matches(row)]
+    if predicate is None:
+        return rows
+    keys = table.definition.keys
+    evaluator = Evaluator(predicate, keys)
+    return [row for row in rows if evaluator.matches(typed_values(row["partition"], keys))]
 
 
 def _waiting(database: Database, table_id: int, root: str, located: Mapping[str, str]) -> list[dict[str, Any]]:

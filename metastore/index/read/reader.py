@@ -104,11 +104,21 @@ def plan_files(
     return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish, elsewhere=True, enough=enough)
 
 
-def detailed_files(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
-    """Return what ``plan_files`` does, with what planning does not need (``DETAILED_SCHEMA``)."""
-    statement, exact = plan_statement(database.dialect, table, predicate, detailed=True)
-    check = Check(table, None if exact else predicate)
-    return arrow_rows.stream(database, statement, DETAILED_SCHEMA, check.step, check.finish, elsewhere=True)
+def detailed_files(
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    *,
+    detailed: bool = True,
+    only: sa.ColumnElement[bool] | None = None,
+) -> pa.RecordBatchReader:
+    """Return what ``plan_files`` does, with what planning does not need (``DETAILED_SCHEMA``) where it is ``detailed``.
+
+    Of the files those alone for which ``only`` holds, a clause on their columns.
+    """
+    statement, exact = plan_statement(database.dialect, table, predicate, detailed=detailed, only=only)
+    check, schema = Check(table, None if exact else predicate), DETAILED_SCHEMA if detailed else PLAN_SCHEMA
+    return arrow_rows.stream(database, statement, schema, check.step, check.finish, elsewhere=True)
 
 
 def plan_statement(
@@ -118,6 +128,7 @@ def plan_statement(
     *,
     detailed: bool = False,
     ids: Sequence[int] | None = None,
+    only: sa.ColumnElement[bool] | None = None,
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of planning, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
@@ -141,6 +152,7 @@ def plan_statement(
         .select_from(source)
         .where(*chosen(partitions, table), condition.clause, *(() if ids is None else (_among(dialect, ids),)))
         .where(files.c.begin_version <= table.version, files.c.end_version > table.version)
+        .where(sa.true() if only is None else only)
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
@@ -153,21 +165,58 @@ def plan_statement(
     return (union.order_by(union.selected_columns[0]) if dialect == "postgresql" else union), condition.exact
 
 
-def list_partitions(database: Database, table: Table, predicate: Predicate | None) -> pa.RecordBatchReader:
+def list_partitions(
+    database: Database, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
+) -> pa.RecordBatchReader:
     """Return the partitions that satisfy the predicate at the table's version, by values (NULL first), then by name.
+
+    Those alone for which ``only`` holds, a clause on the columns of ``partitions``.
 
     Raises:
         TableNotFoundError: The table has been dropped.
         VersionExpiredError: Vacuum has forgotten the version.
         IndexUnavailableError: The database is gone or locked.
     """
-    statement, exact = partitions_statement(database.dialect, table, predicate)
+    statement, exact = partitions_statement(database.dialect, table, predicate, only)
     check = Check(table, None if exact else predicate)
     reader = arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish)
     return _sorted_by_values(reader, table) if check.has_long_keys else reader
 
 
-def partitions_statement(dialect: str, table: Table, predicate: Predicate | None) -> tuple[arrow_rows.Query, bool]:
+def unordered_partitions(
+    database: Database,
+    table: Table,
+    predicate: Predicate | None,
+    columns: Collection[str],
+    only: sa.ColumnElement[bool] | None = None,
+) -> pa.RecordBatchReader:
+    """Return what ``list_partitions`` does, in any order: of ``PARTITION_SCHEMA`` the columns of those names alone."""
+    condition = condition_of(database.dialect, table, predicate)
+    p = partitions.c
+    # The check looks for the oldest version in the fifth column of the mark, and for names in the second.
+    every = {
+        "partition_id": p.partition_id, "partition": raw(p.name), "location": raw(p.location), "files": p.n_files,
+        "bytes": p.n_bytes, "rows": p.n_rows, "created_ms": p.created_at_ms,
+    }  # fmt: skip
+    needed = {"partition_id", *columns} | (set() if condition.exact else {"partition"})
+    missing = {"partition": _text(""), "location": sa.null()}
+    rows = (
+        sa.select(*(column if name in needed else missing.get(name, _ZERO) for name, column in every.items()))
+        .select_from(source_of(condition))
+        .where(*(at_version if is_bounded(predicate or TRUE) else _in_order)(partitions, table), condition.clause)
+        .where(sa.true() if only is None else only)
+    )
+    mark = marked(
+        table, name=_text(""), at=sa.null(), n_files=_ZERO, n_bytes=_OLDEST, n_rows=sa.null(), created_at_ms=_ZERO
+    )
+    check = Check(table, None if condition.exact else predicate)
+    statement: sa.CompoundSelect[Any] = sa.union_all(mark, rows)
+    return arrow_rows.stream(database, statement, PARTITION_SCHEMA, check.step, check.finish, elsewhere=True)
+
+
+def partitions_statement(
+    dialect: str, table: Table, predicate: Predicate | None, only: sa.ColumnElement[bool] | None = None
+) -> tuple[arrow_rows.Query, bool]:
     """Return the query of a list of partitions, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
     names = [f"k{i + 1}" for i in range(min(len(table.definition.partition_columns), KEY_COLUMNS))]
@@ -178,7 +227,7 @@ def partitions_statement(dialect: str, table: Table, predicate: Predicate | None
             *(raw(p[name]) for name in names),
         )
         .select_from(source_of(condition))
-        .where(*at_version(partitions, table), condition.clause)
+        .where(*at_version(partitions, table), condition.clause, sa.true() if only is None else only)
     )  # fmt: skip
     long_keys = sa.cast(tables.c.has_long_keys, sa.BigInteger)
     # The mark comes first, whose keys alone are NULL. Ordering the union itself, not a query of it, lets SQLite read

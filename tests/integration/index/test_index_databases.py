@@ -24,10 +24,12 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database import adbc
+from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
+from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition, ReplaceFiles
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import DataFile, Namespace
-from catalog_ext.metastore.predicates.tree import Comparison, Operator, Predicate
+from catalog_ext.metastore.predicates.tree import Comparison, In, Not, Operator, Or, Predicate
 from tests.index_cases import (
     Filled,
     alter_properties,
@@ -528,3 +530,40 @@ def test_one_of_two_equal_commits_gets_a_conflict(index: Index) -> None:
 def test_statistics_can_be_renewed(index: Index) -> None:
     add(index, create(index, keys={"k": "string"}), *(f"k={i}" for i in range(1200)))
     index.analyze()
+
+
+@pytest.mark.parametrize("name", ["files", "partitions"])
+def test_metadata_tables_are_grouped_and_filtered(index: Index, name: str) -> None:
+    table = create(index, keys={"ds": "date", "region": "string"})
+    counts = (None, 0, 2**40, 2**60)
+    changes = [
+        AddPartition(f"ds=2025-01-0{day}/region={region}", tuple(
+            DataFile(f"{n}", 2**32 + n, 0, counts[(n + day) % 4]) for n in range(day % 4)
+        ))
+        for day in range(1, 6) for region in ("eu", "us")
+    ]  # fmt: skip
+    index.commit(table.table_id, changes, operation="test", deliver=False)
+    table = index.load_table(table.identifier)
+    number, read = ("size", index.file_rows) if name == "files" else ("bytes", index.partition_rows)
+    asked = [
+        Aggregate(Function.COUNT, None), Aggregate(Function.SUM, number), Aggregate(Function.SUM, "rows"),
+        Aggregate(Function.MIN, "rows"), Aggregate(Function.MAX, number), Aggregate(Function.COUNT, "rows"),
+    ]  # fmt: skip
+    some = NumberPredicate(name, Or((
+        Not(Comparison(Operator.GT, "rows", "5")), Comparison(Operator.NULL_SAFE_EQ, "rows", None),
+        In("rows", (str(2**40), None)),
+    )))  # fmt: skip
+    predicate = Comparison(Operator.EQ, "region", "eu")
+    for bound, numbers in ((None, None), (None, some), (predicate, None), (predicate, some)):
+        rows = [row for row in read(table).read_all().to_pylist() if numbers is None or numbers.matches(row)]
+        rows = [row for row in rows if bound is None or row["partition"].endswith("region=eu")]
+        assert read(table, bound, ["rows"], numbers).read_all().num_rows == len(rows)
+        assert index.count_metadata(table, name, bound, numbers).read_all().num_rows == len(rows)
+        for keys in (None, table.definition.keys[:1], table.definition.keys, ()):
+            found = index.group_metadata(table, name, bound, keys, asked, numbers).read_all().to_pylist()
+            known = [row["rows"] for row in rows if row["rows"] is not None]
+            values = [[row[f"value_{i}"] for row in found if row[f"value_{i}"] is not None] for i in range(len(asked))]
+            assert [sum(values[0]), sum(values[1])] == [len(rows), sum(row[number] for row in rows)]
+            assert (sum(values[2]), sum(values[5])) == (sum(known), len(known))
+            assert min(values[3], default=None) == min(known, default=None)
+            assert max(values[4], default=None) == max((row[number] for row in rows), default=None)

@@ -22,8 +22,11 @@ from catalog_ext.metastore.errors import (
     TransactionStateError,
     WaitingFilesMissingError,
 )
+from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
+from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
 from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
 
 if TYPE_CHECKING:
@@ -181,6 +184,12 @@ def test_partition_rows_show_what_waits(stand: Stand, tmp_path: Path) -> None:
         {"partition": "h=8", "location": f"{root}/h=8", "files": 1, "bytes": 2, "rows": 1, "state": "committed"},
         {"partition": "h=12", "location": f"{root}/h=12", "files": 2, "bytes": 5, "rows": 3, "state": "waiting"},
     ]
+    table, more = stand.table(), NumberPredicate("partitions", Comparison(Operator.GT, "rows", "1"))
+    asked = [Aggregate(Function.COUNT, None), Aggregate(Function.SUM, "bytes"), Aggregate(Function.MAX, "rows")]
+    groups = stand.index.group_metadata(table, "partitions", None, table.definition.keys, asked).read_all()
+    assert [tuple(row.values()) for row in groups.to_pylist()] == [("h=8", 1, 2, 1), ("h=12", 1, 5, 3)]
+    assert stand.index.count_metadata(table, "partitions", None).read_all().num_rows == 2
+    assert stand.index.partition_rows(table, None, ["state"], more).read_all().to_pylist() == [{"state": "waiting"}]
 
 
 def test_vacuum_and_recovery_leave_what_waits(stand: Stand) -> None:

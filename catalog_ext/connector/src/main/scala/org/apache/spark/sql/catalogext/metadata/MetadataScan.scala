@@ -13,34 +13,46 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalogext.catalog.PartitionValues
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
-import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, ServiceException}
+import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, PredicateJson, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions._
 import org.apache.spark.sql.catalyst.util.ArrayBasedMapData
+import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.internal.connector.SupportsPushDownCatalystFilters
 import org.apache.spark.sql.types._
 import org.apache.spark.unsafe.types.UTF8String
 
-/** A scan of `partitions` or `files`: the service leaves out what the filters on partition columns can name. */
+/**
+ * A scan of `partitions` or `files`: the service leaves out what the filters on partition columns can name, sends only
+ * the columns that are needed, and aggregates numbers.
+ */
 class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
-  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters {
+  extends SupportsPushDownRequiredColumns with SupportsPushDownCatalystFilters with SupportsPushDownAggregates {
 
   private var required = table.schema
   private var predicate: Option[JsonNode] = None
+  private var numbers: Option[JsonNode] = None
+  private var groups: Option[MetadataGroups] = None
 
-  override def pruneColumns(schema: StructType): Unit = required = schema
+  private val ofNumbers = new PredicateTranslator(table.numbers.map(name => name -> name).toMap, zone)
 
-  /** Spark evaluates all of them again: what is sent may be less than the whole. */
-  override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
+  private val translator = {
     // A key is told from a column of this table of the same name by the struct's name in front.
     val fields = table.keys.fieldNames.map(key => s"${MetadataScan.OfStruct}$key" -> key)
     val columns = (fields ++ table.keyColumns.map(key => key.name -> key.name)).toMap
-    val chars = PredicateTranslator.chars(table.of.partitionColumns)
-    predicate = new PredicateTranslator(columns, zone, chars).translate(filters.flatMap(overKeys))
-    filters
+    new PredicateTranslator(columns, zone, PredicateTranslator.chars(table.of.partitionColumns))
+  }
+
+  override def pruneColumns(schema: StructType): Unit = required = schema
+
+  /** Spark evaluates those again of which what is sent may be less than the whole. */
+  override def pushFilters(filters: Seq[Expression]): Seq[Expression] = {
+    predicate = translator.translate(filters.flatMap(overKeys))
+    numbers = ofNumbers.translate(filters)
+    filters.filterNot(filter => isExact(filter) || ofNumbers.exactly(filter).isDefined)
   }
 
   private def overKeys(filter: Expression): Seq[Expression] = filter match {
@@ -48,39 +60,74 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
       PartitionFilter.ofName(table.keys, zone.getId, name.toString).map(_.transform {
         case key: AttributeReference => ofStruct(key.name)
       })
-    case other => Seq(other.transform {
-      case field @ GetStructField(a: Attribute, _, _) if table.values.contains(a.name) =>
-        ofStruct(field.extractFieldName)
-    })
+    case other => Seq(overStruct(other))
+  }
+
+  private def overStruct(filter: Expression): Expression = filter.transform {
+    case field @ GetStructField(a: Attribute, _, _) if table.values.contains(a.name) =>
+      ofStruct(field.extractFieldName)
+  }
+
+  /** Whether the service answers a filter as Spark does, on whatever values there are. */
+  private def isExact(filter: Expression): Boolean = {
+    val ofKeys = overStruct(filter)
+    translator.exactly(ofKeys).isDefined && ofKeys.references.forall { a =>
+      table.of.partitionColumns.find(_.name == a.name.stripPrefix(MetadataScan.OfStruct)).exists(MetadataScan.isPlain)
+    }
   }
 
   private def ofStruct(key: String): Expression =
     AttributeReference(s"${MetadataScan.OfStruct}$key", table.keys(key).dataType)()
 
   override def pushedFilters: Array[Predicate] = Array.empty
-  override def build(): Scan = new MetadataScan(table, required, predicate, zone)
+
+  /** Spark asks where no filter is left, and puts together what comes: a group may come in parts. */
+  override def pushAggregation(aggregation: Aggregation): Boolean = {
+    groups = MetadataGroups.of(table, aggregation)
+    groups.isDefined
+  }
+
+  override def build(): Scan = groups match {
+    case Some(found) => new MetadataScan(table, found.schema, predicate, numbers, Some(found), zone)
+    case None => new MetadataScan(table, required, predicate, numbers, None, zone)
+  }
 }
 
 /**
  * The rows of a metadata table as the service's batches, one task each: the driver keeps them packed, and only the
  * columns that the query needs.
  */
-class MetadataScan(table: MetadataTable, required: StructType, predicate: Option[JsonNode], zone: ZoneId)
+class MetadataScan(
+    table: MetadataTable,
+    required: StructType,
+    predicate: Option[JsonNode],
+    numbers: Option[JsonNode],
+    groups: Option[MetadataGroups],
+    zone: ZoneId)
   extends Scan with Batch {
 
-  private val decoder = MetadataRows(
-    required, table.keys, table.schema.fieldNames.toSet -- table.values, table.locations, table.filePaths,
-    zone.getId)
+  private val decoder = groups match {
+    case Some(found) =>
+      MetadataRows(required, table.keys, found.sent, Set.empty, Set.empty, zone.getId, found.keyOf)
+    case None =>
+      val sent = table.schema.fieldNames.toSet -- table.values
+      MetadataRows(required, table.keys, sent, table.locations, table.filePaths, zone.getId)
+  }
 
   override def readSchema(): StructType = required
-  override def description(): String = table.name() + predicate.fold("")(p => s" $p")
+  override def description(): String =
+    table.name() + MetadataScan.shown(predicate.toSeq ++ numbers) + groups.fold("")(found => s" ${found.description}")
   override def toBatch: Batch = this
   override def createReaderFactory(): PartitionReaderFactory = new MetadataReaderFactory(decoder)
   override def planInputPartitions(): Array[InputPartition] = fetched
 
   private lazy val fetched: Array[InputPartition] = {
+    val request = groups match {
+      case Some(found) => table.request(predicate, numbers, groups = found.json)
+      case None => table.request(predicate, numbers, arr(decoder.sources.map(text(_: String))))
+    }
     ServiceException.translating {
-      table.client.stream("tables/metadata", table.request(predicate.getOrElse(Null))) { input =>
+      table.client.stream("tables/metadata", request) { input =>
         val found = ArrayBuffer.empty[InputPartition]
         ArrowRows.foreachBatch(input) { batch =>
           if (batch.getRowCount > 0) {
@@ -96,6 +143,21 @@ class MetadataScan(table: MetadataTable, required: StructType, predicate: Option
 private object MetadataScan {
   /** Tells a field of the struct from a column of the same name. */
   val OfStruct = "values."
+
+  /** Predicates as one. */
+  private def shown(predicates: Seq[JsonNode]): String = {
+    val parts = predicates.flatMap(p => if (p.string("op") == "and") p.items("args") else Seq(p))
+    if (parts.isEmpty) "" else s" ${PredicateJson.and(parts)}"
+  }
+
+  /** Whether the index tells values of a key apart just where Spark does: neither -0.0 nor blanks at the end. */
+  def isPlain(key: StructField): Boolean = key.dataType match {
+    case _: CharType | _: VarcharType => false
+    case s: StringType => s.isUTF8BinaryCollation
+    case ByteType | ShortType | IntegerType | LongType | BooleanType | DateType | TimestampType | TimestampNTZType => true
+    case _: DecimalType => true
+    case _ => false
+  }
 }
 
 /** Rows as an Arrow stream; without columns their number alone says it. */
@@ -123,6 +185,7 @@ class MetadataReaderFactory(decoder: MetadataRows) extends PartitionReaderFactor
  * @param sent the columns that the service's rows have; every other one is made of the partition's name
  * @param locations those of them that hold locations of partitions
  * @param filePaths those that hold locations of files
+ * @param keyOf the partition columns that required ones stand for, where these have other names
  */
 case class MetadataRows(
     required: StructType,
@@ -130,7 +193,8 @@ case class MetadataRows(
     sent: Set[String],
     locations: Set[String],
     filePaths: Set[String],
-    zone: String) {
+    zone: String,
+    keyOf: Map[String, String] = Map.empty) {
   import MetadataRows._
 
   private val ofPartition = required.fieldNames.map(!sent.contains(_))
@@ -167,7 +231,7 @@ case class MetadataRows(
           InternalRow.fromSeq(positions.map { case (at, dataType) => row.get(at, dataType) })
         }
       case dataType =>
-        val at = keys.fieldIndex(field.name)
+        val at = keys.fieldIndex(keyOf.getOrElse(field.name, field.name))
         i => parsed(i).get(at, dataType)
     }
   }

@@ -50,6 +50,9 @@ class MetadataTable(
   val locations: Set[String] = described.items("locations").map(_.asText()).toSet
   val filePaths: Set[String] = described.items("file_paths").map(_.asText()).toSet
 
+  /** The columns that the service compares and aggregates. */
+  val numbers: Set[String] = described.items("numbers").map(_.asText()).toSet
+
   override def name(): String = s"$catalogName.${of.qualifiedName}.$what"
   override def capabilities(): util.Set[TableCapability] = util.EnumSet.of(TableCapability.BATCH_READ)
 
@@ -68,7 +71,7 @@ class MetadataTable(
     override def readSchema(): StructType = schema
     override def description(): String = name()
     override lazy val rows: Array[InternalRow] = ServiceException.translating {
-      client.stream("tables/metadata", request(Null)) { input =>
+      client.stream("tables/metadata", request(None, None)) { input =>
         val found = ArrayBuffer.empty[InternalRow]
         ArrowRows.foreachBatch(input)(found ++= read(_))
         found.toArray
@@ -76,8 +79,14 @@ class MetadataTable(
     }
   }
 
-  def request(predicate: JsonNode): JsonNode =
-    obj("table_id" -> long(of.tableId), "name" -> text(what), "predicate" -> predicate)
+  /** What asks for rows: by predicates over the partition columns and over `numbers`. */
+  def request(
+      predicate: Option[JsonNode],
+      numbers: Option[JsonNode],
+      columns: JsonNode = Null,
+      groups: JsonNode = Null): JsonNode = obj(
+    "table_id" -> long(of.tableId), "name" -> text(what), "predicate" -> predicate.getOrElse(Null),
+    "numbers" -> numbers.getOrElse(Null), "columns" -> columns, "groups" -> groups)
 
   private def read(batch: VectorSchemaRoot): Seq[InternalRow] = {
     val vectors = schema.fieldNames.map(batch.getVector)

@@ -1,0 +1,276 @@
+"""Aggregations over the metadata tables ``partitions`` and ``files``, as far as the database can do them.
+
+A group is given by the name of one of its partitions. There may be several groups of the same values, down to one a
+partition, where the index cannot tell them apart: whoever asks puts them together.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database import arrow_rows
+from catalog_ext.metastore.index.database.schema import files, partitions, tables
+from catalog_ext.metastore.index.read.partition_groups import has_long_keys, is_told
+from catalog_ext.metastore.index.read.partition_states import waiting_rows
+from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from catalog_ext.metastore.index.database.database import Database
+    from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
+    from catalog_ext.metastore.index.read.predicate_sql import Condition
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.model.values import Key
+    from catalog_ext.metastore.predicates.tree import Predicate
+
+_Column = sa.ColumnElement[Any]
+_SPLIT = 32
+"""Sums of what may pass 64 bits are had in two halves, of the bits above and below."""
+
+_MOST = 2**63 - 1
+_SAFE = 2**62
+
+
+class Function(StrEnum):
+    """What is asked of a column of a group's rows, NULLs left out; without a column ``COUNT`` counts the rows."""
+
+    COUNT = "count"
+    SUM = "sum"
+    MIN = "min"
+    MAX = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """A function of a column of the metadata table, one of ``AGGREGATED``; None for the rows themselves."""
+
+    function: Function
+    column: str | None
+
+
+AGGREGATED = {"partitions": frozenset({"files", "bytes", "rows"}), "files": frozenset({"size", "rows", "version"})}
+"""The columns of numbers, by metadata table."""
+
+
+def groups_schema(aggregates: Sequence[Aggregate]) -> pa.Schema:
+    """Return what groups look like: ``partition``, and ``value_0`` and so on, in the order of the aggregates."""
+    values = (pa.field(f"value_{i}", pa.int64()) for i in range(len(aggregates)))
+    return pa.schema([pa.field("partition", pa.string(), nullable=False), *values])
+
+
+def metadata_groups(
+    database: Database,
+    table: Table,
+    name: str,
+    predicate: Predicate | None,
+    keys: Sequence[Key] | None,
+    aggregates: Sequence[Aggregate],
+    numbers: NumberPredicate | None = None,
+) -> pa.RecordBatchReader:
+    """Return aggregations of a metadata table's rows at the table's version (``groups_schema``).
+
+    A group may come in several rows, whose counts and sums are to be added up, and of whose least and greatest the
+    least and greatest are the group's. Without keys there is a row also of no partitions.
+
+    Args:
+        database: The index.
+        table: The table.
+        name: ``partitions`` or ``files``.
+        predicate: A bound predicate over the partition columns, None for all.
+        keys: The partition columns whose values the groups have; None for each partition by itself.
+        aggregates: What is asked of each group.
+        numbers: A condition on the rows, None for all.
+
+    Raises:
+        TableNotFoundError: The table has been dropped.
+        IndexUnavailableError: The database is gone or locked.
+    """
+    schema, summed = groups_schema(aggregates), _Sums(name, aggregates, numbers)
+    condition = condition_of(database.dialect, table, predicate)
+    together = (
+        keys is not None
+        and condition.exact
+        and all(map(is_told, keys))
+        and not (keys and has_long_keys(database, table))
+    )
+    by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]
+    check = Check(table, None if condition.exact else predicate)
+    found = arrow_rows.stream(
+        database, _statement(database.dialect, table, condition, by, summed), _read_schema(len(summed.columns)),
+        check.step, check.finish, elsewhere=not together,
+    )  # fmt: skip
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with found:
+            for batch in found:
+                yield from summed.batches(batch, schema)
+        waits = waiting_rows(database, table, predicate, {}, numbers) if name == "partitions" else []
+        rest = [summed.waiting(row) for row in waits]
+        if keys is not None and not keys:
+            # Where partitions come one by one, there may be none.
+            rest.append(summed.nothing())
+        yield pa.RecordBatch.from_pylist(rest, schema=schema)
+
+    return pa.RecordBatchReader.from_batches(schema, batches())
+
+
+def _statement(
+    dialect: str, table: Table, condition: Condition, by: Sequence[_Column], summed: _Sums
+) -> arrow_rows.Query:
+    p, f, nothing = partitions.c, files.c, sa.literal(0)
+    source, where = source_of(condition), [*at_version(partitions, table), condition.clause, *summed.where]
+    if summed.of_files:
+        # SQLite must start from the partitions: as in `plan_statement`.
+        source = source.join(files, f.partition_id == (p.partition_id + 0 if dialect == "sqlite" else p.partition_id))
+        where += [f.begin_version <= table.version, f.end_version > table.version]
+    empty = sa.literal("", p.name.type)
+    # The check looks for the oldest version in the fifth column of the mark.
+    rows = (
+        sa.select(
+            sa.func.coalesce(sa.func.min(p.partition_id), 0), raw(sa.func.coalesce(sa.func.min(p.name), empty)),
+            nothing, nothing, nothing, *summed.columns,
+        )
+        .select_from(source)
+        .where(*where)
+        .group_by(*by)
+        .prefix_with("STRAIGHT_JOIN", dialect="mysql")
+        .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
+    )  # fmt: skip
+    values = {f"value_{i}": sa.null() for i in range(len(summed.columns))}
+    mark = marked(table, name=raw(empty), a=nothing, b=nothing, oldest=tables.c.oldest_version, **values)
+    return sa.union_all(mark, rows)
+
+
+def count_rows(
+    database: Database, table: Table, name: str, predicate: Predicate | None, numbers: NumberPredicate | None = None
+) -> pa.RecordBatchReader:
+    """Return as many rows without columns as a metadata table has; see ``metadata_groups``."""
+    counts = metadata_groups(database, table, name, predicate, (), [Aggregate(Function.COUNT, None)], numbers)
+
+    def batches() -> Iterator[pa.RecordBatch]:
+        with counts:
+            for batch in counts:
+                rows = pc.sum(batch.column("value_0")).as_py() or 0
+                for start in range(0, rows, _ROWS_AT_ONCE):
+                    yield pa.RecordBatch.from_arrays(
+                        [pa.nulls(min(rows - start, _ROWS_AT_ONCE))], ["nothing"]
+                    ).select([])  # fmt: skip
+
+    return pa.RecordBatchReader.from_batches(pa.schema([]), batches())
+
+
+_ROWS_AT_ONCE = 2**20
+"""Of one batch without columns, which becomes a task of the reader."""
+
+
+def _read_schema(values: int) -> pa.Schema:
+    fixed = [pa.field("partition_id", pa.int64()), pa.field("partition", pa.string())]
+    unused = [pa.field(name, pa.int64()) for name in ("a", "b", "oldest")]
+    return pa.schema([*fixed, *unused, *(pa.field(f"value_{i}", pa.int64()) for i in range(values))])
+
+
+class _Sums:
+    """The columns of SQL that answer aggregates, and how the answers come of them.
+
+    Attributes:
+        of_files: Whether the rows of ``files`` have to be read: partitions have sums of some of their columns.
+        columns: Of the query, one or two an aggregate.
+        where: What the rows must be.
+    """
+
+    def __init__(self, name: str, aggregates: Sequence[Aggregate], numbers: NumberPredicate | None) -> None:
+        self._aggregates = aggregates
+        self.of_files = name == "files" and not (numbers is None and all(map(_is_of_partition, aggregates)))
+        self._of_partitions = name == "partitions"
+        self.where = [] if self._of_partitions else [partitions.c.n_files > 0]
+        if numbers is not None:
+            self.where.append(numbers.clause)
+        self.columns: list[_Column] = []
+        for aggregate in aggregates:
+            self.columns += self._of(aggregate)
+
+    def _of(self, aggregate: Aggregate) -> list[_Column]:
+        p, f = partitions.c, files.c
+        if aggregate.column is None:
+            many = self._of_partitions or self.of_files
+            return [sa.func.count()] if many else [_sum(p.n_files)]
+        if self._of_partitions:
+            column = {"files": p.n_files, "bytes": p.n_bytes, "rows": p.n_rows}[aggregate.column]
+        elif self.of_files:
+            column = {"size": f.size, "rows": f.n_rows, "version": f.begin_version}[aggregate.column]
+        else:
+            # Every file has a size.
+            return [_sum(p.n_files if aggregate.function is Function.COUNT else p.n_bytes)]
+        if aggregate.function is Function.SUM:
+            # PostgreSQL shifts by INTEGER alone.
+            return [
+                _sum(column.bitwise_rshift(sa.literal_column(str(_SPLIT)))), _sum(column.bitwise_and(2**_SPLIT - 1)),
+            ]  # fmt: skip
+        return [_FUNCTIONS[aggregate.function](column)]
+
+    def _is_split(self, aggregate: Aggregate) -> bool:
+        return aggregate.function is Function.SUM and (self._of_partitions or self.of_files)
+
+    def batches(self, batch: pa.RecordBatch, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
+        """Yield the groups of what the query gave; what a sum has above 64 bits comes in rows of its own."""
+        columns, at = [batch.column("partition")], 5
+        for i, aggregate in enumerate(self._aggregates):
+            if not self._is_split(aggregate):
+                columns.append(batch.column(at))
+                at += 1
+                continue
+            high, low = batch.column(at), batch.column(at + 1)
+            at += 2
+            if (pc.max(high).as_py() or 0) < _SAFE >> _SPLIT and (pc.max(low).as_py() or 0) < _SAFE:
+                columns.append(pc.add(pc.multiply(high, 2**_SPLIT), low))
+                continue
+            totals = [
+                None if h is None else (h << _SPLIT) + rest
+                for h, rest in zip(high.to_pylist(), low.to_pylist(), strict=True)
+            ]
+            columns.append(pa.array([None if n is None else min(n, _MOST) for n in totals], pa.int64()))
+            for name, total in zip(batch.column("partition").to_pylist(), totals, strict=True):
+                left = (total or 0) - _MOST
+                while left > 0:
+                    row = {**self.nothing(name), f"value_{i}": min(left, _MOST)}
+                    yield pa.RecordBatch.from_pylist([row], schema=schema)
+                    left -= _MOST
+        yield pa.RecordBatch.from_arrays(columns, schema=schema)
+
+    def nothing(self, partition: str = "") -> dict[str, Any]:
+        """Return a row that changes no group."""
+        of_none = (0 if a.function is Function.COUNT else None for a in self._aggregates)
+        return {"partition": partition, **{f"value_{i}": value for i, value in enumerate(of_none)}}
+
+    def waiting(self, row: dict[str, Any]) -> dict[str, Any]:
+        """Return the group of one row of ``partitions``."""
+        values = {}
+        for i, aggregate in enumerate(self._aggregates):
+            value = 1 if aggregate.column is None else row[aggregate.column]
+            counts = aggregate.function is Function.COUNT
+            values[f"value_{i}"] = int(value is not None) if counts else value
+        return {"partition": row["partition"], **values}
+
+
+def _is_of_partition(aggregate: Aggregate) -> bool:
+    of_size = aggregate.column == "size" and aggregate.function in (Function.COUNT, Function.SUM)
+    return aggregate.column is None or of_size
+
+
+def _sum(column: _Column) -> _Column:
+    # Sums of BIGINT are NUMERIC on PostgreSQL and DECIMAL on MariaDB.
+    return sa.cast(sa.func.sum(column), sa.BigInteger)
+
+
+_FUNCTIONS: dict[Function, Callable[[_Column], _Column]] = {
+    Function.COUNT: sa.func.count,
+    Function.MIN: sa.func.min,
+    Function.MAX: sa.func.max,
+}
