@@ -286,11 +286,17 @@ def hashed_name(item: tuple[str, object]) -> str:
 
 def test_repair_is_told_of_what_is_not_committed(index: Index, table: Table) -> None:
     committed = begin(index, table, plan(table), "k=1")
-    opened = begin(index, table, plan(table), "k=2")
+    reserved = begin(index, table, plan(table), "k=2")
     aborted = begin(index, table, plan(table), "k=3")
-    index.move_transaction(aborted.transaction_id, (State.OPEN,), State.ABORTED)
+    for made in (reserved, aborted):
+        assert isinstance(index.reserve(made.transaction_id, made.plan), Transaction)
+    index.move_transaction(aborted.transaction_id, (State.RESERVED,), State.ABORTED)
+    # Of these no file has ever had its final name.
+    begin(index, table, plan(table), "k=4")
+    given_up = begin(index, table, plan(table), "k=5")
+    index.move_transaction(given_up.transaction_id, (State.OPEN,), State.ABORTED)
     finish(index, committed)
-    states = {opened.transaction_id: State.OPEN, aborted.transaction_id: State.ABORTED}
+    states = {reserved.transaction_id: State.RESERVED, aborted.transaction_id: State.ABORTED}
     assert index.uncommitted_ids(table.table_id, 1) == states
     assert index.uncommitted_ids(table.table_id, 0) == {**states, committed.transaction_id: State.COMMITTED}
 
