@@ -230,6 +230,7 @@ class Catalog:
     history = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.history)
     list_transactions = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.list_transactions)
     recover = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.recover)
+    release_waiting = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.release_waiting)
     discard_waiting = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.discard_waiting)
     vacuum = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.vacuum)
     status = _Forwarded(lambda c: c.write_maintenance, WriteMaintenance.status)

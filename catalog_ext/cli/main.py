@@ -33,6 +33,7 @@ COMMANDS = {
     "status": "writes",
     "recover": "writes",
     "vacuum": "writes",
+    "release-waiting": "writes",
     "discard-waiting": "writes",
     "drop-partitions": "maintenance",
     "expire-partitions": "maintenance",

@@ -131,6 +131,40 @@ def vacuum(
     return 1 if report.failed else 0
 
 
+@click.command("release-waiting")
+@click.argument("table")
+@click.option("--application", metavar="ID", help="The one query whose rows are committed; all of them by default.")
+@click.option("--dry-run", is_flag=True, help="Preview: say what waits and change nothing.")
+@limit_option
+@json_option
+@click.pass_obj
+def release_waiting(
+    invocation: Invocation, table: str, application: str | None, dry_run: bool, limit: int | None, as_json: bool
+) -> None:
+    """Commit what streams into TABLE have kept back until their partitions are due.
+
+    For queries that nobody starts again, as where a checkpoint is lost. One that runs commits its partitions itself.
+
+    \b
+    catalog-ext release-waiting sales.trips --dry-run
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    with (
+        invocation.catalog() as catalog,
+        spinner(message_console(), f"Committing what waits in table {table}"),
+    ):
+        report = catalog.release_waiting(table, application=application, dry_run=dry_run)
+    rows = [asdict(partition) for partition in report.partitions]
+    Listing(
+        ("partition", "partitions"),
+        rows,
+        ("partition", "application", "files", "rows", "bytes", "since_ms"),
+        {"table": table, "dry_run": dry_run, "version": report.version},
+        right=("files", "rows", "bytes"),
+        cells={"bytes": size, "since_ms": moment},
+        headings={"since_ms": "since (UTC)"},
+    ).show(limit, as_json=as_json, end=UNCHANGED if dry_run and rows else "" if rows else "Nothing waits.")
+
+
 @click.command("discard-waiting")
 @click.argument("table")
 @click.option("--dry-run", is_flag=True, help="Preview: say what would be given up and change nothing.")

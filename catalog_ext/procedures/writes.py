@@ -44,6 +44,16 @@ _DISCARD_SCHEMA = pa.schema(
         ("transaction", pa.string()),
     ]
 )
+_RELEASE_SCHEMA = pa.schema(
+    [
+        ("partition", pa.string()),
+        ("application", pa.string()),
+        ("files", pa.int64()),
+        ("rows", pa.int64()),
+        ("bytes", pa.int64()),
+        ("since", TIMESTAMP),
+    ]
+)
 _STATUS_SCHEMA = pa.schema(
     [
         ("kind", pa.string()),
@@ -71,6 +81,11 @@ def _discard_waiting(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator
     files = catalog.discard_waiting(**arguments).files
     rows = ({**asdict(f), "since": f.since_ms * 1000, "transaction": f.transaction_id} for f in files)
     return in_batches(rows, _DISCARD_SCHEMA)
+
+
+def _release_waiting(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
+    partitions = catalog.release_waiting(**arguments).partitions
+    return in_batches(({**asdict(p), "since": p.since_ms * 1000} for p in partitions), _RELEASE_SCHEMA)
 
 
 def _status(catalog: Catalog, arguments: Mapping[str, Any]) -> Iterator[pa.RecordBatch]:
@@ -111,6 +126,14 @@ PROCEDURES = (
         ),
         _VACUUM_SCHEMA,
         _vacuum,
+    ),
+    Procedure(
+        "release_waiting",
+        "Commits what streams have kept back until their partitions are due",
+        (TABLE, Parameter("application", "string", "id of the one query; all if left out"), DRY_RUN),
+        _RELEASE_SCHEMA,
+        _release_waiting,
+        touches=("table",),
     ),
     Procedure(
         "discard_waiting",

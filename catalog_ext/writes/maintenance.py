@@ -18,6 +18,8 @@ from catalog_ext.metastore.errors import (
 )
 from catalog_ext.metastore.hive.mapping.conversion import unrepresentable_reason
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.runtime.processes import this_process
+from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry, VacuumReport
 from catalog_ext.metastore_sync.comparison import still_named
@@ -30,7 +32,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.commit.transaction import Transaction
     from catalog_ext.metastore.index.tables.tables import TableVersion
     from catalog_ext.metastore.model.tables import Table
-    from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport
+    from catalog_ext.metastore.transactions.reports import DiscardReport, RecoveryReport, ReleaseReport
 
 logger = logging.getLogger(__name__)
 
@@ -103,6 +105,27 @@ class WriteMaintenance:
         age = seconds_of(older_than, "older_than")
         left = None if table is None else recoverable(self._context.index, self._context.identify(table))
         return self._context.transactions.recover(left, age, dry_run=dry_run)
+
+    def release_waiting(self, table: str, *, application: str | None = None, dry_run: bool = False) -> ReleaseReport:
+        """Commit what streams have kept back until their partitions are due; return what that was.
+
+        For queries that nobody starts again, as where their checkpoints are lost: one that runs commits its partitions
+        itself.
+
+        Args:
+            table: Its name.
+            application: The id of the one query; None for all.
+            dry_run: Preview: report what waits and change nothing.
+
+        Raises:
+            TableNotFoundError: There is none of that name.
+            OperationNotSupportedError: Its location has wildcards: nothing writes it, and nothing waits.
+            WaitingFilesMissingError: Some of it has gone: see ``discard_waiting``.
+            ConflictError: An epoch of the query is being committed.
+        """
+        found = self._context.load_table(table)
+        check_one_directory(found.definition, "release_waiting")
+        return self._context.transactions.release_waiting(found, application, signed(this_process()), dry_run=dry_run)
 
     def discard_waiting(self, table: str, *, dry_run: bool = False) -> DiscardReport:
         """Give up files of streams that waited for their partitions to be due and are gone; return which.

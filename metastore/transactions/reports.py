@@ -100,6 +100,42 @@ class DiscardReport:
         return sum(file.rows or 0 for file in self.files)
 
 
+@dataclass(frozen=True, slots=True)
+class WaitingPartition:
+    """What a query's epochs have kept back of a partition.
+
+    Attributes:
+        partition: Its name.
+        application: The query's id.
+        files: How many files there are.
+        rows: Their rows; None where somebody has not counted.
+        bytes: Their size.
+        since_ms: When the first was kept back, in milliseconds since the epoch, UTC.
+    """
+
+    partition: str
+    application: str
+    files: int
+    rows: int | None
+    bytes: int
+    since_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class ReleaseReport:
+    """What waited in a table, and is committed.
+
+    Attributes:
+        version: The table's version that shows it; None where nothing waited, and in a preview.
+        dry_run: Whether it was a preview.
+    """
+
+    table: str
+    partitions: tuple[WaitingPartition, ...]
+    version: int | None = None
+    dry_run: bool = False
+
+
 class VacuumAction(StrEnum):
     """What vacuum does with a path, or in a preview would do."""
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.metastore.errors import WaitingFilesMissingError
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.locations import Location, shown
-from catalog_ext.metastore.transactions.reports import LostFile
+from catalog_ext.metastore.transactions.reports import LostFile, WaitingPartition
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below
 
 if TYPE_CHECKING:
@@ -93,6 +93,26 @@ class Waiting:
                         waiting.since_ms,
                         waiting.transaction_id,
                     )
+
+    def partitions(self, table_id: int, app_id: str | None = None) -> list[WaitingPartition]:
+        """Return what waits of each partition and query, sorted; of one query only, where it is given."""
+        found: dict[tuple[str, str], WaitingPartition] = {}
+        applications: dict[str, str] = {}
+        for waiting in self._index.waiting_files(table_id, app_id):
+            origin = waiting.transaction_id
+            if origin not in applications:
+                applications[origin] = self._index.load_transaction(origin).app_id or ""
+            key = (waiting.partition, applications[origin])
+            before = found.get(key, WaitingPartition(*key, 0, 0, 0, waiting.since_ms))
+            counts = [before.rows, *(file.rows for file in waiting.files)]
+            found[key] = WaitingPartition(
+                *key,
+                files=before.files + len(waiting.files),
+                rows=None if None in counts else sum(count or 0 for count in counts),
+                bytes=before.bytes + sum(file.size for file in waiting.files),
+                since_ms=min(before.since_ms, waiting.since_ms),
+            )
+        return [found[key] for key in sorted(found)]
 
     def check(
         self, table_id: int, table: str, app_id: str | None, due: Collection[str], directory: Callable[[str], str]

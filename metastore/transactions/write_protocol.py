@@ -31,7 +31,7 @@ from catalog_ext.metastore.transactions.owner import Owner
 from catalog_ext.metastore.transactions.partition_commands import CommandChecker
 from catalog_ext.metastore.transactions.planning import Planner, definition_of
 from catalog_ext.metastore.transactions.recovery import Recovery
-from catalog_ext.metastore.transactions.reports import DiscardReport
+from catalog_ext.metastore.transactions.reports import DiscardReport, ReleaseReport
 from catalog_ext.metastore.transactions.staging_locations import task_directory
 from catalog_ext.metastore.transactions.steps import Steps, was_undone
 from catalog_ext.metastore.transactions.store_cleanup import StoreCleanup
@@ -346,6 +346,26 @@ class Transactions:
             return None
         request = BeginWrite(Append(), "STREAMING", owner, table, app_id=app_id, options=options)
         return self.commit(self.begin(request).transaction_id, final=True)
+
+    def release_waiting(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
+        """Commit what epochs of one query, or of all, have kept back, although nobody says that their time has come.
+
+        Args:
+            table: The table.
+            app_id: The query's id; None for all.
+            owner: Names the process, for people.
+            dry_run: Preview only.
+
+        Raises:
+            ConflictError: Somebody else is committing an epoch of the query; those before it are committed.
+            CatalogExtError: As ``commit``.
+        """
+        found = Waiting(self._index, self._storage).partitions(table.table_id, app_id)
+        version: int | None = None
+        for one in () if dry_run else sorted({partition.application for partition in found}):
+            outcome = self.release(table, one, owner, {})
+            version = version if outcome is None else outcome.version
+        return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
 
     def discard_waiting(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
         """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.

@@ -268,13 +268,14 @@ def writes(catalog: Catalog) -> dict[str, Callable[[Table], object]]:
         "exchange in": lambda _: commands.exchange("s.t", "s.other", [spec]),
         "exchange out": lambda _: commands.exchange("s.other", "s.t", [spec]),
         "move": lambda t: catalog.alterations.alter("s.t", location=t.definition.location.partition("*")[0]),
+        "release": lambda _: catalog.release_waiting("s.t", dry_run=True),
         "discard": lambda _: catalog.discard_waiting("s.t", dry_run=True),
     }
 
 
 @pytest.mark.parametrize("what", [
     "append", "overwrite", "delete", "truncate", "add", "drop", "rename", "relocate", "exchange in", "exchange out",
-    "move", "discard",
+    "move", "release", "discard",
 ])  # fmt: skip
 def test_nothing_writes_it(catalog: Catalog, root: Path, tmp_path: Path, what: str) -> None:
     write(root, *TREE)

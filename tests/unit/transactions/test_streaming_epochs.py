@@ -389,3 +389,23 @@ def test_what_the_store_refuses_to_hide_stops_no_undoing(
     assert State.ABORTING not in {t.state for t in stand.index.list_transactions()}
     stream.epoch(8, {"h=8": "c\n"})
     assert stand.rows() == stand.listed() == {"h=7": "a\n"}
+
+
+def test_what_an_abandoned_query_has_kept_back_can_be_committed(tmp_path: Path) -> None:
+    """Its checkpoint is lost, or it has another id now."""
+    with hourly(tmp_path) as (stand, calls):
+        Stream(stand, "lost").epoch(8, {"h=9": "a\n", "h=10": "b\n"})
+        Stream(stand, "other").epoch(8, {"h=9": "c\n"})
+        assert stand.rows() == {}
+        preview = stand.engine.release_waiting(stand.table(), None, "test", dry_run=True)
+        shown = [(one.partition, one.application, one.files, one.rows) for one in preview.partitions]
+        assert shown == [("h=10", "lost", 1, 1), ("h=9", "lost", 1, 1), ("h=9", "other", 1, 1)]
+        assert (stand.rows(), announced(calls)) == ({}, [])
+        report = stand.engine.release_waiting(stand.table(), "lost", "test")
+        assert (len(report.partitions), report.version) == (2, stand.table().version)
+        assert stand.rows() == stand.listed() == {"h=10": "b\n", "h=9": "a\n"}
+        assert sorted(filter(None, announced(calls))) == ["10", "9"]
+        stand.engine.release_waiting(stand.table(), None, "test")
+        assert stand.rows() == {"h=10": "b\n", "h=9": "a\nc\n"}
+        nothing = stand.engine.release_waiting(stand.table(), None, "test")
+        assert (nothing.partitions, nothing.version) == ((), None)

@@ -16,6 +16,7 @@ from catalog_ext.cli.main import main
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
+    ConflictError,
     InvalidConfigurationError,
     InvalidInputError,
     OperationNotSupportedError,
@@ -214,6 +215,22 @@ def test_status_shows_what_the_metastore_has_not_taken_and_what_waits(tmp_path: 
         assert waiting.detail.startswith("1 file ")
         assert US not in indexed(catalog)
         assert [e for e in catalog.repair_partitions("s.t") if e.action != "skip"] == []
+
+
+def test_a_table_with_rows_that_wait_is_unregistered_when_they_are_committed(catalog: Catalog, root: Path) -> None:
+    catalog.alter_table_properties("s.t", LATE)
+    there = catalog.load_table("s.t")
+    batch = Batch("STREAMING", "test@host:1", "query", 1)
+    begun, _ = catalog.writes.begin(WriteKind.APPEND, there.table_id, there.version, batch)
+    staged = stage(begun, US)
+    catalog.writes.transactions.commit(begun.transaction_id, [staged], watermark_ms=0)
+    with pytest.raises(ConflictError, match=rf"Rows of a stream .* such as '{US}'.*release-waiting s\.t"):
+        catalog.unregister_table("s.t")
+    assert [p.application for p in catalog.release_waiting("s.t", dry_run=True).partitions] == ["query"]
+    (released,) = catalog.release_waiting("s.t", application="query").partitions
+    assert (released.partition, released.files) == (US, 1)
+    catalog.unregister_table("s.t")
+    assert (root / US / staged.name).exists()
 
 
 def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog, root: Path) -> None:
