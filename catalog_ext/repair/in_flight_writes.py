@@ -24,6 +24,11 @@ if TYPE_CHECKING:
     from catalog_ext.scan.scratch import Scratch
 
 _REPLACED = "an overwrite has replaced it by relocating its partition; vacuum removes it"
+# As ``same_time`` has it.
+_SAME_TIME = (
+    "(f.modified_ms = r.modified_ms OR f.modified_ms / 1000 = r.modified_ms / 1000"
+    " AND 0 IN (f.modified_ms % 1000, r.modified_ms % 1000))"
+)
 _MAKES_DIRECTORIES = (State.RESERVED, State.ABORTING)
 
 
@@ -98,14 +103,15 @@ class InFlightWrites:
             " WHERE NOT EXISTS (SELECT 1 FROM indexed_partitions i WHERE i.name = f.name))"
         ):
             return
-        scratch.insert("replaced", replaced_by_relocations(self._index, self._table), columns=2, ignore=True)
+        replaced = ((r.path, r.size, r.modified_ms) for r in replaced_by_relocations(self._index, self._table))
+        scratch.insert("replaced", replaced, columns=3, ignore=True)
         if not scratch.count("SELECT count(*) FROM replaced"):
             return
         # One that was registered at a location of its own is where its files are looked for.
         there = (
             "SELECT f.rowid FROM {} f"
             " JOIN replaced r ON r.uri = ? || iif(f.name = '', '', '/' || f.name) || '/' || f.path"
-            " AND f.modified_ms <= r.ended_ms"
+            f" AND (r.size IS NULL OR f.size = r.size AND {_SAME_TIME})"
         )
         root = (self._table.definition.location,)
         in_listed = (

@@ -30,7 +30,7 @@ CREATE TABLE unreadable (name TEXT, path TEXT, PRIMARY KEY (name, path)) WITHOUT
 CREATE TABLE pending_removals (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
 CREATE TABLE taken (directory TEXT PRIMARY KEY, partition TEXT) WITHOUT ROWID;
 CREATE TABLE leaving (listed_rowid INTEGER);
-CREATE TABLE replaced (uri TEXT PRIMARY KEY, ended_ms INTEGER) WITHOUT ROWID;
+CREATE TABLE replaced (uri TEXT PRIMARY KEY, size INTEGER, modified_ms INTEGER) WITHOUT ROWID;
 CREATE TABLE in_flight_files (listed_rowid INTEGER, name TEXT, path TEXT, size INTEGER, id TEXT);
 CREATE TABLE in_flight_partitions (name TEXT PRIMARY KEY) WITHOUT ROWID;
 CREATE TABLE entries (

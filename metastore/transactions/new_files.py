@@ -74,14 +74,14 @@ class NewFiles:
         table = self._index.load_table_by_id(table_id)
         _require_settled(table, moves.partitions(table), [name for name, entries in found.items() if entries])
         in_flight = self._index.uncommitted_ids(table_id, table.version)
-        replaced = dict(replaced_by_relocations(self._index, table))
+        replaced = {removal.path: removal for removal in replaced_by_relocations(self._index, table)}
         there = set() if existing else self._index.partition_exists(table, sorted(found))
         return {
             name: tuple(
                 DataFile(entry.location.name, entry.size, entry.modified_ms)
                 for entry in entries
                 if not _is_known(entry, pending)
-                and entry.modified_ms > replaced.get(str(entry.location), -1)
+                and not _is_known(entry, replaced)
                 and transaction_id_in(entry.location.name) not in in_flight
             )
             for name, entries in found.items()

@@ -27,7 +27,6 @@ class EndedFile:
         size: Its bytes.
         modified_ms: When it was modified, in milliseconds since the epoch (UTC), as the index knows it.
         version: The version that replaced it.
-        ended_ms: When that was committed, in milliseconds since the epoch (UTC).
         partition: The name of the partition that it was in.
     """
 
@@ -35,7 +34,6 @@ class EndedFile:
     size: int
     modified_ms: int
     version: int
-    ended_ms: int
     partition: str
 
 
@@ -68,7 +66,7 @@ class _Ended:
             after = (page[-1]["partition_id"], page[-1]["file_id"])
             needed = self._needed(page, moved)
             found = [
-                EndedFile(uri, row["size"], row["modified_ms"], row["end_version"], row["committed_at_ms"], row["name"])
+                EndedFile(uri, row["size"], row["modified_ms"], row["end_version"], row["name"])
                 for row in page
                 if (uri := f"{self._directory(row)}/{row['path']}") not in needed
             ]
@@ -81,7 +79,6 @@ class _Ended:
         statement = (
             sa.select(
                 f.partition_id, f.file_id, f.path, f.size, f.modified_ms, f.end_version, p.name, p.location,
-                v.committed_at_ms,
             )
             .join(
                 partitions,

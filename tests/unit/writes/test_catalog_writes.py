@@ -555,3 +555,24 @@ def test_a_write_of_one_partition_goes_to_its_own_place(catalog: Catalog, locate
     catalog.writes.transactions.commit(begun.transaction_id, [file])
     assert (located / "7" / file.name).exists()
     assert indexed(catalog)[name] == {file.name: 2}
+
+
+@pytest.mark.parametrize("when", ["as old as the one before", "older than the overwrite"])
+@pytest.mark.parametrize("by", ["repair", "INSERT"])
+def test_another_file_under_a_name_that_a_relocation_left_is_as_new_as_any(
+    catalog: Catalog, root: Path, when: str, by: str
+) -> None:
+    """By a store whose clock is behind the database's, or brought there with its time."""
+    old = root / EU / "old.csv"
+    at = old.stat().st_mtime
+    insert(catalog, EU, kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    table = catalog.load_table("s.t")
+    catalog.writes.delete(table.table_id, table.version, Not(IsNull("region")), truncate=False)
+    old.unlink()
+    write(root, f"{EU}/old.csv", content=b"longer than it was\n")
+    then = at if when.startswith("as") else at - 120
+    os.utime(old, (then, then))
+    if by == "INSERT":
+        insert(catalog, EU)
+    catalog.repair_partitions("s.t")
+    assert "old.csv" in indexed(catalog)[EU]
