@@ -597,6 +597,10 @@ class Index:
         """Yield what a committed transaction ended and is to be deleted, by absolute URIs, in bounded memory."""
         return transaction_files.removals(self._database, transaction_id)
 
+    def forget_removals(self, transaction_id: str) -> None:
+        """Forget what a committed transaction had to delete: it is deleted."""
+        transaction_files.forget_removals(self._database, transaction_id)
+
     def finish_transaction(self, transaction_id: str) -> bool:
         """Return whether the transaction was committed and now is finished: what it had to delete is forgotten."""
         return transactions.move(self._database, transaction_id, (State.COMMITTED,), State.FINISHED, error=None)

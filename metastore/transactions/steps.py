@@ -481,7 +481,12 @@ class Steps:
         # Who finishes forgets what was to be deleted, and would not delete it again after a power loss.
         self._storage.sync_directories(directories)
         fault_point("clean.staging")
-        self._run_policies(transaction, locations, {} if failures is None else failures)
+        try:
+            self._run_policies(transaction, locations, {} if failures is None else failures)
+        except CatalogExtError:
+            # A RENAME waits for what is to be deleted, which is done, and not for a policy that may fail for good.
+            self._index.forget_removals(transaction.transaction_id)
+            raise
         self._index.finish_transaction(transaction.transaction_id)
         fault_point("clean.after")
         return removed

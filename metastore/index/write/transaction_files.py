@@ -125,6 +125,13 @@ def removals(database: Database, transaction_id: str) -> Iterator[Removal]:
         yield from map(removal_from_json, json.loads(payload))
 
 
+def forget_removals(database: Database, transaction_id: str) -> None:
+    """Remove the list of what a committed transaction had to delete."""
+    t = transaction_files.c
+    done = sa.delete(transaction_files).where(t.transaction_id == transaction_id, t.removal == 1)
+    database.write(lambda connection: connection.execute(done))
+
+
 def _documents(database: Database, transaction_id: str, *, removal: bool) -> Iterator[str]:
     after: int | None = -1
     while after is not None:

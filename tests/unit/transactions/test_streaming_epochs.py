@@ -11,7 +11,7 @@ import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
-from catalog_ext.metastore.commit.plan import WriteKind
+from catalog_ext.metastore.commit.plan import RenamePartition, WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     ConflictError,
@@ -142,6 +142,19 @@ def test_a_policy_that_fails_runs_again_with_recovery(
     stand.engine.recover(older_than_s=0)
     assert announced(calls) == ["8"]
     assert [t.state for t in stand.index.list_transactions()] == [State.FINISHED]
+
+
+def test_a_policy_that_fails_for_good_is_in_no_renames_way(stand: Stand, monkeypatch: pytest.MonkeyPatch) -> None:
+    def committed(values: Mapping[str, str | None], location: str) -> None:
+        raise RuntimeError("the pager is gone")
+
+    monkeypatch.setattr("json.committed", committed)
+    stand.write({"h=8": "a\n", "h=9": "b\n"})
+    stand.write({"h=8": "c\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    assert [t.state for t in stand.index.list_transactions()] == [State.COMMITTED] * 2
+    stand.engine.recover(older_than_s=0)
+    stand.engine.command(stand.table(), RenamePartition("h=9", "h=10"), "RENAME PARTITION")
+    assert stand.rows() == stand.listed() == {"h=8": "c\n", "h=10": "b\n"}
 
 
 def test_a_partition_without_a_time_fails_its_epoch_alone(stand: Stand) -> None:
