@@ -166,6 +166,13 @@ def _complete(
             )
     if not missing:
         return recorded
+    if METASTORE in missing and "metastore" not in settings.given and not empty:
+        logger.warning(
+            "The index %s had no metastore, and from now on belongs to %s, which `catalog-ext publish --all` brings "
+            "its tables. To work on the index alone say so: --metastore none (metastore=None).",
+            index.url,
+            _shown(given, [METASTORE]),
+        )
     logger.info("The index %s from now on belongs to %s", index.url, _shown(given, missing))
     names = [name for what in missing for name in (_OF_METASTORE if what == METASTORE else (what,))]
     return index.add_properties({name: given[name] for name in names if name in given})

@@ -156,7 +156,10 @@ class MetastoreSync:
         last = self._last
         if last is not None and table is not None:
             last = self._of_table(table.table_id, last)
-        return f"{last.pending} changes pending: {last.error}" if last is not None and last.pending else "in step"
+        if last is None or not last.pending:
+            return "in step"
+        changes = "1 change" if last.pending == 1 else f"{last.pending} changes"
+        return f"{changes} pending: {last.error or 'it takes its time'}"
 
     def check_free(self, definition: TableDefinition) -> None:
         """Refuse a name that another table has in the metastore; for one that is down, the outbox waits.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
-from contextlib import closing
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
 from catalog_ext.metastore.errors import StorageError
@@ -95,9 +95,14 @@ class Scratch:
 
     def rows(self, query: str, parameters: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
         """Yield the rows of a query, one by one."""
-        with closing(_translated(self._db.execute)(query, parameters)) as cursor:
+        cursor = _translated(self._db.execute)(query, parameters)
+        try:
             while rows := _translated(cursor.fetchmany)(1000):
                 yield from rows
+        finally:
+            # Of a repair that failed in the middle the database may be closed before.
+            with suppress(sqlite3.ProgrammingError):
+                cursor.close()
 
     def add_entries(self, entries: Iterable[tuple[str, str, str, int, int, str]]) -> None:
         """Append entries to the report: action, partition, path, files, bytes and reason."""
