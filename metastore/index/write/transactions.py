@@ -90,8 +90,12 @@ def begin(database: Database, transaction: Transaction) -> Transaction:
         return database.write(work)
 
 
+def _what(transaction: Transaction) -> tuple[str, str, str]:
+    return transaction.table, transaction.operation, transaction.plan.asked.kind
+
+
 def _same(known: Transaction, asked: Transaction) -> Transaction:
-    if (known.table, known.operation) != (asked.table, asked.operation):
+    if _what(known) != _what(asked):
         raise InvalidInputError(
             f"The transaction {known.transaction_id} is a write to table {known.table} ({known.operation}): begin this "
             "one with an id of its own.",

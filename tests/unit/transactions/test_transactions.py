@@ -572,6 +572,8 @@ def test_a_begin_that_is_asked_again_begins_one_transaction(stand: Stand) -> Non
     assert [t.transaction_id for t in stand.index.list_transactions()] == ["c" * 32]
     with pytest.raises(InvalidInputError, match="an id of its own"):
         stand.begin(transaction_id="c" * 32, operation="DELETE")
+    with pytest.raises(InvalidInputError, match="an id of its own"):
+        stand.begin(WriteKind.OVERWRITE_PARTITIONS, transaction_id="c" * 32)
     staged = stand.put(first, {"k=1": "1\n"})
     stand.engine.commit(first.transaction_id, staged)
     check(stand, {"k=1": "1\n"})
