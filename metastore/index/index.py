@@ -456,9 +456,9 @@ class Index:
         """
         return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
-    def begin_transaction(self, transaction: Transaction) -> Transaction:
-        """Write the row of a new transaction and return it, or the one that has its id already."""
-        return transactions.begin(self._database, transaction)
+    def begin_transaction(self, transaction: Transaction, read: int | None = None) -> Transaction:
+        """Write the row of a new transaction and return it, or the one that has its id (``transactions.begin``)."""
+        return transactions.begin(self._database, transaction, read)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""

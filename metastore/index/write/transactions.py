@@ -59,14 +59,19 @@ class ApplicationVersion:
     transaction_id: str
 
 
-def begin(database: Database, transaction: Transaction) -> Transaction:
+def begin(database: Database, transaction: Transaction, read: int | None = None) -> Transaction:
     """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
     Where there is one of its id, that one is returned: the writer asks again, because it had no answer.
 
+    Args:
+        database: The index.
+        transaction: The transaction.
+        read: The number of the table that it replaces and that its rows come from; None where they do not.
+
     Raises:
         InvalidInputError: The one of its id writes another table.
-        ConflictError: The table's location has changed since it was loaded.
+        ConflictError: The table's location has changed since it was loaded, or another table has its name.
     """
 
     def work(connection: sa.Connection) -> Transaction:
@@ -76,6 +81,9 @@ def begin(database: Database, transaction: Transaction) -> Transaction:
         replaces = None
         if transaction.plan.definition is not None:
             replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
+            # Versions of another table of the name have the same numbers.
+            if read is not None and replaces != read:
+                raise replaced_meanwhile(transaction.table)
         else:
             _check_location(connection, transaction)
         connection.execute(sa.insert(transactions), {**_to_row(transaction), "replaces": replaces})
@@ -88,6 +96,15 @@ def begin(database: Database, transaction: Transaction) -> Transaction:
             raise
         # The same question came twice at the same time, and the other one was first.
         return database.write(work)
+
+
+def replaced_meanwhile(table: str) -> ConflictError:
+    """Return the error of a statement whose rows come from a table that has lost its name."""
+    return ConflictError(
+        f"The table {table} was created, replaced or dropped by somebody else since this statement read it. "
+        "Nothing was written; run the statement again.",
+        {"table": table},
+    )
 
 
 def _what(transaction: Transaction) -> tuple[str, str, str]:
