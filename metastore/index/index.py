@@ -274,17 +274,23 @@ class Index:
         return table_rows.history(self._database, identifier)
 
     def plan_files(
-        self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None = None, rows: int | None = None
+        self,
+        table: Table,
+        predicate: Predicate | None,
+        ids: Sequence[int] | None = None,
+        rows: int | None = None,
+        bounds: Sequence[str] = (),
     ) -> pa.RecordBatchReader:
-        """Return the files that a bound predicate leaves at the table's version (``reader.PLAN_SCHEMA``): one query.
+        """Return the files that a bound predicate leaves at the table's version (``reader.with_bounds``): one query.
 
         Args:
             table: The table.
             predicate: The predicate, None for all.
             ids: The numbers of the partitions among which alone to look; None for all.
             rows: How many rows are enough; None for all.
+            bounds: Data columns of which to say what is known in each file.
         """
-        plan = reader.plan_files(self._database, table, predicate, ids, rows)
+        plan = reader.plan_files(self._database, table, predicate, ids, rows, bounds)
         return plan if rows is None else enough_files(plan, rows)
 
     def partition_groups(
