@@ -274,6 +274,10 @@ class Index:
         """Return the table's commits, newest first, or ``TableNotFoundError``."""
         return table_rows.history(self._database, identifier)
 
+    def relocation_ids(self, table_id: int, base: str) -> set[str]:
+        """Return the names of the directories in ``base`` in which partitions lie, of any version that is kept."""
+        return reader.directories_within(self._database, table_id, base)
+
     def plan_files(
         self,
         table: Table,
