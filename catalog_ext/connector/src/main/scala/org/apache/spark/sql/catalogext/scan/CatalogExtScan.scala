@@ -207,7 +207,8 @@ class CatalogExtScan(
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = index.totals
     val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
-    val read = readSchema().defaultSize
+    // Columns that say which file a row comes from add nothing to what is read.
+    val read = math.min(readSchema().defaultSize, whole)
     val factor = inner.sparkSession.sessionState.conf.fileCompressionFactor
     new Statistics {
       override def sizeInBytes(): OptionalLong = OptionalLong.of((factor * bytes / whole * read).toLong)
