@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
@@ -26,17 +25,9 @@ class TableRemoval:
             ConflictError: Files of the table are being moved, or rows of a stream wait; nothing was done.
         """
         there = self._context.load_table(table)
-        waiting = next(self._context.index.waiting_files(there.table_id), None)
-        if waiting is not None:
-            raise ConflictError(
-                f"Rows of a stream into table {there.identifier} wait for their partitions to be due, such as "
-                f"{waiting.partition[:200]!r}: the files that stay would be without them. Nothing was done. Let the "
-                f"query end, or commit them: `catalog-ext release-waiting {there.identifier}`, or CALL "
-                f"system.release_waiting(table => '{there.identifier}').",
-                {"table": str(there.identifier), "partition": waiting.partition[:200]},
-            )
-        with self._context.transactions.dropping(there):
-            return self._context.index.drop_table(there.identifier, deliver=False)
+        # What an epoch had reserved when its driver died may wait from now on.
+        self._context.transactions.recover_before(there)
+        return self._context.index.drop_table(there.identifier, deliver=False, keeps_files=True)
 
     def drop_table(self, table: str, *, purge: bool = False) -> Table:
         """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.
