@@ -73,6 +73,15 @@ INDEX_ANSWERS: Setting[bool] = Setting(
     boolean,
     (Scope.READ, Scope.SESSION, Scope.TABLE),
 )
+FILE_SKIPPING: Setting[bool] = Setting(
+    "file-skipping",
+    "true",
+    "Whether files are left out in which, by the least and greatest values and the NULLs that the index knows of their "
+    "columns, no row can satisfy the filters of a query.",
+    "`true` or `false`",
+    boolean,
+    (Scope.READ, Scope.SESSION, Scope.TABLE),
+)
 
 READ_SETTINGS: tuple[Setting[Any], ...] = (
     STRICT_CHECK,
@@ -82,5 +91,6 @@ READ_SETTINGS: tuple[Setting[Any], ...] = (
     MAX_BYTES_PER_TRIGGER,
     SKIP_CHANGE_COMMITS,
     INDEX_ANSWERS,
+    FILE_SKIPPING,
 )
 """All of them, in the order of the reference page."""

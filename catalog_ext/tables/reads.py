@@ -93,6 +93,7 @@ class TableReads:
         clauses: PartitionClauses = NO_CLAUSES,
         among: Among = EVERYWHERE,
         rows: int | None = None,
+        bounds: Sequence[str] = (),
     ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
 
@@ -103,6 +104,7 @@ class TableReads:
             clauses: PARTITION clauses, one of which has to name the files' partition.
             among: Where alone to look.
             rows: How many rows are enough; None for all. The rows of files that nobody has counted count for none.
+            bounds: Data columns of which to say what is known in each file.
 
         Raises:
             TableNotFoundError: There is no table of that number.
@@ -111,7 +113,7 @@ class TableReads:
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
-        return self._context.index.plan_files(table, bound, among.ids, rows)
+        return self._context.index.plan_files(table, bound, among.ids, rows, bounds)
 
     def groups(
         self,

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import DATA, below
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
+
+logger = logging.getLogger(__name__)
 
 
 class TableRemoval:
@@ -27,7 +32,15 @@ class TableRemoval:
         there = self._context.load_table(table)
         # What an epoch had reserved when its driver died may wait from now on.
         self._context.transactions.recover_before(there)
-        return self._context.index.drop_table(there.identifier, deliver=False, keeps_files=True)
+        relocated = below(Location.parse(there.definition.location), DATA)
+        relocations = self._context.index.relocation_ids(there.table_id, str(relocated))
+        gone = self._context.index.drop_table(there.identifier, deliver=False, keeps_files=True)
+        if relocations:
+            logger.warning(
+                "Overwrites have relocated partitions of table %s to directories in %s, which the metastore knows: "
+                "take the table into an index again by import, not by register.", there.identifier, relocated,
+            )  # fmt: skip
+        return gone
 
     def drop_table(self, table: str, *, purge: bool = False) -> Table:
         """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.

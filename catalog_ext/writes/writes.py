@@ -10,12 +10,12 @@ from catalog_ext.conf.properties import check_not_bucketed, check_one_directory
 from catalog_ext.metastore.commit.plan import WriteKind, asked_write
 from catalog_ext.metastore.commit.transaction import BeginWrite, new_transaction_id
 from catalog_ext.metastore.errors import (
-    ConflictError,
     InvalidInputError,
     OperationNotSupportedError,
     TableNotFoundError,
 )
 from catalog_ext.metastore.index.database.texts import is_storable
+from catalog_ext.metastore.index.write.transactions import replaced_meanwhile
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.predicates.conditions import bound_to
 from catalog_ext.metastore.predicates.partition_clauses import NO_CLAUSES, PartitionClauses
@@ -289,9 +289,5 @@ def _as_read(there: Table | None, read: tuple[int, int], identifier: TableIdenti
     """Return the table that a creation replaces at the version at which its rows were read."""
     table_id, version = read
     if there is None or there.table_id != table_id:
-        raise ConflictError(
-            f"The table {identifier} was created, replaced or dropped by somebody else since this statement read it. "
-            "Nothing was written; run the statement again.",
-            {"table": str(identifier)},
-        )
+        raise replaced_meanwhile(str(identifier))
     return replace(there, version=version)

@@ -145,7 +145,8 @@ class Transactions:
                 plan=plan,
                 app_id=request.app_id,
                 app_version=request.app_version,
-            )
+            ),
+            request.table.table_id if creates and request.table is not None else None,
         )
         fault_point("begin.after")
         return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)

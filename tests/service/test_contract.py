@@ -164,6 +164,7 @@ FIELDS: dict[str, dict[str, object]] = {
     "settings/resolve": {"use": "read", "table": "s.t", "catalog": "lake"},
     "tables/plan": {
         "table_id": 1, "version": 1, "predicate": None, "clauses": [], "session": None, "among": None, "limit": None,
+        "bounds": ["x"],
     },
     "partitions/groups": {
         "table_id": 1, "version": 1, "predicate": None, "keys": ["ds"], "wanted": "rows", "among": None,

@@ -93,8 +93,10 @@ class TableOperations:
     def _plan(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         clauses, among, rows = clauses_of(request, open_keys=True), among_of(request), request.optional_count("limit")
+        bounds = request.texts("bounds")
         request.finish()
-        return ArrowStream.of(self._catalog.reads.plan_files(table_id, version, condition, clauses, among, rows))
+        plan = self._catalog.reads.plan_files(table_id, version, condition, clauses, among, rows, bounds)
+        return ArrowStream.of(plan)
 
     def _groups(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")

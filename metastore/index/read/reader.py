@@ -7,6 +7,7 @@ which version is the oldest that is still whole.
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,6 +81,7 @@ def plan_files(
     predicate: Predicate | None,
     ids: Sequence[int] | None = None,
     rows: int | None = None,
+    bounds: Sequence[str] = (),
 ) -> pa.RecordBatchReader:
     """Return the files of the partitions that satisfy the predicate, at the table's version, partition by partition.
 
@@ -89,19 +91,21 @@ def plan_files(
         predicate: A bound predicate, None for all.
         ids: The numbers of the partitions among which alone to look; None for all.
         rows: How many rows of theirs the caller wants, who leaves the files after those; None: all.
+        bounds: Data columns; what the index knows of each in each file follows the other columns (``with_bounds``).
 
     Raises:
         TableNotFoundError: The table has been dropped.
         VersionExpiredError: Vacuum has forgotten the version.
         IndexUnavailableError: The database is gone or locked.
     """
-    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids)
+    statement, exact = plan_statement(database.dialect, table, predicate, ids=ids, bounds=bounds)
     check = Check(table, None if exact else predicate)
 
     def enough(batch: pa.RecordBatch) -> bool:
         return rows is not None and (pc.sum(batch.column("rows")).as_py() or 0) >= rows
 
-    return arrow_rows.stream(database, statement, PLAN_SCHEMA, check.step, check.finish, elsewhere=True, enough=enough)
+    schema = with_bounds(bounds)
+    return arrow_rows.stream(database, statement, schema, check.step, check.finish, elsewhere=True, enough=enough)
 
 
 def detailed_files(
@@ -129,6 +133,7 @@ def plan_statement(
     detailed: bool = False,
     ids: Sequence[int] | None = None,
     only: sa.ColumnElement[bool] | None = None,
+    bounds: Sequence[str] = (),
 ) -> tuple[arrow_rows.Query, bool]:
     """Return the one query of planning, and whether it answers the predicate exactly."""
     condition = condition_of(dialect, table, predicate)
@@ -137,12 +142,16 @@ def plan_statement(
     source = source_of(condition).join(files, files.c.partition_id == partition_id)
     more: tuple[sa.ColumnElement[Any], ...] = ()
     unmarked: dict[str, sa.ColumnElement[Any]] = {}
-    if detailed:
-        s = file_statistics.c
+    s = file_statistics.c
+    if detailed or bounds:
         of_file = sa.and_(s.partition_id == files.c.partition_id, s.file_id == files.c.file_id)
         source = source.outerjoin(file_statistics, of_file)
+    if detailed:
         more = (files.c.begin_version, raw(s.statistics))
         unmarked = {"begin_version": _ZERO, "statistics": sa.null()}
+    for i, column in enumerate(bounds):
+        more += (_member(dialect, s.statistics, column).label(f"bounds_{i}"),)
+        unmarked[f"bounds_{i}"] = sa.null()
     chosen = at_version if ids is None and is_bounded(predicate or TRUE) else _in_order
     rows = (
         sa.select(
@@ -320,6 +329,14 @@ def partitions_at(database: Database, table: Table, locations: Collection[str]) 
     return found
 
 
+def directories_within(database: Database, table_id: int, base: str) -> set[str]:
+    """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""
+    p, prefix = partitions.c, f"{base}/"
+    located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
+    with database.reading(streams=True) as connection:
+        return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
+
+
 def locations_of(database: Database, table: Table, names: Collection[str]) -> dict[str, str]:
     """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
     found: dict[str, str] = {}
@@ -392,6 +409,25 @@ def marked(table: Table, **columns: sa.ColumnElement[Any]) -> sa.Select[Any]:
 def raw(column: sa.ColumnElement[Any]) -> sa.ColumnElement[Any]:
     """Return the column as the driver gives it: text is decoded a batch at a time."""
     return sa.type_coerce(column, sa.types.NullType())
+
+
+def with_bounds(columns: Sequence[str]) -> pa.Schema:
+    """Return ``PLAN_SCHEMA`` with a field ``bounds_0``, … for each of some data columns.
+
+    Its value is JSON, as ``file_statistics`` has it (``{"min": "1.50", "max": "9.00", "nulls": 0}``), or NULL where
+    nobody has looked.
+    """
+    return pa.schema([*PLAN_SCHEMA, *(pa.field(f"bounds_{i}", pa.string()) for i in range(len(columns)))])
+
+
+def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.ColumnElement[Any]:
+    """Return what statistics have of a column, as text."""
+    if dialect == "postgresql":
+        return sa.cast(sa.cast(statistics, postgresql.JSON)[column], sa.Text)
+    if dialect == "sqlite" and set(column) & set('"\\'):
+        # No path of SQLite's can name them.
+        return sa.null()
+    return raw(sa.func.json_extract(statistics, f"$.{json.dumps(column, ensure_ascii=False)}"))
 
 
 def _text(value: str) -> sa.ColumnElement[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING
@@ -172,6 +173,29 @@ def test_waiting_files_and_thousands_of_staged_ones(index: Index, table: Table) 
     finish(index, begin(index, table, plan(table, due=tuple(names(1))), app_id="q", app_version=2))
     assert counts(index, table) == dict(zip(names(1, 2), (700, 700), strict=True))
     assert list(index.waiting_files(table.table_id)) == []
+
+
+def test_planning_says_what_is_known_of_columns(index: Index, table: Table) -> None:
+    odd = 'x."y\\ é'
+    known = {"fare": ColumnStatistics("1.50", 'a"9\n', 0), odd: ColumnStatistics(None, None, 2)}
+    made = begin(index, table, plan(table))
+    files = [
+        StagedFile(names(1)[0], f"part-{made.transaction_id}", 10, 2, known),
+        *staged(made.transaction_id, *names(2)),
+    ]
+    index.record_files(made.transaction_id, files)
+    finish(index, made)
+    for i in range(3, 6):
+        write(index, table, plan(table), *names(i))
+    now = index.load_table(table.identifier)
+    (first, *others) = index.plan_files(now, None, bounds=["fare", odd, "none"]).read_all().to_pylist()
+    assert json.loads(first["bounds_0"]) == {"min": "1.50", "max": 'a"9\n', "nulls": 0}
+    if index._database.dialect != "sqlite":
+        assert json.loads(first["bounds_1"]) == {"min": None, "max": None, "nulls": 2}
+    assert first["bounds_2"] is None
+    assert {(row["bounds_0"], row["bounds_1"]) for row in others} == {(None, None)}
+    assert len(others) == 4
+    assert index.plan_files(now, None).schema.names == index.plan_files(now, None, bounds=["fare"]).schema.names[:-1]
 
 
 def test_of_two_overwrites_of_a_partition_exactly_one_wins(index: Index, table: Table) -> None:

@@ -114,6 +114,41 @@ def test_an_append_that_a_cached_one_does_not_have_is_a_conflict(lake: Lake, wri
     cached.unpersist()
 
 
+EMPTY = "lake.w.t WHERE k = 1 AND id > 5"
+
+
+@pytest.mark.parametrize("broadcast", ["-1", "10485760"])
+@pytest.mark.parametrize(
+    "query",
+    [
+        f"SELECT id FROM VALUES (3), (5) AS d(id) ANTI JOIN (SELECT id FROM {EMPTY}) USING (id)",
+        f"SELECT id FROM VALUES (3), (5) AS d(id) WHERE id NOT IN (SELECT id FROM {EMPTY})",
+        "SELECT d.id FROM VALUES (3), (5) AS d(id) "
+        f"LEFT JOIN (SELECT DISTINCT id AS o FROM {EMPTY}) ON id = o WHERE o IS NULL",
+        f"SELECT id FROM (SELECT id, count(*) FROM {EMPTY} GROUP BY id) UNION ALL SELECT 7",
+        "SELECT id FROM lake.w.t JOIN (SELECT id AS o FROM lake.w.t WHERE id > 5) ON id = o WHERE k = 1",
+    ],
+)
+def test_a_scan_that_spark_took_out_of_a_cached_plan_was_read(lake: Lake, query: str, broadcast: str) -> None:
+    # Spark goes on with the version that it has cached a table of, whatever reads that table.
+    table = lake.spark.table("lake.w.t").cache()
+    assert ids(table) == [1, 2]
+    lake.spark.conf.set("spark.sql.autoBroadcastJoinThreshold", broadcast)
+    try:
+        cached = lake.spark.sql(query).cache()
+        cached.collect()
+    finally:
+        lake.spark.conf.unset("spark.sql.autoBroadcastJoinThreshold")
+    _commit_behind_the_cache(lake.catalog)
+    version = lake.catalog.load_table("w.t").version
+    cached.createOrReplaceTempView("held")
+    with pytest.raises(PySparkException) as refused:
+        lake.spark.sql("INSERT OVERWRITE lake.w.t PARTITION (k = 1) SELECT id FROM held")
+    assert refused.value.getCondition() == "CATALOG_EXT_CONFLICT"
+    assert lake.catalog.load_table("w.t").version == version
+    cached.unpersist()
+
+
 @pytest.mark.parametrize(
     "query", ["SELECT max(k) AS id, 1 AS k FROM lake.w.t", "SELECT DISTINCT 7 AS id, k FROM lake.w.t"]
 )

@@ -175,3 +175,29 @@ def test_no_partition_counts_nothing(lake: Lake) -> None:
     lake.sql("INSERT INTO lake.w.plain VALUES (1)")
     assert lake.rows("SELECT count(*), sum(rows) FROM lake.w.plain.files") == [(1, 1)]
     assert lake.rows("SELECT partition, count(*) FROM lake.w.plain.files GROUP BY partition") == [("", 1)]
+
+
+@pytest.mark.parametrize("what", NUMBERS)
+def test_constants_and_keys_in_another_case(lake: Lake, what: str) -> None:
+    same(lake, what, "SELECT count(DISTINCT 1), count(*) FROM {t}")
+    same(lake, what, "SELECT ds, count(DISTINCT 'x') FROM {t} GROUP BY ds")
+    same(
+        lake, what, "SELECT (SELECT count(DISTINCT 1) FROM {t}), count(DISTINCT 1), count(DISTINCT partition) FROM {t}"
+    )
+    same(lake, what, "SELECT count(*) FROM {t} WHERE values.DS >= '2025-01-01' AND Values.I > 0")
+    same(lake, what, "SELECT s, max(ds) FROM {t} GROUP BY CUBE (s)")
+
+
+def test_keys_whose_names_have_dots_and_the_name_of_sparks_own_column(lake: Lake) -> None:
+    lake.sql("CREATE TABLE lake.w.dots (id INT, k STRING, `values.k` STRING, _metadata INT) "
+             "PARTITIONED BY (k, `values.k`, _metadata)")  # fmt: skip
+    lake.sql("INSERT INTO lake.w.dots VALUES (1, 'x', 'y', 7), (2, 'y', 'x', 8)")
+    for table in ("files", "partitions"):
+        found = lake.rows(f"SELECT partition FROM lake.w.dots.{table} WHERE values.k = 'x'")
+        assert found == [("k=x/values.k=y/_metadata=7",)]
+        assert lake.rows(f"SELECT count(*), max(k) FROM lake.w.dots.{table} WHERE `values.k` = 'x'") == [(1, "y")]
+    assert lake.rows("SELECT id, _metadata FROM lake.w.dots WHERE _metadata > 7") == [(2, 8)]
+    assert lake.rows("SELECT id FROM lake.w.dots WHERE k = 'x'") == [(1,)]
+    lake.sql("CALL lake.system.set_partition_columns(table => 'w.dots', mode => 'virtual')")
+    assert lake.rows("SELECT id, _metadata FROM lake.w.dots WHERE _metadata > 7") == [(2, 8)]
+    assert lake.rows("SELECT id FROM lake.w.dots WHERE `values.k` = 'x'") == [(2,)]

@@ -87,6 +87,12 @@ QUERIES = {
         "x WHERE x.d = '2025-01-01'",
     "LATERAL VIEW": "SELECT id, part, ds FROM {t} LATERAL VIEW explode(split(v, '1')) AS part",
     "rollup": "SELECT ds, region, count(*) FROM {t} GROUP BY ROLLUP (ds, region)",
+    "rollup beside a key": "SELECT v, max(ds), sum(id) FILTER (WHERE region = 'eu') FROM {t} GROUP BY ROLLUP (v)",
+    "cube beside a key":
+        "SELECT region, v, min(ds) AS m FROM {t} GROUP BY CUBE (region, v) "
+        "HAVING count(ds) > 1 ORDER BY max(region), m",
+    "grouping sets beside a key":
+        "SELECT v, count(DISTINCT ds) FROM {t} WHERE id > 1 GROUP BY GROUPING SETS ((v), ())",
     "min and max of keys": "SELECT min(ds), max(ds), count(*), count(region), count(DISTINCT ds) FROM {t}",
     "pipes": "FROM {t} |> WHERE ds = '2025-01-02' |> AGGREGATE count(*) AS n GROUP BY region |> ORDER BY n",
     "TABLESAMPLE": "SELECT count(*) FROM {t} TABLESAMPLE (100 PERCENT)",

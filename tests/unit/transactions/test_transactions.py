@@ -601,6 +601,40 @@ def test_a_replacement_loses_nothing_that_was_committed_since_it_read_the_table(
     check(stand, {"k=3": "3\n"})
 
 
+@pytest.mark.parametrize("kind", [WriteKind.REPLACE, WriteKind.CREATE_OR_REPLACE])
+def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_conflict(
+    stand: Stand, kind: WriteKind
+) -> None:
+    """The new table has the very version that the statement read of the old one."""
+    table = stand.table()
+
+    def meanwhile(_: str) -> None:
+        other = stand.begin(kind, table, definition=table.definition, reads_replaced=True)
+        stand.engine.commit(other.transaction_id, stand.put(other, {"k=1": "of the other\n"}))
+
+    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="dropped by somebody else"):
+        stand.begin(kind, replace(table, version=1), definition=table.definition, reads_replaced=True)
+    check(stand, {"k=1": "of the other\n"})
+    assert stand.table().version == 1
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_replacement_of_a_table_that_was_renamed_just_before_it_began_is_a_conflict(
+    stand: Stand, reads: bool
+) -> None:
+    """The table has kept its directory under its new name."""
+    stand.write({"k=1": "1\n"})
+    table = stand.table()
+    to = TableIdentifier(table.identifier.namespace, "renamed")
+
+    def meanwhile(_: str) -> None:
+        stand.index.rename_table(table.identifier, to, deliver=False)
+
+    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="renamed or dropped by somebody else"):
+        stand.begin(WriteKind.CREATE_OR_REPLACE, table, definition=table.definition, reads_replaced=reads)
+    assert stand.index.load_table(to).table_id == table.table_id
+
+
 @pytest.mark.parametrize("external", [True, False])
 @pytest.mark.parametrize("elsewhere", [True, False])
 def test_a_replacement_deletes_nothing_outside_of_the_table(tmp_path: Path, external: bool, elsewhere: bool) -> None:

@@ -6,8 +6,8 @@ import org.apache.spark.sql.catalogext.commands.{MarkPartitionCommands, Partitio
 import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
 import org.apache.spark.sql.catalogext.scan.DistinctLiterals
-import org.apache.spark.sql.catalogext.session.{EndHiddenColumns, ExplainHiddenKeys, ListHiddenKeys, MarkAliasedRelations,
-  MarkComparedRows, MarkJoinSides, MarkListedRelations, ResolveQualifiedNames, SessionGuards, SessionListings,
+import org.apache.spark.sql.catalogext.session.{EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys, ListHiddenKeys,
+  MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, ResolveQualifiedNames, SessionGuards, SessionListings,
   ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
@@ -32,6 +32,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectResolutionRule(_ => ResolveQualifiedNames)
     extensions.injectHintResolutionRule(_ => MarkComparedRows)
     extensions.injectResolutionRule(_ => EndHiddenColumns)
+    extensions.injectResolutionRule(_ => ExpandHiddenColumns)
     extensions.injectHintResolutionRule(_ => MarkListedRelations)
     extensions.injectResolutionRule(_ => ListHiddenKeys)
     extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)

@@ -69,9 +69,12 @@ class CatalogExtTable(
     val keys = if (keysAreColumns || !virtualColumnsShown) Nil else visibleKeys.toSeq
     (keys.map(key => VirtualColumn(
       key.name, CharVarcharUtils.replaceCharVarcharWithString(key.dataType), key.getComment().orNull)) ++
-      FileColumns.metadataColumns(metadata, SQLConf.get.resolver) :+
-      VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null)).toArray
+      FileColumns.metadataColumns(metadata, SQLConf.get.resolver) ++ fileMetadata).toArray
   }
+
+  private def fileMetadata: Option[MetadataColumn] =
+    Option.unless(visibleKeys.exists(key => SQLConf.get.resolver(key.name, FileFormat.METADATA_NAME)))(
+      VirtualColumn(FileFormat.METADATA_NAME, StructType(FileFormat.BASE_METADATA_FIELDS), null))
 
   override def properties(): util.Map[String, String] = {
     val reserved = Map(

@@ -7,7 +7,8 @@ case class DriverMetric(name: String, value: Long) extends CustomTaskMetric
 
 /** The metrics of a scan. The names are those of Spark's own file scans. */
 object ReadMetrics {
-  val supported: Array[CustomMetric] = Array(new PartitionsReadMetric, new FilesReadMetric, new FilesSizeMetric)
+  val supported: Array[CustomMetric] =
+    Array(new PartitionsReadMetric, new FilesReadMetric, new FilesSizeMetric, new FilesSkippedMetric)
 }
 
 /** The metrics of a write. */
@@ -24,6 +25,7 @@ sealed abstract class TableMetric(override val name: String, override val descri
 class PartitionsReadMetric extends TableMetric("numPartitions", "number of partitions read")
 class FilesReadMetric extends TableMetric("numFiles", "number of files read")
 class FilesSizeMetric extends TableMetric("filesSize", "size of files read in bytes")
+class FilesSkippedMetric extends TableMetric("skippedFiles", "number of files left out by their statistics")
 class FilesWrittenMetric extends TableMetric("numWrittenFiles", "number of files written")
 class PartitionsWrittenMetric extends TableMetric("numWrittenPartitions", "number of partitions added or changed")
 class RowsWrittenMetric extends TableMetric("numWrittenRows", "number of rows written")

@@ -64,8 +64,9 @@ class MetadataScanBuilder(table: MetadataTable, zone: ZoneId)
   }
 
   private def overStruct(filter: Expression): Expression = filter.transform {
-    case field @ GetStructField(a: Attribute, _, _) if table.values.contains(a.name) =>
-      ofStruct(field.extractFieldName)
+    // The name as it is declared, however the query spells it.
+    case field @ GetStructField(a: Attribute, ordinal, _) if table.values.contains(a.name) =>
+      ofStruct(field.childSchema(ordinal).name)
   }
 
   /** Whether the service answers a filter as Spark does, on whatever values there are. */
@@ -142,7 +143,8 @@ class MetadataScan(
 
 private object MetadataScan {
   /** Tells a field of the struct from a column of the same name. */
-  val OfStruct = "values."
+  // A column can have the name "values.k", and none this.
+  val OfStruct = "\u0000values."
 
   /** Predicates as one. */
   private def shown(predicates: Seq[JsonNode]): String = {

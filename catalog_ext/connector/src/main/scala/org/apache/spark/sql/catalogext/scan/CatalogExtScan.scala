@@ -102,7 +102,8 @@ class CatalogExtScanBuilder(
       val filters = partitionFilters
       val may = answersByIndex && index.areOfKeys(filters) && strict.forall(_ => index.isLimited(filters))
       asked = Some(aggregation -> (
-        if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, filters).answer(aggregation) else None))
+        if (may) new IndexAnswers(s"$catalogName.${table.qualifiedName}", index, known, filters).answer(aggregation)
+        else None))
     }
     asked.get._2
   }
@@ -126,14 +127,22 @@ class CatalogExtScanBuilder(
 
   override def build(): Scan = answer.getOrElse {
     val scan = inner.build().asInstanceOf[FileScan]
-    index.push(scan.partitionFilters, limit)
+    index.push(scan.partitionFilters, limit, skipping(scan.dataFilters))
     new CatalogExtScan(scan, index, fileMetadata, strict)
   }
+
+  /** The data columns of which the index may know something in the files that a reader takes for the same. */
+  private lazy val known: StructType =
+    if (FileSkipping.isByName(table.format, options, spark.sessionState.newHadoopConf().get(_: String))) dataSchema
+    else StructType(Nil)
+
+  private def skipping(filters: Seq[Expression]): Option[FileSkipping] =
+    if (index.isRegistered && settings.flag(FileSkipping.Setting)) FileSkipping.of(known, filters) else None
 
   private def strict: Option[String] = if (index.isRegistered) settings.text(StrictMode.Setting) else None
 
   private def isFileMetadata(name: String): Boolean =
-    name == FileFormat.METADATA_NAME && !dataSchema.fieldNames.contains(name)
+    name == FileFormat.METADATA_NAME && !(dataSchema.fieldNames ++ index.keys.fieldNames).contains(name)
 }
 
 /**

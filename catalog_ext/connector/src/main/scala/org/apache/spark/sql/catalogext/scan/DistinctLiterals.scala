@@ -1,6 +1,7 @@
 package org.apache.spark.sql.catalogext.scan
 
 import org.apache.spark.sql.catalogext.catalog.CatalogExtTable
+import org.apache.spark.sql.catalogext.metadata.MetadataTable
 import org.apache.spark.sql.catalyst.expressions.{Least, Literal}
 import org.apache.spark.sql.catalyst.expressions.aggregate.{AggregateExpression, Complete, Count}
 import org.apache.spark.sql.catalyst.plans.logical.{Aggregate, LogicalPlan}
@@ -9,7 +10,7 @@ import org.apache.spark.sql.catalyst.trees.TreePattern.{AGGREGATE, COUNT}
 import org.apache.spark.sql.execution.datasources.v2.DataSourceV2Relation
 
 /**
- * Makes `least(count(1), 1)` of a `count(DISTINCT 1)` over a table of ours: where Spark offers it to a source, it is
+ * Makes `least(count(1), 1)` of a `count(DISTINCT 1)` over a table of ours, or what it tells of itself: where Spark offers it to a source, it is
  * `count(*)`, and the word DISTINCT is lost.
  */
 object DistinctLiterals extends Rule[LogicalPlan] {
@@ -22,7 +23,8 @@ object DistinctLiterals extends Rule[LogicalPlan] {
     }
 
   private def isOurs(plan: LogicalPlan): Boolean = plan match {
-    case relation: DataSourceV2Relation => relation.table.isInstanceOf[CatalogExtTable]
+    case relation: DataSourceV2Relation =>
+      relation.table.isInstanceOf[CatalogExtTable] || relation.table.isInstanceOf[MetadataTable]
     case _ => false
   }
 }

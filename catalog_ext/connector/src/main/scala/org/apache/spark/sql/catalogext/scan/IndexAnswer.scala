@@ -20,14 +20,16 @@ class IndexAnswer(name: String, override val readSchema: StructType, override va
 }
 
 /**
- * Answers aggregations over partition columns by the index, whole or not at all: what comes from files only, and what
- * depends on a file whose rows nobody has counted, is left to a scan.
+ * Answers aggregations over partition columns by the index, and counts, least and greatest values of data columns of which
+ * it knows them for each file: whole or not at all. What comes from files only is left to a scan.
  *
  * The service gives groups of partitions; Spark's own filters are evaluated on their values, and equal values counted
  * together, as Spark has them.
  */
-class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expression]) {
+class IndexAnswers(name: String, index: PlannedFileIndex, columns: StructType, filters: Seq[Expression]) {
   private val keys = index.keys
+  // The data columns of which the answer needs to know something in each file.
+  private val fields = mutable.ArrayBuffer.empty[StructField]
 
   def answer(aggregation: Aggregation): Option[IndexAnswer] = for {
     grouping <- all(aggregation.groupByExpressions().toSeq.map(key))
@@ -54,9 +56,26 @@ class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expressio
   private def function(f: AggregateFunc): Option[KeyFunction] = f match {
     case _: CountStar => Some(CountRows)
     case count: Count if count.isDistinct => key(count.column()).map(CountValues(_))
-    case count: Count => key(count.column()).map(CountKey(_))
-    case min: Min => key(min.column()).map(at => Extreme(at, keys(at).dataType, greatest = false))
-    case max: Max => key(max.column()).map(at => Extreme(at, keys(at).dataType, greatest = true))
+    case count: Count => key(count.column()).map(CountKey(_)).orElse(column(count.column()).map(CountColumn(_)))
+    case min: Min => extreme(min.column(), greatest = false)
+    case max: Max => extreme(max.column(), greatest = true)
+    case _ => None
+  }
+
+  private def extreme(e: V2Expression, greatest: Boolean): Option[KeyFunction] =
+    key(e).map(at => Extreme(at, keys(at).dataType, greatest)).orElse {
+      column(e).filter(at => IndexAnswers.hasExactBounds(fields(at).dataType))
+        .map(at => ColumnExtreme(at, fields(at).dataType, greatest))
+    }
+
+  /** The place among `fields` of a data column that may be known. */
+  private def column(e: V2Expression): Option[Int] = e match {
+    case reference: NamedReference if reference.fieldNames().length == 1 =>
+      columns.find(field => SQLConf.get.resolver(field.name, reference.fieldNames().head))
+        .filter(field => FileBounds.isBounded(field.dataType)).map { field =>
+          if (!fields.contains(field)) fields += field
+          fields.indexOf(field)
+        }
     case _ => None
   }
 
@@ -70,10 +89,12 @@ class IndexAnswers(name: String, index: PlannedFileIndex, filters: Seq[Expressio
     }
     val counted = functions.exists(_.countsRows)
     val extremes = functions.collect { case extreme: Extreme => extreme }
-    val byEnds = grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
+    val ofFiles = fields.nonEmpty
+    val byEnds = !ofFiles && grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
       extremes.forall(_.isByIndex) && index.saysExactly(filters)
     if (grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)) whole.map(group => having(Seq(group)))
-    else if (counted && filters.isEmpty && index.table.totals.rows.isEmpty) None
+    else if ((counted || ofFiles) && filters.isEmpty && index.table.totals.rows.isEmpty) None
+    else if (ofFiles) Some(index.eachFile(filters, fields.toSeq)(rows))
     else if (byEnds) ends(extremes.distinct).map(having)
     else {
       val wanted = if (counted) PartitionGroups.Rows else PartitionGroups.Presence
@@ -116,7 +137,7 @@ private class AnswerRows(keys: StructType, filter: PartitionFilter, grouping: Se
   }
 
   private def add(group: PartitionGroup): Unit = {
-    isKnown = group.rows.isDefined
+    isKnown = group.rows.isDefined && (group.rows.contains(0L) || functions.forall(_.knows(group)))
     if (isKnown && !group.rows.contains(0L)) {
       values += of(grouping.map(at => group.values.get(at, keys(at).dataType))).count(_.add(group))
       isKnown = found.size + values <= IndexAnswers.MostValues
@@ -146,6 +167,12 @@ object IndexAnswers {
     source.ignoreMissingFiles || source.ignoreCorruptFiles
   }
 
+  /** Whether the bounds of a file are values of it, whoever wrote it: texts may be cut short, and NaN left out. */
+  private def hasExactBounds(dataType: DataType): Boolean = dataType match {
+    case _: StringType | FloatType | DoubleType => false
+    case other => FileBounds.isBounded(other)
+  }
+
   /** Whether equality of the type is plain: neither NaN, -0.0 nor collations. */
   private def isAnswered(dataType: DataType): Boolean = dataType match {
     case s: StringType => s.isUTF8BinaryCollation
@@ -155,12 +182,14 @@ object IndexAnswers {
   }
 }
 
-/** An aggregate function over a partition column, at `key` among them, or over rows. */
+/** An aggregate function over a partition column, at `key` among them, over a data column, or over rows. */
 private sealed trait KeyFunction {
   def key: Option[Int]
   def dataType: DataType
   /** Whether it matters how many rows there are, and not only whether there are some. */
   def countsRows: Boolean
+  /** Whether the group says what is needed of it. */
+  def knows(group: PartitionGroup): Boolean = true
   def accumulator: Accumulator
 }
 
@@ -198,6 +227,31 @@ private case class CountKey(at: Int) extends KeyFunction {
   }
 }
 
+/** Of a data column; the groups are files, as for the next. */
+private case class CountColumn(at: Int) extends KeyFunction {
+  override def key: Option[Int] = None
+  override def dataType: DataType = LongType
+  override def countsRows: Boolean = true
+  override def knows(group: PartitionGroup): Boolean = group.bounds.get.nulls(at) >= 0
+  override def accumulator: Accumulator = new Accumulator {
+    private var count = 0L
+    override def add(group: PartitionGroup): Boolean = {
+      count += group.rows.get - group.bounds.get.nulls(at)
+      false
+    }
+    override def result: Any = count
+  }
+}
+
+private case class ColumnExtreme(at: Int, dataType: DataType, greatest: Boolean) extends KeyFunction {
+  override def key: Option[Int] = None
+  override def countsRows: Boolean = false
+  override def knows(group: PartitionGroup): Boolean = group.bounds.get.isAllNull(at) || bound(group) != null
+  private def bound(group: PartitionGroup): Any =
+    if (greatest) group.bounds.get.maximum(at) else group.bounds.get.minimum(at)
+  override def accumulator: Accumulator = new MostExtreme(dataType, greatest, bound)
+}
+
 private case class CountValues(at: Int) extends KeyFunction {
   override def key: Option[Int] = Some(at)
   override def dataType: DataType = LongType
@@ -218,14 +272,16 @@ private case class Extreme(at: Int, dataType: DataType, greatest: Boolean) exten
   /** Whether the index has the values in Spark's order: it has TIMESTAMP by local times. */
   def isByIndex: Boolean = dataType != TimestampType
 
-  override def accumulator: Accumulator = new Accumulator {
-    private val ordering = TypeUtils.getInterpretedOrdering(dataType)
-    private var found: Any = _
-    override def add(group: PartitionGroup): Boolean = {
-      val value = group.values.get(at, dataType)
-      if (value != null && (found == null || (ordering.compare(value, found) > 0) == greatest)) found = value
-      false
-    }
-    override def result: Any = found
+  override def accumulator: Accumulator = new MostExtreme(dataType, greatest, _.values.get(at, dataType))
+}
+
+private class MostExtreme(dataType: DataType, greatest: Boolean, value: PartitionGroup => Any) extends Accumulator {
+  private val ordering = TypeUtils.getInterpretedOrdering(dataType)
+  private var found: Any = _
+  override def add(group: PartitionGroup): Boolean = {
+    val next = value(group)
+    if (next != null && (found == null || (ordering.compare(next, found) > 0) == greatest)) found = next
+    false
   }
+  override def result: Any = found
 }

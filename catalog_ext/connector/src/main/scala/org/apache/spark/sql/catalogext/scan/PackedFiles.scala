@@ -47,7 +47,7 @@ private[catalogext] class PackedFiles(
   def filtered(choose: FileChoice): PackedFiles = {
     val builder = new PackedFilesBuilder(choose)
     foreachDirectory(builder.add)
-    builder.result()
+    builder.result(choice.skippedFiles)
   }
 
   def heldBytes: Long = chunks.iterator.map(_.length.toLong).sum
@@ -81,9 +81,10 @@ private[catalogext] class PackedFilesBuilder(choose: FileChoice) {
     if (output.size > PackedFilesBuilder.ChunkBytes) chunks += output.take()
   }
 
-  def result(): PackedFiles = {
+  /** @param skipped how many files the caller left out */
+  def result(skipped: Long = 0): PackedFiles = {
     if (output.size > 0) chunks += output.take()
-    new PackedFiles(chunks.toVector, choice, rows)
+    new PackedFiles(chunks.toVector, choice.copy(skippedFiles = skipped), rows)
   }
 }
 

@@ -12,6 +12,7 @@ import org.apache.spark.sql.catalyst.InternalRow
  * Partitions with equal values of some keys, which `values` has; those of the other keys are of any one of them.
  *
  * @param rows none where nobody knows
+ * @param bounds of the one file that this stands for, until the next one is read
  */
 case class PartitionGroup(
     id: Long,
@@ -20,7 +21,8 @@ case class PartitionGroup(
     partitions: Long,
     files: Long,
     bytes: Long,
-    rows: Option[Long])
+    rows: Option[Long],
+    bounds: Option[FileBounds] = None)
 
 /** What takes groups of partitions as they come: there may be one for each partition, too many to be held. */
 trait GroupConsumer {

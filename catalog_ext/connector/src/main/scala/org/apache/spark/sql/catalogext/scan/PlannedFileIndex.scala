@@ -13,7 +13,7 @@ import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.connector.read.InputPartition
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
-import org.apache.spark.sql.types.StructType
+import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
 
 /**
@@ -42,14 +42,19 @@ class PlannedFileIndex(
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   protected var pushed: Seq[Expression] = Nil
   private var limited: Option[Int] = None
+  private var skipping: Option[FileSkipping] = None
   private var listed: Option[PackedFiles] = None
   // The other references to the table find it for as long as this one keeps it.
   private var held: Option[HeldFiles] = None
 
-  /** The partition filters of the scan, before anything is listed, and how many rows are enough. */
-  def push(filters: Seq[Expression], rows: Option[Int] = None): Unit = synchronized {
+  /**
+   * The partition filters of the scan, before anything is listed, how many rows are enough, and what leaves out files
+   * by their columns.
+   */
+  def push(filters: Seq[Expression], rows: Option[Int] = None, files: Option[FileSkipping] = None): Unit = synchronized {
     pushed = filters
     limited = rows
+    skipping = files
   }
 
   /** So many rows are enough: files that hold them are. */
@@ -105,7 +110,7 @@ class PlannedFileIndex(
     if (listed.isEmpty) {
       val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
       // The session's settings can differ from one statement of a held table to the next.
-      val way = (partitionSchema, zone, padded, options, filters, limited)
+      val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key))
       held = Some(shared.of(way))
       listed = held.map(_.files(planned(pushed)))
     }
@@ -137,7 +142,7 @@ class PlannedFileIndex(
     val left = all.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
     val predicate = translator.translate(all)
     val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
-    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited)
+    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited, skipping)
   }
 
   // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
@@ -166,6 +171,12 @@ class PlannedFileIndex(
     val names = (at ++ of).distinct.map(table.partitionColumns(_).name)
     val filter = new PartitionFilter(keys, left)
     PartitionGroups.fetch(client, table, values, translator.translate(filters), names, wanted)(into(filter))
+  }
+
+  /** What `into` makes of the files of partitions, one by one, with what is known of data columns; else as `groups`. */
+  def eachFile[T <: GroupConsumer](filters: Seq[Expression], fields: Seq[StructField])(into: PartitionFilter => T): T = {
+    val filter = new PartitionFilter(keys, filters.filter(filter => !saysExactly(Seq(filter))))
+    PlannedFiles.fetchEach(client, table, values, translator.translate(filters), fields)(into(filter))
   }
 
   /** The filters, and what those on a partition's name say of its keys. */

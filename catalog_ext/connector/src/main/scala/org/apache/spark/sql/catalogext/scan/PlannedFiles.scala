@@ -3,22 +3,29 @@ package org.apache.spark.sql.catalogext.scan
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.arrow.vector.{BigIntVector, VarCharVector, VectorSchemaRoot}
 
-import org.apache.spark.sql.catalogext.catalog.{DriverMetric, TableMetadata, TableTotals}
+import org.apache.spark.sql.catalogext.catalog.{DriverMetric, PartitionValues, TableMetadata, TableTotals}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ServiceClient, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.connector.metric.CustomTaskMetric
+import org.apache.spark.sql.types.StructField
 import org.apache.spark.util.Utils
 
-/** How much a scan reads, as Spark's UI, the metrics of a plan and EXPLAIN show it. */
-case class ScanChoice(partitions: Long, files: Long, bytes: Long) {
+/**
+ * How much a scan reads, as Spark's UI, the metrics of a plan and EXPLAIN show it.
+ *
+ * @param skippedFiles in partitions that are read, left out by what is known of their columns
+ */
+case class ScanChoice(partitions: Long, files: Long, bytes: Long, skippedFiles: Long = 0) {
   def metrics: Array[CustomTaskMetric] = Array(
-    DriverMetric("numPartitions", partitions), DriverMetric("numFiles", files), DriverMetric("filesSize", bytes))
+    DriverMetric("numPartitions", partitions), DriverMetric("numFiles", files), DriverMetric("filesSize", bytes),
+    DriverMetric("skippedFiles", skippedFiles))
 
   /** For EXPLAIN: what is chosen of what there is. */
   def shown(all: TableTotals): Map[String, String] = Map(
     "Partitions" -> s"$partitions of ${all.partitions}",
     "Files" -> s"$files of ${all.files}",
-    "FileSize" -> s"${Utils.bytesToString(bytes)} of ${Utils.bytesToString(all.bytes)}")
+    "FileSize" -> s"${Utils.bytesToString(bytes)} of ${Utils.bytesToString(all.bytes)}") ++
+    Option.when(skippedFiles > 0)("FilesSkipped" -> skippedFiles.toString)
 }
 
 object PlannedFiles {
@@ -30,6 +37,7 @@ object PlannedFiles {
    * @param choose what is read of those
    * @param among where alone to look, as `PartitionChoice` says it
    * @param limit how many rows are enough
+   * @param skipping leaves out files in which no row can be wanted
    */
   def fetch(
       client: ServiceClient,
@@ -37,27 +45,64 @@ object PlannedFiles {
       choose: FileChoice,
       predicate: Option[JsonNode],
       among: JsonNode = Null,
-      limit: Option[Int] = None): PackedFiles = {
-    val request = obj(
-      "table_id" -> long(table.tableId),
-      "version" -> long(table.version),
-      "predicate" -> predicate.getOrElse(Null),
-      "among" -> among,
-      "limit" -> limit.fold(Null)(rows => long(rows.toLong)))
+      limit: Option[Int] = None,
+      skipping: Option[FileSkipping] = None): PackedFiles = {
+    val fields = skipping.toSeq.flatMap(_.fields)
     ServiceException.translating {
-      client.stream("tables/plan", request) { input =>
+      client.stream("tables/plan", request(table, predicate, among, limit, fields)) { input =>
         val builder = new PackedFilesBuilder(choose)
-        val rows = new PlannedFileRows(builder.add)
+        val rows = new PlannedFileRows(builder.add, skipping)
         ArrowRows.foreachBatch(input)(rows.add)
         rows.finish()
-        builder.result()
+        builder.result(rows.skipped)
       }
     }
   }
+
+  /** What `into` makes of the files, as groups of one, with what is known of `fields`, until it wants no more of them. */
+  def fetchEach[T <: GroupConsumer](
+      client: ServiceClient,
+      table: TableMetadata,
+      values: PartitionValues,
+      predicate: Option[JsonNode],
+      fields: Seq[StructField])(into: => T): T =
+    ServiceException.translating(client.stream("tables/plan", request(table, predicate, fields = fields)) { input =>
+      val consumer = into
+      val bounds = new FileBounds(fields)
+      val directory = new DirectoryFiles
+      ArrowRows.foreachBatchWhile(input) { batch =>
+        val rows = new PlannedRows(batch)
+        bounds.of(batch)
+        (0 until batch.getRowCount).forall { row =>
+          rows.begin(row, directory)
+          val (name, count) = (directory.name.toString, rows.rowCount(row))
+          bounds.read(row, count)
+          consumer.take(PartitionGroup(rows.partitionId(row), name, values.parse(name), 1, 1, rows.size(row),
+            Option.when(count >= 0)(count), Some(bounds)))
+        }
+      }
+      consumer
+    })
+
+  private def request(
+      table: TableMetadata,
+      predicate: Option[JsonNode],
+      among: JsonNode = Null,
+      limit: Option[Int] = None,
+      fields: Seq[StructField] = Nil): JsonNode = obj(
+    "table_id" -> long(table.tableId),
+    "version" -> long(table.version),
+    "predicate" -> predicate.getOrElse(Null),
+    "among" -> among,
+    "limit" -> limit.fold(Null)(rows => long(rows.toLong)),
+    "bounds" -> arr(fields.map(field => text(field.name))))
 }
 
 /** Gathers the rows of `tables/plan`, which come partition by partition, across batches, and gives each partition to `use`. */
-private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit) {
+private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit, skipping: Option[FileSkipping] = None) {
+  private val bounds = skipping.map(by => new FileBounds(by.fields))
+  /** How many files were left out so far. */
+  var skipped = 0L
   private val directory = new DirectoryFiles
   private var current = 0L
   private var isBegun = false
@@ -67,6 +112,7 @@ private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit) {
   /** The first `count` rows of a batch. */
   def add(batch: VectorSchemaRoot, count: Int): Unit = {
     val rows = new PlannedRows(batch)
+    bounds.foreach(_.of(batch))
     var row = 0
     while (row < count) {
       if (!isBegun || rows.partitionId(row) != current) {
@@ -75,9 +121,14 @@ private[catalogext] class PlannedFileRows(use: DirectoryFiles => Unit) {
         isBegun = true
         rows.begin(row, directory)
       }
-      rows.add(row, directory)
+      if (isLeft(rows, row)) rows.add(row, directory) else skipped += 1
       row += 1
     }
+  }
+
+  private def isLeft(rows: PlannedRows, row: Int): Boolean = skipping.forall { by =>
+    bounds.get.read(row, rows.rowCount(row))
+    by.mayHold(bounds.get)
   }
 
   /** Gives the last partition. */
@@ -99,6 +150,7 @@ private[catalogext] class PlannedRows(batch: VectorSchemaRoot) {
   private val path = new TextBuffer
 
   def partitionId(row: Int): Long = ids.get(row)
+  def size(row: Int): Long = sizes.get(row)
   /** Negative where nobody knows. */
   def rowCount(row: Int): Long = if (rows.isNull(row)) -1 else rows.get(row)
 

@@ -1,7 +1,6 @@
 package org.apache.spark.sql.catalogext.stream
 
 import org.apache.arrow.vector.BigIntVector
-import org.apache.hadoop.fs.Path
 
 import org.apache.spark.sql.catalogext.catalog.TableMetadata
 import org.apache.spark.sql.catalogext.scan.{AllFiles, DirectoryFiles, PlannedFiles, PlannedRows}
@@ -72,7 +71,7 @@ class StreamingFiles(
       PlannedFiles.fetch(client, table.copy(version = version), AllFiles, None).foreachDirectory { directory =>
         for (i <- 0 until directory.count) files += StreamedFile.of(directory, i, version, 0, snapshot = true)
       }
-      val ordered = files.result().sortBy(file => (file.partition, new Path(file.path).getName))
+      val ordered = files.result().sortBy(file => (file.partition, file.path.split('/').last))
       snapshot = Some(version -> ordered.zipWithIndex.map { case (file, place) => file.copy(position = place) })
     }
     snapshot.get._2

@@ -5,7 +5,7 @@ import org.apache.spark.sql.catalyst.plans.logical.{AppendData, LogicalPlan, Ove
 import org.apache.spark.sql.connector.catalog.Table
 import org.apache.spark.sql.connector.write.Write
 import org.apache.spark.sql.execution.{LocalTableScanExec, SparkPlan, SparkStrategy}
-import org.apache.spark.sql.execution.adaptive.AdaptiveSparkPlanHelper
+import org.apache.spark.sql.execution.adaptive.{AdaptiveSparkPlanExec, AdaptiveSparkPlanHelper}
 import org.apache.spark.sql.execution.columnar.{InMemoryRelation, InMemoryTableScanExec}
 import org.apache.spark.sql.execution.datasources.v2.{BatchScanExec, DataSourceV2Relation, DataSourceV2ScanRelation}
 
@@ -43,6 +43,8 @@ object BaseVersions extends SparkStrategy with AdaptiveSparkPlanHelper {
   private def tables(plan: SparkPlan): Seq[Table] =
     collectWithSubqueries(plan) {
       case scan: BatchScanExec => Seq(scan.table)
+      // While it runs, it takes out scans that turn out to have no rows, or nothing to be joined with.
+      case adaptive: AdaptiveSparkPlanExec => tables(adaptive.initialPlan)
       // Rows that the index answered; what they were answered for is left in the plan that they were made of.
       case rows: LocalTableScanExec => rows.logicalLink.toSeq.flatMap(_.collect {
         case scan: DataSourceV2ScanRelation => scan.relation.table

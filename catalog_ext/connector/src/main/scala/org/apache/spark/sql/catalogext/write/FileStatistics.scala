@@ -54,9 +54,10 @@ object FileStatistics {
     obj("min" -> text(bounds.map(_._1)), "max" -> text(bounds.map(_._2)), "nulls" -> column.nulls.fold(Null)(long))
   }
 
+  // Bytes that are no text would be kept as another character, which has another place in the order.
   private def canonical(value: Any, dataType: DataType): Option[String] = {
     val shown = PartitionNames.text(Literal(value, dataType), "UTC").eval().toString
-    Option.when(shown.length <= LongestText)(shown)
+    Option.when(shown.length <= LongestText && shown.indexOf('\uFFFD') < 0)(shown)
   }
 
   private def parquet(path: Path, conf: Configuration, schema: StructType): Map[String, Column] = {

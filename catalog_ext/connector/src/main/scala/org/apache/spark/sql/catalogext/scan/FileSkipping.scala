@@ -1,0 +1,185 @@
+package org.apache.spark.sql.catalogext.scan
+
+import java.util.{Arrays, Comparator}
+
+import org.apache.spark.sql.catalogext.catalog.ResolvedSettings
+import org.apache.spark.sql.catalyst.expressions._
+import org.apache.spark.sql.catalyst.util.TypeUtils
+import org.apache.spark.sql.internal.SQLConf
+import org.apache.spark.sql.types._
+import org.apache.spark.sql.util.CaseInsensitiveStringMap
+import org.apache.spark.unsafe.types.UTF8String
+
+/**
+ * Says of files whether rows for which filters on data columns are true may be in them, by what the index knows of those
+ * columns. Spark evaluates the filters again, on rows.
+ *
+ * @param fields the data columns of which something has to be known
+ * @param key equal where the same files are left out
+ */
+private[catalogext] class FileSkipping private (
+    val fields: Seq[StructField], conditions: Seq[FileSkipping.Condition], val key: Any) {
+
+  def mayHold(bounds: FileBounds): Boolean = bounds.rows != 0 && conditions.forall(_(bounds))
+}
+
+private[catalogext] object FileSkipping {
+  val Setting = "file-skipping"
+
+  /** Whether some row of a file may satisfy a filter. */
+  private type Condition = FileBounds => Boolean
+
+  // What is asked of the index for a file grows with them.
+  private val MostColumns = 16
+
+  /** By those of the filters that say something about bounds; nothing where none does. */
+  def of(columns: StructType, filters: Seq[Expression]): Option[FileSkipping] = {
+    val translated = new Translation(columns)
+    val found = filters.flatMap(filter => translated.condition(filter).map(filter -> _))
+    Option.when(found.nonEmpty) {
+      val key = found.map { case (filter, _) => PartitionFilter.bound(columns, filter).canonicalized }.toSet
+      new FileSkipping(translated.fields, found.map(_._2), key)
+    }
+  }
+
+  /**
+   * Whether a file's columns are those of its statistics: both go by the names, which readers can be told to compare
+   * otherwise.
+   */
+  def isByName(format: String, options: CaseInsensitiveStringMap, hadoop: String => String): Boolean = {
+    val conf = SQLConf.get
+    def isSet(name: String) = Option(options.get(name)).orElse(Option(hadoop(name))).exists(_.trim.equalsIgnoreCase("true"))
+    !conf.caseSensitiveAnalysis && (format match {
+      case "parquet" => !conf.parquetFieldIdReadEnabled
+      case "orc" => !isSet("orc.force.positional.evolution")
+      case _ => false
+    })
+  }
+
+  private class Translation(columns: StructType) extends PredicateHelper {
+    private var used = Vector.empty[StructField]
+
+    def fields: Seq[StructField] = used
+
+    /** What has to hold of a file that has a row for which `e` is true; nothing where that is not known of any. */
+    def condition(e: Expression): Option[Condition] = e match {
+      case and: And =>
+        val parts = splitConjunctivePredicates(and).flatMap(condition)
+        Option.when(parts.nonEmpty)(bounds => parts.forall(_(bounds)))
+      case or: Or =>
+        val parts = splitDisjunctivePredicates(or).map(condition)
+        Option.when(parts.forall(_.isDefined)) {
+          val each = parts.flatten
+          bounds => each.exists(_(bounds))
+        }
+      case EqualTo(Column(at), Value(v)) => among(at, Seq(v))
+      case EqualTo(Value(v), Column(at)) => among(at, Seq(v))
+      case EqualNullSafe(Column(at), Literal(null, _)) => Some(_.nulls(at) != 0)
+      case EqualNullSafe(Literal(null, _), Column(at)) => Some(_.nulls(at) != 0)
+      case EqualNullSafe(Column(at), Value(v)) => among(at, Seq(v))
+      case EqualNullSafe(Value(v), Column(at)) => among(at, Seq(v))
+      case LessThan(Column(at), Value(v)) => least(at, v, _ < 0)
+      case GreaterThan(Value(v), Column(at)) => least(at, v, _ < 0)
+      case LessThanOrEqual(Column(at), Value(v)) => least(at, v, _ <= 0)
+      case GreaterThanOrEqual(Value(v), Column(at)) => least(at, v, _ <= 0)
+      case GreaterThan(Column(at), Value(v)) => greatest(at, v, _ > 0)
+      case LessThan(Value(v), Column(at)) => greatest(at, v, _ > 0)
+      case GreaterThanOrEqual(Column(at), Value(v)) => greatest(at, v, _ >= 0)
+      case LessThanOrEqual(Value(v), Column(at)) => greatest(at, v, _ >= 0)
+      case In(Column(at), items) if items.forall(_.isInstanceOf[Literal]) =>
+        among(at, items.map(_.asInstanceOf[Literal].value))
+      case InSet(Column(at), items) => among(at, items.toSeq)
+      case IsNull(Column(at)) => Some(_.nulls(at) != 0)
+      case IsNotNull(Column(at)) => Some(!_.isAllNull(at))
+      case StartsWith(Column(at), Value(prefix: UTF8String)) => Some { bounds =>
+        val (low, high) = (bounds.minimum(at).asInstanceOf[UTF8String], bounds.maximum(at).asInstanceOf[UTF8String])
+        !bounds.isAllNull(at) && (high == null || high.binaryCompare(prefix) >= 0) &&
+          (low == null || low.binaryCompare(prefix) <= 0 || low.startsWith(prefix))
+      }
+      case Not(EqualTo(Column(at), Value(v))) => others(at, v)
+      case Not(EqualTo(Value(v), Column(at))) => others(at, v)
+      case Not(Column(at)) => among(at, Seq(false))
+      case Column(at) if used(at).dataType == BooleanType => among(at, Seq(true))
+      case _ => None
+    }
+
+    private def ordering(at: Int): Ordering[Any] = TypeUtils.getInterpretedOrdering(used(at).dataType)
+
+    private def isFloating(at: Int): Boolean = used(at).dataType match {
+      case FloatType | DoubleType => true
+      case _ => false
+    }
+
+    /** One of the values lies within the bounds. */
+    private def among(at: Int, values: Seq[Any]): Option[Condition] = {
+      val order = ordering(at)
+      val sorted = values.filter(_ != null).map(_.asInstanceOf[AnyRef]).toArray
+      val comparator: Comparator[AnyRef] = (one, other) => order.compare(one, other)
+      Arrays.sort(sorted, comparator)
+      Option.when(sorted.nonEmpty && !sorted.exists(isNaN)) { bounds =>
+        val (low, high) = (bounds.minimum(at), bounds.maximum(at))
+        val found = if (low == null) 0 else Arrays.binarySearch(sorted, low.asInstanceOf[AnyRef], comparator)
+        val first = if (found < 0) -found - 1 else found
+        !bounds.isAllNull(at) && first < sorted.length && (high == null || order.lteq(sorted(first), high))
+      }
+    }
+
+    private def least(at: Int, value: Any, holds: Int => Boolean): Option[Condition] = {
+      val order = ordering(at)
+      Option.when(!isNaN(value)) { bounds =>
+        val low = bounds.minimum(at)
+        !bounds.isAllNull(at) && (low == null || holds(order.compare(low, value)))
+      }
+    }
+
+    // NaN is the greatest number to Spark, and other writers leave it out of the bounds.
+    private def greatest(at: Int, value: Any, holds: Int => Boolean): Option[Condition] = {
+      val order = ordering(at)
+      Option.when(!isFloating(at)) { bounds =>
+        val high = bounds.maximum(at)
+        !bounds.isAllNull(at) && (high == null || holds(order.compare(high, value)))
+      }
+    }
+
+    /** Not every value is this one. */
+    private def others(at: Int, value: Any): Option[Condition] = {
+      val order = ordering(at)
+      Option.when(!isFloating(at)) { bounds =>
+        val (low, high) = (bounds.minimum(at), bounds.maximum(at))
+        !bounds.isAllNull(at) && (low == null || high == null || !order.equiv(low, value) || !order.equiv(high, value))
+      }
+    }
+
+    private def isNaN(value: Any): Boolean = value match {
+      case v: Float => v.isNaN
+      case v: Double => v.isNaN
+      case _ => false
+    }
+
+    private object Column {
+      /** The place, among those that are used, of a column that has bounds. */
+      def unapply(e: Expression): Option[Int] = e match {
+        case a: Attribute =>
+          columns.find(field => SQLConf.get.resolver(field.name, a.name))
+            .filter(field => field.dataType == a.dataType && FileBounds.isBounded(field.dataType)).flatMap(place)
+        case _ => None
+      }
+
+      private def place(field: StructField): Option[Int] = {
+        val known = used.indexWhere(_.name == field.name)
+        if (known >= 0) Some(known)
+        else Option.when(used.length < MostColumns) {
+          used :+= field
+          used.length - 1
+        }
+      }
+    }
+
+    private object Value {
+      def unapply(e: Expression): Option[Any] = e match {
+        case Literal(value, _) if value != null => Some(value)
+        case _ => None
+      }
+    }
+  }
+}

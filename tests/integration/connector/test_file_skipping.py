@@ -1,0 +1,229 @@
+"""Files that are left out by what the index knows of their columns, and answers from it, against Spark's own rows."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from tests.integration.connector.test_connector_predicates import answer, answered, gathered, truth
+from tests.integration.scans import files_read
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from pyspark.sql import DataFrame, SparkSession
+
+    from tests.integration.spark_driver import Driver
+
+pytestmark = [pytest.mark.spark, pytest.mark.slow]
+
+LONG = "z" * 300
+COLUMNS: dict[str, tuple[list[str], list[str]]] = {
+    "tiny": (["TINYINT", "1", "-5", "127", "NULL"], ["1Y", "-6Y", "127Y"]),
+    "small": (["SMALLINT", "300", "-300", "7", "NULL"], ["300S", "301S"]),
+    "num": (["INT", "1", "2", "30", "NULL"], ["2", "30", "31", "2147483647", "3000000000"]),
+    "big": (["BIGINT", "9007199254740993", "-1", "5", "NULL"], ["9007199254740993", "9007199254740992", "0", "-1"]),
+    "price": (["DECIMAL(12,2)", "1.50", "1000.25", "-0.01", "NULL"], ["1.5", "1.505", "-0.01", "1e9BD"]),
+    "wide": (["DECIMAL(30,4)", "12345678901234567890.5", "0", "-7", "NULL"], ["12345678901234567890.5", "0", "-8"]),
+    "day": (
+        ["DATE", "'2025-01-02'", "'1999-12-31'", "'0001-01-01'", "NULL"],
+        ["date'2025-01-02'", "date'0001-01-01'", "date'1500-01-01'", "date'+10000-01-01'"],
+    ),
+    "local": (
+        ["TIMESTAMP_NTZ", "'2025-03-09 02:45:00'", "'1970-01-01 00:00:00'", "'2025-06-01 10:00:00.000001'", "NULL"],
+        ["timestamp_ntz'2025-03-09 02:45:00'", "timestamp_ntz'2025-06-01 10:00:00'"],
+    ),
+    "at": (
+        ["TIMESTAMP", "'2025-03-09 02:45:00'", "'1970-01-01 00:00:00'", "'2025-06-01 10:00:00'", "NULL"],
+        ["timestamp'2025-03-09 03:45:00'", "timestamp'2025-06-01 10:00:00'"],
+    ),
+    "flag": (["BOOLEAN", "true", "false", "true", "NULL"], ["true", "false"]),
+    "text": (["STRING", "'a'", "'été'", f"'{LONG}'", "NULL"], ["'a'", "''", "'b'", "'été'", f"'{LONG}'", "'z'"]),
+    "short": (["VARCHAR(5)", "'a'", "'ab '", "'zz'", "NULL"], ["'a'", "'ab'", "'abcdefgh'"]),
+    "fixed": (["CHAR(3)", "'a'", "'abc'", "'z'", "NULL"], ["'a'", "'abc  '", "'zzzz'"]),
+    "ratio": (["DOUBLE", "-0.0", "2.5", "'NaN'", "NULL"], ["0", "2.5", "double('NaN')", "double('Infinity')"]),
+    "part": (["FLOAT", "1.1", "0.0", "'NaN'", "NULL"], ["float('1.1')", "1.1", "float('NaN')"]),
+}  # fmt: skip
+"""By column the type, one value a file (the last but one stands beside a NULL) and literals to compare with."""
+MORE = {
+    "text": ("startswith(text, 'a')", "text LIKE 'é%'", "startswith(text, 'zz')", "text LIKE '%t%'",
+             "startswith(text, '')"),
+    "flag": ("flag", "NOT flag", "flag <=> NULL"),
+    "ratio": ("isnan(ratio)", "NOT isnan(ratio)", "ratio > 1e300"),
+    "num": ("num > 1 AND num < 30", "num = 1 OR big = 5", "num = 31 OR text = 'a'", "num % 2 = 0", "num + 1 > 30",
+            "num > 2 AND (text = 'none' OR price < 0)", "CAST(num AS STRING) = '2'"),
+}  # fmt: skip
+KINDS = ("parquet", "orc")
+
+
+@pytest.fixture(scope="module")
+def spark(driver: Driver, tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    folder = tmp_path_factory.mktemp("skipping")
+    with driver.catalog(
+        warehouse=str(folder / "warehouse"), index=f"sqlite:///{folder}/index.db", metastore=None
+    ) as session:
+        session.sql("CREATE NAMESPACE lake.s")
+        yield session
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def kinds(spark: SparkSession, request: pytest.FixtureRequest) -> str:
+    """A table with a file for each value of `COLUMNS`, and one without rows."""
+    table = f"lake.s.{request.param}"
+    columns = ", ".join(f"{name} {values[0]}" for name, (values, _) in COLUMNS.items())
+    spark.sql(f"CREATE TABLE {table} ({columns}, k INT) USING {request.param} PARTITIONED BY (k)")
+    for number in range(4):
+        rows = [[values[number + 1] for values, _ in COLUMNS.values()]]
+        if number == 2:
+            rows.append(["NULL"] * len(COLUMNS))
+        told = ", ".join(f"({', '.join(row)}, {number})" for row in rows)
+        casts = ", ".join(f"CAST(c{i} AS {values[0]})" for i, (values, _) in enumerate(COLUMNS.values()))
+        names = ", ".join(f"c{i}" for i in range(len(COLUMNS)))
+        spark.sql(f"INSERT INTO {table} SELECT /*+ COALESCE(1) */ {casts}, k FROM VALUES {told} AS v({names}, k)")
+    spark.sql(
+        f"SELECT * FROM {table} WITH ('index-answers' = 'false', 'file-skipping' = 'false')"
+    ).localCheckpoint().createOrReplaceTempView("truth")
+    return table
+
+
+def conditions(column: str, kind: str) -> list[str]:
+    literals = COLUMNS[column][1]
+    found = [f"{column} {op} {value}" for op in ("=", "!=", "<", "<=", ">", ">=") for value in literals]
+    found += [f"{column} <=> {literals[0]}", f"{literals[0]} < {column}", f"{column} IN ({', '.join(literals)})"]
+    found += [f"{column} NOT IN ({literals[0]})", f"{column} IS NULL"]
+    # Spark's own filters of ORC fail at a NULL there.
+    found += [f"{column} IN ({literals[-1]}, NULL)"] if kind == "parquet" else []
+    return [*found, f"{column} IS NOT NULL", f"NOT ({column} > {literals[0]})", *MORE.get(column, ())]
+
+
+@pytest.mark.parametrize("column", COLUMNS)
+def test_filters_answer_as_spark_does(spark: SparkSession, kinds: str, column: str) -> None:
+    every = conditions(column, kinds.rpartition(".")[2])
+    # One job for many: each has its own scan, and so its own choice of files.
+    asked = " UNION ALL ".join(f"SELECT {i} AS i, count(*) AS n FROM {kinds} WHERE {c}" for i, c in enumerate(every))
+    try:
+        counted = {every[row.i]: row.n for row in spark.sql(asked).collect()}
+    except Exception:  # noqa: BLE001 one of them is an error, which must be the same of the rows
+        counted = {c: answer(spark, f"SELECT count(*) FROM {kinds} WHERE {c}") for c in every}
+    assert counted == truth(spark, every)
+
+
+@pytest.mark.parametrize("kinds", ["parquet"], indirect=True)
+@pytest.mark.parametrize(
+    ("condition", "files"),
+    [
+        ("num = 1", 1), ("num > 2", 1), ("num < 1", 0), ("num >= 1", 3), ("num IS NULL", 2), ("num IS NOT NULL", 3),
+        ("num IN (2, 5, 31)", 1), ("num <> 1", 2), ("num = 1 OR big = 5", 2), ("num > 0 AND text = 'a'", 2),
+        ("day >= date'2000-01-01'", 2), ("price < 0", 1), ("wide = 0", 1), ("NOT flag", 1), ("flag", 2),
+        ("startswith(text, 'a')", 2), ("text = 'été'", 2), ("local = timestamp_ntz'1970-01-01 00:00:00'", 1),
+        # Bounds of these are not kept, or NaN may be above them.
+        ("at = timestamp'1970-01-01 00:00:00'", 4), ("ratio > 100", 3), ("ratio < -1", 1),
+        ("num % 2 = 0", 3), ("k = 1 AND num = 1", 0), ("k = 1 OR num = 1", 4),
+    ],
+)  # fmt: skip
+def test_only_files_that_may_hold_are_read(spark: SparkSession, kinds: str, condition: str, files: int) -> None:
+    frame = spark.sql(f"SELECT text FROM {kinds} WHERE {condition}")
+    frame.collect()
+    assert files_read(frame) == files
+    off = spark.sql(f"SELECT text FROM {kinds} WITH ('file-skipping' = 'false') WHERE {condition}")
+    off.collect()
+    assert files_read(off) == (1 if "k = 1 AND" in condition else 4)
+
+
+def test_the_scan_says_what_it_left_out(spark: SparkSession, kinds: str) -> None:
+    frame = spark.sql(f"SELECT text FROM {kinds} WHERE num = 1")
+    frame.collect()
+    assert "FilesSkipped: 3" in frame._jdf.queryExecution().executedPlan().toString()
+
+
+QUESTIONS = (
+    ("SELECT count(num), min(num), max(num), count(*) FROM {t}", True),
+    ("SELECT max(day), min(local), max(price), min(wide), max(big) FROM {t}", None),
+    ("SELECT count(text), count(ratio), count(flag), max(flag) FROM {t}", True),
+    ("SELECT k, count(num), max(num), min(k) FROM {t} GROUP BY k", True),
+    ("SELECT count(num), max(num) FROM {t} WHERE k IN (1, 2)", True),
+    ("SELECT count(num), max(num) FROM {t} WHERE k % 2 = 0", True),
+    ("SELECT max(num) FROM {t} WHERE k > 100", True),
+    ("SELECT max(num) + 1, count(num) * 2 FROM {t} HAVING count(num) > 1", True),
+    ("SELECT max(text) FROM {t}", False),
+    ("SELECT max(ratio) FROM {t}", False),
+    ("SELECT max(at) FROM {t}", False),
+    ("SELECT max(fixed), min(short) FROM {t}", False),
+    ("SELECT count(at) FROM {t}", False),
+    ("SELECT max(num) FROM {t} WHERE num < 30", False),
+    ("SELECT count(DISTINCT num) FROM {t}", False),
+    ("SELECT sum(num) FROM {t}", False),
+)
+
+
+@pytest.mark.parametrize(("question", "by_index"), QUESTIONS)
+def test_what_the_index_knows_of_columns_is_what_is_in_the_files(
+    spark: SparkSession, kinds: str, question: str, by_index: bool | None
+) -> None:
+    frame = spark.sql(question.format(t=kinds))
+    assert by_index is None or answered(frame) == by_index
+    assert gathered(frame) == gathered(spark.sql(question.format(t="truth")))
+    scanned = spark.sql(question.format(t=f"{kinds} WITH ('index-answers' = 'false')"))
+    assert not answered(scanned)
+
+
+def files(frame: DataFrame) -> tuple[list[str], int]:
+    return gathered(frame), files_read(frame)
+
+
+def test_what_others_wrote_is_left_out_only_where_that_is_safe(
+    spark: SparkSession, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """Other writers leave NaN out of the bounds; what nobody has looked into is read."""
+    # By the bounds in the file Spark's own reader would lose the NaN.
+    request.addfinalizer(lambda: spark.conf.unset("spark.sql.parquet.filterPushdown"))
+    spark.conf.set("spark.sql.parquet.filterPushdown", "false")
+    for k, values in ((1, [1.0, float("nan")]), (2, [2.0, 3.0])):
+        (tmp_path / f"k={k}").mkdir()
+        pq.write_table(pa.table({"x": values, "n": [k, None]}), tmp_path / f"k={k}" / "f.parquet")
+    spark.sql(
+        f"CALL lake.system.register_table(table => 's.others', location => '{tmp_path}', "
+        "partition_columns => map('k', 'int'), schema => 'x DOUBLE, n BIGINT')"
+    )
+    spark.sql("CALL lake.system.repair_partitions(table => 's.others')")
+    for analyzed in (False, True):
+        assert files(spark.sql("SELECT k FROM lake.s.others WHERE x > 5")) == (["(1,)"], 2)
+        expected = (["(1,)"], 1) if analyzed else (["(1,)"], 2)
+        assert files(spark.sql("SELECT k FROM lake.s.others WHERE n < 2")) == expected
+        question = spark.sql("SELECT count(n), max(n) FROM lake.s.others")
+        assert answered(question) == analyzed
+        assert gathered(question) == ["(2, 2)"]
+        if not analyzed:
+            spark.sql("ANALYZE TABLE lake.s.others COMPUTE STATISTICS FOR ALL COLUMNS")
+
+
+def test_columns_that_came_later(spark: SparkSession) -> None:
+    spark.sql("CREATE TABLE lake.s.later PARTITIONED BY (k) AS SELECT 1 AS id, 1 AS k")
+    spark.sql('ALTER TABLE lake.s.later ADD COLUMNS (c INT, `a "b` INT, `x.y` INT)')
+    spark.sql('INSERT INTO lake.s.later (id, c, `a "b`, `x.y`, k) VALUES (2, 5, 6, 7, 2)')
+    for column, value in (("c", 5), ('`a "b`', 6), ("`x.y`", 7)):
+        assert gathered(spark.sql(f"SELECT id FROM lake.s.later WHERE {column} IS NULL")) == ["(1,)"]
+        assert gathered(spark.sql(f"SELECT id FROM lake.s.later WHERE {column} = {value}")) == ["(2,)"]
+        assert gathered(spark.sql(f"SELECT count({column}) FROM lake.s.later")) == ["(1,)"]
+
+
+def test_a_reader_that_goes_by_position_reads_everything(spark: SparkSession, kinds: str) -> None:
+    for option in ("'orc.force.positional.evolution' = 'true'",) if kinds.endswith("orc") else ():
+        frame = spark.sql(f"SELECT text FROM {kinds} WITH ({option}) WHERE num = 1")
+        assert files(frame) == (["('a',)"], 4)
+    spark.conf.set("spark.sql.caseSensitive", "true")
+    try:
+        assert files(spark.sql(f"SELECT text FROM {kinds} WHERE num = 1")) == (["('a',)"], 4)
+    finally:
+        spark.conf.unset("spark.sql.caseSensitive")
+
+
+def test_a_filter_beside_a_join_lists_nothing_before_the_join_says_what(spark: SparkSession, kinds: str) -> None:
+    frame = spark.sql(
+        f"SELECT t.text FROM {kinds} t JOIN (SELECT 0 AS k) d ON t.k = d.k AND d.k < (SELECT 5) WHERE t.num = 1"
+    )
+    assert gathered(frame) == ["('a',)"]
