@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING
 
-from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.tables import TableType
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA, below
@@ -31,23 +30,17 @@ class TableRemoval:
             ConflictError: Files of the table are being moved, or rows of a stream wait; nothing was done.
         """
         there = self._context.load_table(table)
-        waiting = next(self._context.index.waiting_files(there.table_id), None)
-        if waiting is not None:
-            raise ConflictError(
-                f"Rows of a stream into table {there.identifier} wait for their partitions to be due, such as "
-                f"{waiting.partition[:200]!r}: the files that stay would be without them. Nothing was done. Let the "
-                f"query end, or commit them: `catalog-ext release-waiting {there.identifier}`, or CALL "
-                f"system.release_waiting(table => '{there.identifier}').",
-                {"table": str(there.identifier), "partition": waiting.partition[:200]},
-            )
+        # What an epoch had reserved when its driver died may wait from now on.
+        self._context.transactions.recover_before(there)
         relocated = below(Location.parse(there.definition.location), DATA)
-        if self._context.index.relocation_ids(there.table_id, str(relocated)):
+        relocations = self._context.index.relocation_ids(there.table_id, str(relocated))
+        gone = self._context.index.drop_table(there.identifier, deliver=False, keeps_files=True)
+        if relocations:
             logger.warning(
                 "Overwrites have relocated partitions of table %s to directories in %s, which the metastore knows: "
                 "take the table into an index again by import, not by register.", there.identifier, relocated,
             )  # fmt: skip
-        with self._context.transactions.dropping(there):
-            return self._context.index.drop_table(there.identifier, deliver=False)
+        return gone
 
     def drop_table(self, table: str, *, purge: bool = False) -> Table:
         """Drop a table, here and in the metastore; the files of a managed one are deleted, an external one's stay.

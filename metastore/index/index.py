@@ -234,7 +234,13 @@ class Index:
         return alter_table.rename_table(self._database, identifier, to, deliver=deliver)
 
     def drop_table(
-        self, identifier: TableIdentifier, *, deliver: bool, purge: bool = False, deletes: bool = False
+        self,
+        identifier: TableIdentifier,
+        *,
+        deliver: bool,
+        purge: bool = False,
+        deletes: bool = False,
+        keeps_files: bool = False,
     ) -> Table:
         """Return the table as it was, now gone from the index; no file is touched.
 
@@ -244,11 +250,15 @@ class Index:
             purge: As the statement has it.
             deletes: Whether its directory is to be deleted, by the caller: nobody gets a table there until
                 ``note_deleted``.
+            keeps_files: Whether all its files are to stay, also those that a stream keeps back.
 
         Raises:
             TableNotFoundError: There is none of that name.
+            ConflictError: With ``keeps_files``, rows of a stream wait; or files of the table are being moved.
         """
-        return table_rows.drop_table(self._database, identifier, deliver=deliver, purge=purge, deletes=deletes)
+        return table_rows.drop_table(
+            self._database, identifier, deliver=deliver, purge=purge, deletes=deletes, keeps_files=keeps_files
+        )
 
     def undeleted_tables(self, location: str | None = None) -> list[DroppedTable]:
         """Return the dropped tables whose directories are still to be deleted, the oldest first.

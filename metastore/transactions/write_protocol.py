@@ -396,6 +396,10 @@ class Transactions:
                 )
         return DiscardReport(str(table.identifier), lost, dry_run)
 
+    def recover_before(self, table: Table) -> None:
+        """Finish or undo what dead writers left in a table that is about to be forgotten, with all its files kept."""
+        self._recovery.of_table(table.table_id, str(table.identifier))
+
     @contextmanager
     def dropping(self, table: Table) -> Iterator[None]:
         """Return a context in which a table is dropped; what its streams have kept back is removed when it is gone.
@@ -405,7 +409,7 @@ class Transactions:
         Raises:
             CatalogExtError: The table is gone, and something could not be removed.
         """
-        self._recovery.of_table(table.table_id, str(table.identifier))
+        self.recover_before(table)
         locations = self._steps.waiting_locations(table)
         yield
         self._steps.discard(table, locations)

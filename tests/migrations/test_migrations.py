@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import contextlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,9 +13,15 @@ from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 
 import catalog_ext
-from catalog_ext.metastore.errors import IndexNotAtHeadError
+from catalog_ext.metastore.errors import IndexDatabaseError, IndexNotAtHeadError, IndexUnavailableError
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.index.database.migration import VERSION_TABLE, configuration, head_revision
+from catalog_ext.metastore.index.database import migration
+from catalog_ext.metastore.index.database.migration import (
+    VERSION_TABLE,
+    configuration,
+    head_revision,
+    known_revisions,
+)
 from catalog_ext.metastore.index.database.schema import metadata
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.model.changes import AddPartition
@@ -23,7 +30,7 @@ from tests.index_cases import create, data_files, listed_names, planned_names
 from tests.transaction_cases import begin, plan, write
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
 FOLDER = Path(str(catalog_ext.__file__)).parent / "migrations"
 
@@ -76,6 +83,90 @@ def test_a_filled_index_goes_up_and_down(url: str, engine: sa.Engine) -> None:
         index.migrate()
         assert sorted(planned_names(index, index.load_table(table.identifier))) == ["k=a", "k=a", "k=b"]
         assert index.list_transactions() == []
+
+
+class Interrupted(Exception):
+    """What is done is done, and nothing of ours runs after it."""
+
+
+def interrupt_everywhere(engine: sa.Engine, run: Callable[[], object]) -> set[str]:
+    """Run something that ends after each of its statements, once, and is started again; return those statements."""
+    ended: set[str] = set()
+
+    def end(_c: object, _cursor: object, statement: str, parameters: object, *_: object) -> None:
+        this = f"{statement.strip()} {parameters}"
+        if this not in ended and not this.startswith(("SELECT", "SHOW", "DESCRIBE", "PRAGMA")):
+            ended.add(this)
+            raise Interrupted
+
+    sa.event.listen(engine, "after_cursor_execute", end)
+    try:
+        while True:
+            with contextlib.suppress(Interrupted):
+                run()
+                return ended
+    finally:
+        sa.event.remove(engine, "after_cursor_execute", end)
+
+
+def described(engine: sa.Engine) -> dict[str, list[str]]:
+    """What there is in a database, as it describes it."""
+    inspector = sa.inspect(engine)
+    looks = (
+        inspector.get_columns, inspector.get_pk_constraint, inspector.get_unique_constraints,
+        inspector.get_foreign_keys, lambda name: [(i["name"], i["column_names"]) for i in inspector.get_indexes(name)],
+    )  # fmt: skip
+    return {name: [repr(look(name)) for look in looks] for name in inspector.get_table_names()}
+
+
+def test_a_migration_that_was_interrupted_is_run_again(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index:
+        index.migrate()
+        expected = described(engine)
+        index.migrate("base")
+        ended = interrupt_everywhere(index._database.engine, index.migrate)
+        assert len(ended) > len(expected) + len(known_revisions())
+        assert described(engine) == expected
+        assert index.current_revision() == head_revision()
+        table = create(index, keys={"k": "string"})
+        index.commit(table.table_id, [AddPartition("k=a", data_files(1))], operation="x", deliver=True)
+        assert interrupt_everywhere(index._database.engine, lambda: index.migrate("base"))
+        assert set(described(engine)) <= {VERSION_TABLE}
+        index.migrate()
+        assert described(engine) == expected
+
+
+@pytest.mark.parametrize("start", known_revisions()[:-1])
+def test_an_upgrade_that_was_interrupted_is_run_again(mariadb_url: str, start: str) -> None:
+    engine = sa.create_engine(mariadb_url)
+    with Index.connect(mariadb_url) as index:
+        index.migrate()
+        expected = described(engine)
+        index.migrate(start)
+        interrupt_everywhere(index._database.engine, index.migrate)
+        assert (index.migrate(), described(engine)) == ((head_revision(), head_revision()), expected)
+    engine.dispose()
+
+
+def test_a_table_of_somebody_else_is_not_taken_for_ours(url: str, engine: sa.Engine) -> None:
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE repairs (car INT)")
+    with (
+        Index.connect(url) as index,
+        pytest.raises(IndexDatabaseError, match=r"refused a statement: .*repairs.*exists"),
+    ):
+        index.migrate()
+    assert [column["name"] for column in sa.inspect(engine).get_columns("repairs")] == ["car"]
+
+
+def test_two_migrations_do_not_run_at_once(mariadb_url: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(migration, "_LOCK_TIMEOUT_S", 0)
+    engine = sa.create_engine(mariadb_url)
+    with engine.connect() as other, Index.connect(mariadb_url) as index:
+        other.exec_driver_sql("SELECT GET_LOCK('catalog_ext_migrate', 0)")
+        with pytest.raises(IndexUnavailableError, match="is being migrated by another process"):
+            index.migrate()
+    engine.dispose()
 
 
 _FILLED_AT_0001 = (

@@ -30,6 +30,10 @@ _READ_ONLY_WORDS = ("attempt to write a readonly database",)
 _SQLITE_BUSY = ("database is locked", "database table is locked", "database is busy")
 # What a server that is there says when the statement itself is at fault.
 _SCHEMA_WORDS = ("no such table", "no such column", "has no column", "syntax error", "doesn't exist", "does not exist")
+# What DDL is refused for, which MySQL and SQLite call operational errors, too: a table, a column or an index that is
+# there already, or is not.
+_DDL_CODES = frozenset({1050, 1051, 1060, 1061, 1068, 1091, 1826})
+_DDL_WORDS = ("already exists", "duplicate column name", "no such index")
 
 
 def is_lost_race(error: BaseException) -> bool:
@@ -143,8 +147,9 @@ def _is_unreachable(error: Exception) -> bool:
     if isinstance(error, sa.exc.TimeoutError):
         return True
     kinds = (sa.exc.OperationalError, sa.exc.InterfaceError, sqlite3.OperationalError)
-    text = str(_origin(error))
-    if not isinstance(error, kinds):
+    origin = _origin(error)
+    text = str(origin)
+    if not isinstance(error, kinds) or _is_any(origin, frozenset(), _DDL_CODES, _DDL_WORDS):
         return False
     # What a connection fails for ("database … does not exist") is never a statement's fault.
     return "connection failed" in text or not any(words in text for words in _SCHEMA_WORDS)

@@ -11,7 +11,8 @@ from alembic import command
 from alembic.config import Config
 from alembic.script import ScriptDirectory
 
-from catalog_ext.metastore.errors import IndexNotAtHeadError
+from catalog_ext.metastore.errors import IndexNotAtHeadError, IndexUnavailableError
+from catalog_ext.metastore.index.database.repeatable_ddl import make_repeatable
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index.database.database import Database
@@ -20,6 +21,7 @@ VERSION_TABLE = "catalog_ext_schema_version"
 """Our own name, so that the index can share a database with another user of alembic."""
 
 _LOCK = 0x6361745F657874
+_LOCK_TIMEOUT_S = 60
 _revisions = sa.Table(VERSION_TABLE, sa.MetaData(), sa.Column("version_num", sa.String(32), primary_key=True))
 
 
@@ -63,12 +65,15 @@ def _revision(connection: sa.Connection) -> str | None:
 def migrate(database: Database, revision: str = "head") -> tuple[str | None, str | None]:
     """Return the revision that the database was at, and the one that it is at now.
 
+    Where it was interrupted, it is run again: PostgreSQL and SQLite have done nothing, MySQL and MariaDB go on.
+
     Args:
         database: The database.
         revision: ``head``, a known revision, or ``base`` for none (this removes the index).
 
     Raises:
         IndexNotAtHeadError: The database is newer than this release, or the revision is unknown.
+        IndexUnavailableError: Another process is migrating it, or it cannot be reached.
     """
     order = known_revisions()
     target = {"head": order[-1], "base": None}.get(revision, revision)
@@ -77,7 +82,7 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
         raise IndexNotAtHeadError(f"{revision!r} is not a revision of the index. The revisions are: {known}.")
 
     def work(connection: sa.Connection) -> tuple[str | None, str | None]:
-        _lock(connection)
+        _lock(connection, database)
         try:
             before = _revision(connection)
             _refuse_newer(before, order, database)
@@ -92,6 +97,7 @@ def migrate(database: Database, revision: str = "head") -> tuple[str | None, str
 def _run(connection: sa.Connection, before: str | None, target: str | None, order: tuple[str, ...]) -> None:
     config = configuration()
     config.attributes["connection"] = connection
+    config.attributes["prepare"] = make_repeatable
     position: dict[str | None, int] = {revision: i for i, revision in enumerate([None, *order])}
     if position[target] > position[before]:
         command.upgrade(config, str(target))
@@ -125,14 +131,21 @@ def require_head(database: Database) -> None:
         )
 
 
-def _lock(connection: sa.Connection) -> None:
+def _lock(connection: sa.Connection, database: Database) -> None:
     # SQLite's transaction is the lock. The others let two processes create the same tables at once.
     if connection.dialect.name == "postgresql":
         connection.execute(sa.text("SELECT pg_advisory_xact_lock(:key)"), {"key": _LOCK})
     elif connection.dialect.name in ("mysql", "mariadb"):
-        connection.execute(sa.text("SELECT GET_LOCK('catalog_ext_migrate', 60)"))
+        got = connection.execute(sa.text("SELECT GET_LOCK('catalog_ext_migrate', :s)"), {"s": _LOCK_TIMEOUT_S}).scalar()
+        if not got:
+            raise IndexUnavailableError(
+                f"The index {database.shown} is being migrated by another process, which has not ended for "
+                f"{_LOCK_TIMEOUT_S} s. Nothing was done. Run the command again when it has.",
+                {"index": database.shown},
+            )
 
 
 def _unlock(connection: sa.Connection) -> None:
-    if connection.dialect.name in ("mysql", "mariadb"):
+    # A connection that is lost, or that was broken off, has lost its locks; to ask would hide why.
+    if connection.dialect.name in ("mysql", "mariadb") and not connection.invalidated:
         connection.execute(sa.text("SELECT RELEASE_LOCK('catalog_ext_migrate')"))

@@ -16,6 +16,7 @@ from catalog_ext.metastore.index.database.schema import (
     partitions,
     tables,
     transactions,
+    waiting_files,
 )
 from catalog_ext.metastore.index.write.transactions import from_row
 from catalog_ext.metastore.model.batches import batched
@@ -155,6 +156,24 @@ def check_droppable(connection: sa.Connection, table: Table, *, deletes: bool, b
     if deletes:
         _check_alone(connection, table)
         _check_no_partition_inside(connection, table)
+
+
+def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
+    """Return if no stream keeps rows of the table back; its row is locked.
+
+    Raises:
+        ConflictError: One does: without the table nobody would know of them any more.
+    """
+    w = waiting_files.c
+    name = connection.execute(sa.select(w.name).where(w.table_id == table.table_id).limit(1)).scalar()
+    if name is not None:
+        raise ConflictError(
+            f"Rows of a stream into table {table.identifier} wait for their partitions to be due, such as "
+            f"{name[:200]!r}: the files that stay would be without them. Nothing was done. Let the "
+            f"query end, or commit them: `catalog-ext release-waiting {table.identifier}`, or CALL "
+            f"system.release_waiting(table => '{table.identifier}').",
+            {"table": str(table.identifier), "partition": name[:200]},
+        )
 
 
 def _busy(table: Table, transaction_id: str, why: str) -> ConflictError:

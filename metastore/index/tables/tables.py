@@ -31,7 +31,12 @@ from catalog_ext.metastore.index.database.schema import (
     waiting_files,
 )
 from catalog_ext.metastore.index.database.version_rows import insert_version
-from catalog_ext.metastore.index.tables.dropped import check_droppable, check_location_free, overlaps
+from catalog_ext.metastore.index.tables.dropped import (
+    check_droppable,
+    check_location_free,
+    check_nothing_waits,
+    overlaps,
+)
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace, namespace_not_found
 from catalog_ext.metastore.index.write.outbox import enqueue, forget_table
 from catalog_ext.metastore.messages import CreateTable, DropTable
@@ -207,7 +212,9 @@ def _insert(connection: sa.Connection, definition: TableDefinition, namespace_id
     return int(key[0]) if key is not None else 0
 
 
-def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool) -> Table:
+def drop_table(
+    database: Database, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool, keeps_files: bool
+) -> Table:
     """Return the table as it was; its name is free again, and its rows are removed.
 
     The name goes first and at once; the rows follow in batches, so that nobody waits long for a lock. With ``deletes``
@@ -215,24 +222,28 @@ def drop_table(database: Database, identifier: TableIdentifier, *, deliver: bool
 
     Raises:
         TableNotFoundError: There is none of this name.
-        ConflictError, TableLayoutError: See ``dropped.check_droppable``.
+        ConflictError, TableLayoutError: See ``dropped.check_droppable`` and ``dropped.check_nothing_waits``.
     """
-    table = database.write(
-        lambda connection: drop_within(connection, identifier, deliver=deliver, purge=purge, deletes=deletes)
-    )
+
+    def work(connection: sa.Connection) -> Table:
+        return drop_within(
+            connection, identifier, deliver=deliver, purge=purge, deletes=deletes, keeps_files=keeps_files
+        )
+
+    table = database.write(work)
     remove_dropped_rows(database)
     return table
 
 
 def drop_within(
     connection: sa.Connection, identifier: TableIdentifier, *, deliver: bool, purge: bool, deletes: bool = False,
-    by: str | None = None,
+    keeps_files: bool = False, by: str | None = None,
 ) -> Table:  # fmt: skip
     """Drop a table within a transaction; ``remove_dropped_rows`` has to be called after it.
 
     Raises:
         TableNotFoundError: There is none of this name.
-        ConflictError, TableLayoutError: See ``dropped.check_droppable``.
+        ConflictError, TableLayoutError: See ``dropped.check_droppable`` and ``dropped.check_nothing_waits``.
     """
     if deletes:
         # Whoever makes a table in the directory comes before this, or finds that it is being deleted.
@@ -243,6 +254,9 @@ def drop_within(
     # Somebody may have renamed or moved it before the lock.
     table = load(connection, identifier)
     check_droppable(connection, table, deletes=deletes, by=by)
+    if keeps_files:
+        # After the lock: an epoch that keeps rows back has committed them before it, or finds the table gone.
+        check_nothing_waits(connection, table)
     forget_within(connection, table, deletes=deletes)
     if deliver:
         enqueue(connection, DropTable(table.definition, purge), table.table_id)

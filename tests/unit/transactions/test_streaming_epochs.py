@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from catalog_ext.metastore.commit.fault_points import armed
-from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, TRIGGER
+from catalog_ext.metastore.commit.partition_commit import DELAY, POLICY_CLASS, POLICY_KIND, SUCCESS_FILE, TRIGGER
 from catalog_ext.metastore.commit.plan import RenamePartition, WriteKind
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
@@ -27,7 +27,8 @@ from catalog_ext.metastore.index.read.number_predicates import NumberPredicate
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.predicates.tree import Comparison, Operator
-from tests.streaming_cases import Stream, announced, below, hourly, unseen, waiting
+from tests.streaming_cases import HOURLY, Stream, announced, below, hourly, unseen, waiting
+from tests.write_cases import TABLE
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
@@ -422,3 +423,18 @@ def test_what_an_abandoned_query_has_kept_back_can_be_committed(tmp_path: Path) 
         assert stand.rows() == {"h=10": "b\n", "h=9": "a\nc\n"}
         nothing = stand.engine.release_waiting(stand.table(), None, "test")
         assert (nothing.partitions, nothing.version) == ((), None)
+
+
+def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Calls, tmp_path: Path) -> None:
+    """The table says nothing: the options of each query do, and those of its last epoch."""
+    stand.index.alter_table(TABLE, lambda table: replace(table, properties={}), deliver=False)
+    named = Stream(stand, "named")
+    named.epoch(8, {"h=9": "a\n"}, options={**HOURLY, SUCCESS_FILE: "_OLD"})
+    named.epoch(8, {"h=10": "b\n"}, options=HOURLY)
+    plain = {key: text for key, text in HOURLY.items() if key not in (POLICY_KIND, POLICY_CLASS)}
+    Stream(stand, "plain").epoch(8, {"h=11": "c\n"}, options=plain)
+    stand.engine.release_waiting(stand.table(), None, "test")
+    assert stand.rows() == stand.listed() == {"h=10": "b\n", "h=11": "c\n", "h=9": "a\n"}
+    assert sorted(filter(None, announced(calls))) == ["10", "9"]
+    marks = {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("_*") if path.is_file()}
+    assert marks == {"h=10/_SUCCESS", "h=9/_SUCCESS"}

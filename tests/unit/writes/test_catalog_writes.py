@@ -43,6 +43,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.commit.staged_files import StagedFile
+    from catalog_ext.metastore.model.tables import Table
 
 LATE = {
     "sink.partition-commit.trigger": "partition-time",
@@ -231,6 +233,49 @@ def test_a_table_with_rows_that_wait_is_unregistered_when_they_are_committed(cat
     assert (released.partition, released.files) == (US, 1)
     catalog.unregister_table("s.t")
     assert (root / US / staged.name).exists()
+
+
+def epoch(catalog: Catalog, number: int = 1) -> StagedFile:
+    """An epoch of a stream whose rows wait for their partition to be due."""
+    there = catalog.load_table("s.t")
+    batch = Batch("STREAMING", "test@host:1", "query", number, options={"transaction.lease": "1s"})
+    begun, _ = catalog.writes.begin(WriteKind.APPEND, there.table_id, there.version, batch)
+    staged = stage(begun, US)
+    catalog.writes.transactions.commit(begun.transaction_id, [staged], watermark_ms=0)
+    return staged
+
+
+def test_what_a_dead_epoch_keeps_back_is_not_unregistered(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.alter_table_properties("s.t", LATE)
+    crash_at("reserve.after", lambda: epoch(catalog))
+    now = catalog.index.now_ms()
+    monkeypatch.setattr(catalog.index, "now_ms", lambda: now + 2000)
+    with pytest.raises(ConflictError, match=r"Rows of a stream .*release-waiting s\.t"):
+        catalog.unregister_table("s.t")
+    (released,) = catalog.release_waiting("s.t").partitions
+    assert (released.partition, released.files, released.rows) == (US, 1, 1)
+    catalog.unregister_table("s.t")
+    assert [path.read_bytes() for path in (root / US).glob("part-*")] == [b"x\n"]
+
+
+def test_what_an_epoch_keeps_back_meanwhile_is_not_unregistered(
+    catalog: Catalog, root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    catalog.alter_table_properties("s.t", LATE)
+    drop_table = catalog.index.drop_table
+
+    def raced(*asked: Any, **how: Any) -> Table:
+        monkeypatch.undo()
+        epoch(catalog)
+        return drop_table(*asked, **how)
+
+    monkeypatch.setattr(catalog.index, "drop_table", raced)
+    with pytest.raises(ConflictError, match=r"Rows of a stream .*release-waiting s\.t"):
+        catalog.unregister_table("s.t")
+    assert [one.rows for one in catalog.release_waiting("s.t").partitions] == [1]
+    assert [path.read_bytes() for path in (root / US).glob("part-*")] == [b"x\n"]
 
 
 def test_recover_finishes_what_was_reserved_and_undoes_the_rest(catalog: Catalog, root: Path) -> None:

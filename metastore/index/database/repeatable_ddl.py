@@ -1,0 +1,78 @@
+"""Migrations that can be run again where each of their statements is committed by itself.
+
+MySQL and MariaDB commit at every DDL statement, so that a migration that was interrupted (a kill, a lost connection,
+the power) leaves a revision half done and not recorded. Here each statement is left out whose work is there already.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+from alembic.ddl.mysql import MySQLImpl
+
+if TYPE_CHECKING:
+    from alembic.runtime.migration import MigrationContext
+
+
+class RepeatableImpl(MySQLImpl):
+    """Alembic's DDL of MySQL and MariaDB, of which only what is not there yet (or still there) is carried out.
+
+    It names no dialect of its own, so that Alembic uses it for nobody else in the process.
+    """
+
+    def create_table(self, table: sa.Table, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
+        """Create a table and its indexes; one of other columns is somebody else's, and the database refuses."""
+        if self._columns(table.name) != {column.name for column in table.columns}:
+            super().create_table(table, **kw)
+        for index in table.indexes:
+            self.create_index(index)
+
+    def drop_table(self, table: sa.Table, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
+        """Drop a table."""
+        if self._columns(table.name):
+            super().drop_table(table, **kw)
+
+    def create_index(self, index: sa.Index, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
+        """Create an index."""
+        if not self._has_index(index):
+            super().create_index(index, **kw)
+
+    def drop_index(self, index: sa.Index, **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
+        """Drop an index."""
+        if self._has_index(index):
+            super().drop_index(index, **kw)
+
+    def add_column(self, table_name: str, column: sa.Column[Any], **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
+        """Add a column."""
+        if column.name not in self._columns(table_name):
+            super().add_column(table_name, column, **kw)
+
+    def drop_column(self, table_name: str, column: sa.Column[Any], **kw: Any) -> None:  # noqa: ANN401 -- Alembic's
+        """Drop a column."""
+        if column.name in self._columns(table_name):
+            super().drop_column(table_name, column, **kw)
+
+    def _columns(self, table: str) -> set[str]:
+        """Return the names of a table's columns; none where there is no such table."""
+        inspector = self._inspector()
+        return {column["name"] for column in inspector.get_columns(table)} if inspector.has_table(table) else set()
+
+    def _has_index(self, index: sa.Index) -> bool:
+        assert index.table is not None, "an index is of a table"
+        inspector, table = self._inspector(), index.table.name
+        return inspector.has_table(table) and index.name in {one["name"] for one in inspector.get_indexes(table)}
+
+    def _inspector(self) -> sa.Inspector:
+        # An inspector remembers what it has seen: a new one each time.
+        assert self.connection is not None, "migrations are carried out, and not printed"
+        return sa.inspect(self.connection)
+
+
+def make_repeatable(migration: MigrationContext) -> None:
+    """Have migrations go on where an earlier run was interrupted; nothing is done where DDL is rolled back."""
+    old = migration.impl
+    if migration.dialect.name in ("mysql", "mariadb"):
+        migration.impl = RepeatableImpl(
+            old.dialect, old.connection, old.as_sql, old.transactional_ddl, old.output_buffer, old.context_opts
+        )
