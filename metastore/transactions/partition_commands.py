@@ -32,7 +32,7 @@ from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -89,15 +89,17 @@ class CommandChecker:
     def _add(self, plan: WritePlan, asked: AddPartitions, table: Table) -> WritePlan:
         living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
-        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted})
         own = {p.name: p.location for p in wanted if p.location is not None}
-        return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found))
+        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted}, by_hand=own)
+        default = {p.name: _location(table, p.name, None) for p in wanted if p.name not in own}
+        left = self._new_files.left(table, default) if default else {}
+        return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found, left))
 
     def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
         name, directory = asked.name, Location.parse(asked.location)
         rules.partitions_of(table, name, self._index.partitions_of_values(table, [name]))
         own = None if directory == _location(table, name, None) else str(directory)
-        return CheckedRelocate(asked, own, self._found(table, {name: directory})[name])
+        return CheckedRelocate(asked, own, self._found(table, {name: directory}, by_hand=[name])[name])
 
     def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
         """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
@@ -171,9 +173,11 @@ class CommandChecker:
                     {"table": transaction.table, "transaction": committed.transaction_id},
                 )
 
-    def _found(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[DataFile, ...]]:
+    def _found(
+        self, table: Table, directories: Mapping[str, Location], *, by_hand: Collection[str]
+    ) -> dict[str, tuple[DataFile, ...]]:
         self._require_directories(table, directories)
-        return self._new_files.found(table.table_id, directories)
+        return self._new_files.found(table.table_id, directories, by_hand=by_hand)
 
     def _require_directories(self, table: Table, directories: Mapping[str, Location]) -> None:
         """Make the directories that are missing inside the table's; one that is missing elsewhere is an error."""
