@@ -132,10 +132,10 @@ class CommandChecker:
         living = self._index.partitions_of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
-            self._require_cleaned_up(transaction, table)
-            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             by_id = {partition.partition_id: partition for partition in living}
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
+            self._require_cleaned_up(transaction, _places(table, [asked.to], (p for p, _ in moving)))
+            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             self._record(transaction, self._moves(table, moving))
         return checked
 
@@ -148,24 +148,35 @@ class CommandChecker:
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
         if moving:
-            self._require_cleaned_up(transaction, table, source)
+            there = _places(source, [], (partition for partition, _ in moving))
+            self._require_cleaned_up(transaction, there | _places(table, [name for _, name in moving], ()))
         self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
         self._record(transaction, self._moves(source, moving))
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
-    def _require_cleaned_up(self, transaction: Transaction, *tables: Table) -> None:
-        """Return if no committed write has files of the tables left to delete.
+    def _require_cleaned_up(self, transaction: Transaction, places: Collection[tuple[int, str]]) -> None:
+        """Return if no committed write has files left to delete where files are moved from or to.
 
-        A move would bring files to names that are about to be deleted, or take those along that are.
+        A move would bring files to names that are about to be deleted, or take those along that are. Elsewhere a store
+        may refuse for ever to delete what a write has replaced.
+
+        Args:
+            transaction: The command.
+            places: As ``_places``.
 
         Raises:
             ConflictError: One has.
         """
-        numbers = {table.table_id for table in tables}
+        tables = {number: self._index.load_table_by_id(number) for number, _ in places}
         for committed in self._index.list_transactions(states=(State.COMMITTED,)):
-            concerned = numbers & {committed.table_id, committed.plan.source_id}
-            if concerned and next(iter(self._index.removals(committed.transaction_id)), None) is not None:
+            concerned = tables.keys() & {committed.table_id, committed.plan.source_id}
+            removals = self._index.removals(committed.transaction_id) if concerned else ()
+            if any(
+                (number, _top(tables[number], r.path.rpartition("/")[0])) in places
+                for r in removals
+                for number in concerned
+            ):
                 raise ConflictError(
                     f"The {transaction.operation} of table {transaction.table} has to wait: the write "
                     f"{committed.transaction_id} to table {committed.table} has committed and is deleting what it "
@@ -256,6 +267,19 @@ class CommandChecker:
 
 def _bound(predicate: Predicate, table: Table) -> Predicate:
     return bind(predicate, table.definition.keys, str(table.identifier))
+
+
+def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition]) -> set[tuple[int, str]]:
+    """Return the table's number with each place of partitions that come, or are there (``_top``)."""
+    coming = {table.directory(name) for name in names}
+    there = {table.directory(partition.name, partition.location) for partition in partitions}
+    return {(table.table_id, _top(table, directory)) for directory in coming | there}
+
+
+def _top(table: Table, directory: str) -> str:
+    """Return the directory right below the table's in which a directory lies: empty ones go up to there."""
+    root = f"{table.definition.location}/"
+    return root + directory[len(root) :].split("/")[0] if directory.startswith(root) else directory
 
 
 def _location(table: Table, name: str, own: str | None) -> Location:
