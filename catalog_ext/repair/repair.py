@@ -18,6 +18,7 @@ from catalog_ext.repair.in_flight_writes import InFlightWrites
 from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
+from catalog_ext.repair.relocated_data import report_unknown_relocations
 from catalog_ext.repair.report import REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
@@ -134,6 +135,8 @@ class Repair:
                 observer.observe(selective=predicate is not None)
                 registered.result()
         self._found_nothing = found_nothing(scratch)
+        if observer.has_relocated_data:
+            report_unknown_relocations(self._index, self._storage, self._table, scratch)
         report_elsewhere(scratch)
         report_taken(self._index, self._table, scratch)
         leave_out_expired(scratch, self._table, self._index.now_ms)

@@ -32,6 +32,12 @@ SCHEMA = pa.schema(
 NEW = "new on the store"
 """The reason of an addition of which there is nothing else to say."""
 
+UNKNOWN_RELOCATION = (
+    "a relocating overwrite that this index does not know has put its rows here; the partitions' own directories may "
+    "have those that it replaced. Import the table from the metastore, which has the partitions' locations, or set "
+    "them (ALTER TABLE ... PARTITION ... SET LOCATION)"
+)
+"""Why the data of an overwrite is skipped: the index was restored, or the table registered again."""
 MOVING = "a RENAME or EXCHANGE is moving it"
 """The reason of a partition that was left alone because its files may be anywhere."""
 
@@ -167,9 +173,9 @@ class RepairReport:
     @property
     def in_step(self) -> bool:
         """Whether nothing is to be done, all that the location names is there, and all of it could be compared."""
-        unseen = "action = 'skip' AND (reason IN (?, ?) OR substr(reason, 1, ?) = ? OR substr(reason, -?) = ?)"
+        unseen = "action = 'skip' AND (reason IN (?, ?, ?) OR substr(reason, 1, ?) = ? OR substr(reason, -?) = ?)"
         query = f"SELECT EXISTS (SELECT 1 FROM entries WHERE action IN ('add', 'drop', 'change') OR {unseen})"
-        known = (MISSING, MOVING, len(INCOMPLETE), INCOMPLETE, len(REPAIR_AGAIN), REPAIR_AGAIN)
+        known = (MISSING, MOVING, UNKNOWN_RELOCATION, len(INCOMPLETE), INCOMPLETE, len(REPAIR_AGAIN), REPAIR_AGAIN)
         return not self._scratch.count(query, known)
 
     def counts(self, action: str) -> Counts:

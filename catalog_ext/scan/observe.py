@@ -16,6 +16,7 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.key_layout import Layout, Place
 
 if TYPE_CHECKING:
@@ -87,6 +88,8 @@ class StoreObserver:
         self._last_directory: str | None = None
         self._seen_partitions = 0
         self._seen_files = 0
+        self.has_relocated_data = False
+        """Whether relocating overwrites have put something below the location; known when it was observed."""
 
     def observe(self, *, selective: bool) -> None:
         """List the tree; failures of parts of it are recorded, a failure of the root raises.
@@ -119,6 +122,8 @@ class StoreObserver:
             self._skip(printable(directory), NOT_TEXT)
             return False
         verdict = self._judge(directory)
+        if directory == DATA:
+            self.has_relocated_data = True
         if verdict.place is Place.NONCONFORMING:
             self._skip(directory, verdict.reason)
         return verdict.place in (Place.ABOVE, Place.PARTITION)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError
 from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import DATA, below
 
 if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
+
+logger = logging.getLogger(__name__)
 
 
 class TableRemoval:
@@ -35,6 +40,12 @@ class TableRemoval:
                 f"system.release_waiting(table => '{there.identifier}').",
                 {"table": str(there.identifier), "partition": waiting.partition[:200]},
             )
+        relocated = below(Location.parse(there.definition.location), DATA)
+        if self._context.index.relocation_ids(there.table_id, str(relocated)):
+            logger.warning(
+                "Overwrites have relocated partitions of table %s to directories in %s, which the metastore knows: "
+                "take the table into an index again by import, not by register.", there.identifier, relocated,
+            )  # fmt: skip
         with self._context.transactions.dropping(there):
             return self._context.index.drop_table(there.identifier, deliver=False)
 

@@ -94,6 +94,17 @@ def touched(plan: WritePlan, staged: Iterable[str]) -> set[str]:
             return set()
 
 
+def chosen_places(plan: WritePlan) -> list[str]:
+    """Return the directories that the command chooses for partitions, whose claims who writes there meets."""
+    match plan.change:
+        case CheckedAdd(partitions=partitions):
+            return [partition.location for partition in partitions if partition.location is not None]
+        case CheckedRelocate(asked=asked):
+            return [asked.location]
+        case _:
+            return []
+
+
 def bound_predicate(plan: WritePlan, table: Table) -> Predicate | None:
     """Return the predicate of an overwrite, ``TRUE`` for the whole table; None of any other write.
 

@@ -44,6 +44,7 @@ from catalog_ext.metastore.index.write import (
     transactions,
     waiting_files,
 )
+from catalog_ext.metastore.index.write.version_dates import correct_future_dates
 from catalog_ext.metastore.model.changes import Change, Commit
 
 if TYPE_CHECKING:
@@ -273,6 +274,10 @@ class Index:
         """Return the table's commits, newest first, or ``TableNotFoundError``."""
         return table_rows.history(self._database, identifier)
 
+    def relocation_ids(self, table_id: int, base: str) -> set[str]:
+        """Return the names of the directories in ``base`` in which partitions lie, of any version that is kept."""
+        return reader.directories_within(self._database, table_id, base)
+
     def plan_files(
         self,
         table: Table,
@@ -462,9 +467,9 @@ class Index:
         """
         return retyping.retype_keys(self._database, table, types, deliver=deliver)
 
-    def begin_transaction(self, transaction: Transaction, read: int | None = None) -> Transaction:
+    def begin_transaction(self, transaction: Transaction, replaced: int | None = None) -> Transaction:
         """Write the row of a new transaction and return it, or the one that has its id (``transactions.begin``)."""
-        return transactions.begin(self._database, transaction, read)
+        return transactions.begin(self._database, transaction, replaced)
 
     def load_transaction(self, transaction_id: str) -> Transaction:
         """Return the transaction of this id, or ``TransactionNotFoundError``."""
@@ -675,7 +680,11 @@ class Index:
         return history.transaction_rows(self._database, table)
 
     def version_at(self, table_id: int, at_ms: int) -> int:
-        """Return the newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none."""
+        """Return the newest version committed at or before a time (milliseconds since the epoch, UTC); 0 for none.
+
+        Dates that have far from come are corrected first.
+        """
+        correct_future_dates(self._database, table_id)
         return history.version_at(self._database, table_id, at_ms)
 
     def ended_files(self, table: Table, before_version: int) -> Iterator[list[EndedFile]]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import getpass
 import os
-import unicodedata
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING
@@ -15,9 +14,6 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _LONGEST = 128
-_REFUSED = frozenset({"Cc", "Cs"})
-"""Unicode's categories of control characters, and of halves of surrogate pairs."""
-
 _named: ContextVar[str | None] = ContextVar("catalog_ext_user", default=None)
 
 
@@ -38,12 +34,12 @@ def acting_for(user: str | None) -> Iterator[None]:
     """Return a context in which ``current_user`` is this one, or its first 128 characters; None for the process's.
 
     Raises:
-        InvalidInputError: The name has a control character.
+        InvalidInputError: The name has a character that cannot be printed, or that breaks or turns lines.
     """
-    if user is not None and any(unicodedata.category(c) in _REFUSED for c in user):
+    if user is not None and not user.isprintable():
         raise InvalidInputError(
             f"The user {user[:_LONGEST]!r} on whose behalf a request is made has a character that no name has. Send "
-            "the name without control characters."
+            "the name without characters that cannot be printed."
         )
     token = _named.set(None if user is None else user.strip()[:_LONGEST])
     try:

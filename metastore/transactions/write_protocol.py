@@ -146,7 +146,7 @@ class Transactions:
                 app_id=request.app_id,
                 app_version=request.app_version,
             ),
-            request.table.table_id if request.reads_replaced and request.table is not None else None,
+            request.table.table_id if creates and request.table is not None else None,
         )
         fault_point("begin.after")
         return BegunWrite(transaction_id, begun.plan, begun.plan.locations, begun.plan.lease_ms)

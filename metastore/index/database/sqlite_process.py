@@ -2,6 +2,7 @@
 
 Each line that comes in is a query (JSON: its text and its values). Out goes an empty line, and then the rows as an
 Arrow stream and the line ``end``; or a line that says why there are none. After a failure on the way nothing ends it.
+While SQLite is at work on what comes next, lines ``alive`` go out before, and batches without rows amid the rows.
 """
 
 from __future__ import annotations
@@ -10,6 +11,9 @@ import json
 import select
 import signal
 import sys
+import threading
+import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -17,9 +21,11 @@ import pyarrow as pa
 from adbc_driver_sqlite import dbapi
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
     from typing import BinaryIO
 
 _BATCH_ROWS = "16384"
+_SIGN_S = 0.5
 _IDLE_S = 120
 """After which nobody asks for many rows any more, and the memory is better used by others."""
 
@@ -38,18 +44,57 @@ def main(path: str) -> None:
 
 
 def _answer(cursor: Any, query: dict[str, Any], answers: BinaryIO) -> None:  # noqa: ANN401 -- it publishes no types
+    def alive() -> None:
+        answers.write(b"alive\n")
+        answers.flush()
+
     try:
-        cursor.execute(query["text"], query["values"] or None)
-        reader = cursor.fetch_record_batch()
+        with _signs(alive):
+            cursor.execute(query["text"], query["values"] or None)
+            reader = cursor.fetch_record_batch()
     except dbapi.Error as error:
         answers.write(" ".join(str(error).split()).encode() + b"\n")
     else:
         answers.write(b"\n")
         with pa.ipc.new_stream(answers, reader.schema) as stream:
-            for batch in reader:
+            empty = [pa.array([], field.type) for field in reader.schema]
+            nothing = pa.RecordBatch.from_arrays(empty, schema=reader.schema)
+
+            def still_alive() -> None:
+                stream.write_batch(nothing)
+                answers.flush()
+
+            while True:
+                with _signs(still_alive):
+                    batch = next(reader, None)
+                if batch is None:
+                    break
                 stream.write_batch(batch)
         answers.write(b"end\n")
     answers.flush()
+
+
+@contextmanager
+def _signs(give: Callable[[], None]) -> Iterator[None]:
+    """Give signs of life for as long as this thread is at work; none while its disk does not answer."""
+    done = threading.Event()
+    clock = time.pthread_getcpuclockid(threading.get_ident())
+
+    def watch() -> None:
+        before = time.clock_gettime(clock)
+        while not done.wait(_SIGN_S):
+            now = time.clock_gettime(clock)
+            if now > before:
+                give()
+            before = now
+
+    thread = threading.Thread(target=watch, daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        done.set()
+        thread.join()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ _SCRIPT = Path(__file__).with_name("sqlite_process.py")
 _KEPT = 2
 _END_TIMEOUT_S = 5
 _BUFFER = 1 << 20
+_ALIVE = b"alive\n"
 
 SHORTEST_TIMEOUT_S = 10.0
 """A process starts in a second, or in several where many do: a shorter time-out is for locks."""
@@ -89,7 +90,8 @@ class SqliteReaders:
         finished = False
         try:
             with pa.ipc.open_stream(pa.PythonFile(process.answers, mode="r")) as stream:
-                yield from stream
+                # One without rows is a sign of life.
+                yield from (batch for batch in stream if batch.num_rows)
             # Arrow itself takes a stream that breaks off between two batches for a whole one.
             finished = process.answers.readline() == b"end\n"
         except TimeoutError as error:
@@ -195,7 +197,10 @@ class _Process:
             raise
         except OSError:
             return b""
-        return self.answers.readline()
+        line = _ALIVE
+        while line == _ALIVE:
+            line = self.answers.readline()
+        return line
 
     def end(self) -> None:
         """Kill the process, also one that is stopped."""
@@ -205,7 +210,11 @@ class _Process:
             with suppress(BrokenPipeError):
                 if pipe is not None:
                     pipe.close()
-        self._process.wait(_END_TIMEOUT_S)
+        try:
+            self._process.wait(_END_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            # It waits for a disk that does not answer, and ends when that does.
+            logger.warning("The process %d that read a SQLite index was killed and has not ended yet.", self.pid)
 
 
 class _Answers(io.RawIOBase):

@@ -329,6 +329,14 @@ def partitions_at(database: Database, table: Table, locations: Collection[str]) 
     return found
 
 
+def directories_within(database: Database, table_id: int, base: str) -> set[str]:
+    """Return the names of the directories in ``base`` that have partitions of the table, ended ones too."""
+    p, prefix = partitions.c, f"{base}/"
+    located = sa.select(p.location).where(p.table_id == table_id, p.location.startswith(prefix, autoescape=True))
+    with database.reading(streams=True) as connection:
+        return {location.removeprefix(prefix).split("/")[0] for location in connection.execute(located).scalars()}
+
+
 def locations_of(database: Database, table: Table, names: Collection[str]) -> dict[str, str]:
     """Return the locations of those of the named partitions that are not at ``<table location>/<name>``."""
     found: dict[str, str] = {}

@@ -8,13 +8,23 @@ from typing import TYPE_CHECKING, Any
 
 import sqlalchemy as sa
 
-from catalog_ext.metastore.commit.claims import Claims, bound_predicate, claimed_predicate, covers, replaces, touched
+from catalog_ext.metastore.commit.claims import (
+    Claims,
+    bound_predicate,
+    chosen_places,
+    claimed_predicate,
+    covers,
+    replaces,
+    touched,
+)
 from catalog_ext.metastore.commit.plan import CHECKED, Create, CreateOrReplace, ExchangePartitions, Replace
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import NOT_READ, State
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidInputError,
+    InvalidPartitionNameError,
+    InvalidValueError,
     TableAlreadyExistsError,
     TableNotFoundError,
 )
@@ -27,6 +37,7 @@ from catalog_ext.metastore.index.database.schema import (
     transactions,
 )
 from catalog_ext.metastore.index.database.texts import name_hash, storable
+from catalog_ext.metastore.index.read.reader import located_statement
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import lock_namespace
 from catalog_ext.metastore.index.write import transactions as rows
@@ -35,7 +46,8 @@ from catalog_ext.metastore.index.write.transaction_files import check_remembered
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.json import to_json
-from catalog_ext.metastore.model.typed_values import checked_values, claim_hash
+from catalog_ext.metastore.model.tables import TableType
+from catalog_ext.metastore.model.typed_values import checked_values, claim_hash, typed_values
 from catalog_ext.metastore.predicates.tree import TRUE, Predicate
 
 if TYPE_CHECKING:
@@ -216,8 +228,60 @@ class _Reservation:
                     require_in_place(self._plan, table, row)
         if isinstance(self._plan.asked, ExchangePartitions):
             self._reserve_source(self._plan.asked)
+        self._reserve_places(table)
         claims = list(digests.items()) + ([] if predicate is None else [(PREDICATE_CLAIM, "")])
         return self._finish(claims, table.table_id)
+
+    def _reserve_places(self, table: Table) -> None:
+        """Claim the directories that a command chooses, so that who writes there, or comes there too, meets it.
+
+        Raises:
+            ConflictError: Somebody does, or has come there since the command looked.
+        """
+        places = {place: self._name_at(table, place) for place in chosen_places(self._plan)}
+        if not places:
+            return
+        keys, own = table.definition.keys, touched(self._plan, ())
+        claims = {
+            name_hash(f"at {place}") if name is None else claim_hash(typed_values(name, keys), keys): (place, name)
+            for place, name in places.items()
+            if name not in own
+        }
+        c = transaction_claims.c
+        for some in batched(sorted(claims), _AT_ONCE):
+            mine = (c.table_id == table.table_id, c.transaction_id != self._id, c.version.is_(None))
+            statement = sa.select(c.transaction_id, c.claim_hash).where(*mine, c.claim_hash.in_(some))
+            for row in self._connection.execute(statement):
+                place, name = claims[row.claim_hash]
+                why = f"the transaction {row.transaction_id} writes to {place}"
+                raise self._conflict(table, name, why, row.transaction_id)
+        # Of external tables partitions may share a directory: nothing is deleted with them, and a warning has said so.
+        if table.definition.table_type is TableType.MANAGED:
+            self._check_places(table, places, own)
+        self._claim([(digest, name or place) for digest, (place, name) in claims.items()], table.table_id, exclusive=1)
+
+    def _check_places(self, table: Table, places: Mapping[str, str | None], own: Collection[str]) -> None:
+        for some in batched(sorted(places), _AT_ONCE):
+            located = located_statement(table).where(partitions.c.location.in_(some))
+            others = [(row.name, row.location) for row in self._connection.execute(located)]
+            names = [name for place in some if (name := places[place]) is not None]
+            alive = partitions.c.end_version == ALIVE
+            found = by_values(self._connection, table, names, alive) if names else ()
+            others += [(row["name"], table.directory(row["name"], row["location"])) for row in found]
+            for name, place in others:
+                if name not in own and place in places:
+                    raise self._conflict(table, name, f"it has come to lie at {place}")
+
+    def _name_at(self, table: Table, place: str) -> str | None:
+        """Return the name of the partition whose default directory a place is; None where it is nobody's."""
+        root = f"{table.definition.location}/"
+        if not place.startswith(root):
+            return None
+        try:
+            checked_values(place.removeprefix(root), table.definition.keys, self._row["table_name"])
+        except (InvalidPartitionNameError, InvalidValueError):
+            return None
+        return place.removeprefix(root)
 
     def _reserve_source(self, asked: ExchangePartitions) -> None:
         """Claims, in the table that an exchange takes partitions from, what its predicate is true for.
@@ -340,8 +404,9 @@ class _Reservation:
             rows.forget_locations(self._connection, self._id)
         return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
 
-    def _claim(self, claims: Sequence[tuple[str, str]], table_id: int) -> None:
-        exclusive = int(replaces(self._plan))
+    def _claim(self, claims: Sequence[tuple[str, str]], table_id: int, exclusive: int | None = None) -> None:
+        if exclusive is None:
+            exclusive = int(replaces(self._plan))
         values = {"transaction_id": self._id, "table_id": table_id, "exclusive": exclusive, "version": None}
         if claims:
             named = [{**values, "claim_hash": digest, "name": name} for digest, name in claims]

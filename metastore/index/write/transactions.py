@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.json import outcome_from_dict, outcome_to_dict
+from catalog_ext.metastore.commit.plan import Create
 from catalog_ext.metastore.commit.plan_json import plan_from_dict, plan_to_dict
 from catalog_ext.metastore.commit.transaction import State, Transaction
 from catalog_ext.metastore.errors import (
@@ -59,7 +60,7 @@ class ApplicationVersion:
     transaction_id: str
 
 
-def begin(database: Database, transaction: Transaction, read: int | None = None) -> Transaction:
+def begin(database: Database, transaction: Transaction, replaced: int | None = None) -> Transaction:
     """Write the row of a new transaction and return it; of one that replaces a table, also which table that is now.
 
     Where there is one of its id, that one is returned: the writer asks again, because it had no answer.
@@ -67,7 +68,8 @@ def begin(database: Database, transaction: Transaction, read: int | None = None)
     Args:
         database: The index.
         transaction: The transaction.
-        read: The number of the table that it replaces and that its rows come from; None where they do not.
+        replaced: Of one that makes a table, the number of the table that it found under the name, and its plan is of;
+            None where it found none.
 
     Raises:
         InvalidInputError: The one of its id writes another table.
@@ -81,8 +83,8 @@ def begin(database: Database, transaction: Transaction, read: int | None = None)
         replaces = None
         if transaction.plan.definition is not None:
             replaces = table_id_of(connection, TableIdentifier.parse(transaction.table))
-            # Versions of another table of the name have the same numbers.
-            if read is not None and replaces != read:
+            # Another table of the name has the same versions; the one that was found may be renamed, at its place.
+            if replaces != replaced and not isinstance(transaction.plan.asked, Create):
                 raise replaced_meanwhile(transaction.table)
         else:
             _check_location(connection, transaction)
@@ -99,10 +101,10 @@ def begin(database: Database, transaction: Transaction, read: int | None = None)
 
 
 def replaced_meanwhile(table: str) -> ConflictError:
-    """Return the error of a statement whose rows come from a table that has lost its name."""
+    """Return the error of a statement that makes a table under a name that has changed its meaning."""
     return ConflictError(
-        f"The table {table} was created, replaced or dropped by somebody else since this statement read it. "
-        "Nothing was written; run the statement again.",
+        f"The table {table} was created, replaced, renamed or dropped by somebody else since this statement looked at "
+        "it. Nothing was written; run the statement again.",
         {"table": table},
     )
 

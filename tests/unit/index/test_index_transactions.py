@@ -234,7 +234,7 @@ def test_a_creation_appears_with_its_files(index: Index, table: Table) -> None:
 def test_a_replacement_removes_the_old_table_at_the_same_instant(index: Index, table: Table) -> None:
     write(index, table, plan(table), "k=1", "k=2")
     made = creation(definition("s", "t", {"d": "date"}), WriteKind.REPLACE)
-    index.begin_transaction(made)
+    index.begin_transaction(made, table.table_id)
     index.record_files(made.transaction_id, staged(made.transaction_id, "d=2025-01-01"))
     late = begin(index, index.load_table(table.identifier), plan(table), "k=1")
     finish(index, made, deliver=True)

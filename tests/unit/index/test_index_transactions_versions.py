@@ -262,6 +262,30 @@ def test_a_version_dated_in_the_past_takes_none_before_it_along(index: Index, ta
     assert index.history(table.identifier)[0].committed_at_ms == later, "times never go backwards"
 
 
+def test_versions_dated_in_the_future_grow_old_from_now_on(
+    index: Index, table: Table, caplog: pytest.LogCaptureFixture
+) -> None:
+    for name in ("k=1", "k=2", "k=3"):
+        write(index, table, plan(table), name)
+    for version in (0, 1):
+        _date(index, table, version, index.now_ms() - 8 * _DAY_MS)
+    soon = index.now_ms() + 60_000
+    _date(index, table, 3, soon)
+    assert index.version_at(table.table_id, index.now_ms()) == 2, "a clock may be a little ahead"
+    assert index.history(table.identifier)[0].committed_at_ms == soon
+    _date(index, table, 2, index.now_ms() + 365 * _DAY_MS)
+    write(index, table, plan(table), "k=4")
+    assert index.version_at(table.table_id, index.now_ms() - 7 * _DAY_MS) == 1
+    assert "were dated in the future" in caplog.text
+    dates = [version.committed_at_ms for version in index.history(table.identifier)]
+    assert max(dates) <= index.now_ms()
+    assert dates == sorted(dates, reverse=True)
+    assert index.version_at(table.table_id, index.now_ms()) == 4
+    caplog.clear()
+    index.version_at(table.table_id, index.now_ms())
+    assert not caplog.records
+
+
 def _date(index: Index, table: Table, version: int, at_ms: int) -> None:
     v = table_versions.c
     mine = sa.update(table_versions).where(v.table_id == table.table_id, v.version == version)

@@ -246,3 +246,27 @@ def test_what_sqlite_refuses_is_an_error_with_its_words(index: Index) -> None:
 
 def _readers(index: Index) -> Any:
     return index._database.sqlite_readers
+
+
+SLOW = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n LIMIT 8000000) "
+    "SELECT x FROM n WHERE {early} OR x > 7999990"
+)
+
+
+@pytest.mark.parametrize("early", ["x <= 20000", "x < 0"], ids=["amid the rows", "before the first"])
+def test_one_that_is_at_work_is_waited_for(impatient: Any, early: str) -> None:
+    """It looks for the next rows for longer than a stopped one would be waited for."""
+    assert sum(batch.num_rows for batch in impatient.read(SLOW.format(early=early), [])) % 20000 == 10
+
+
+def test_one_that_does_not_end_hides_no_other_error(impatient: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (process,) = impatient._idle.queue
+
+    def waits(_: float) -> None:
+        raise subprocess.TimeoutExpired("reader", 5)
+
+    monkeypatch.setattr(process._process, "wait", waits)
+    os.kill(process.pid, signal.SIGSTOP)
+    with pytest.raises(IndexUnavailableError, match="gave no sign of life"):
+        list(impatient.read("SELECT ?", ["x" * 1_000_000]))

@@ -711,3 +711,59 @@ def test_nobody_writes_to_what_an_undoing_is_moving_back(catalog: Catalog) -> No
     catalog.recover(older_than=0)
     insert(catalog, "k=1", "k=7")
     consistent(catalog)
+
+
+@pytest.mark.parametrize("at", ["begin.after", "check.after", "reserve.before"])
+@pytest.mark.parametrize("command", ["set", "add"])
+def test_rows_for_a_directory_that_another_partition_has_got_meanwhile(catalog: Catalog, at: str, command: str) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=2")
+
+    def meanwhile(_: str) -> None:
+        if command == "set":
+            catalog.partition_commands.relocate("s.t", {"k": "2"}, "k=1")
+        else:
+            catalog.partition_commands.add("s.t", [({"k": "3"}, "k=1")])
+
+    with armed(at, meanwhile), pytest.raises((errors.ConflictError, errors.TableLayoutError)):
+        insert(catalog, "k=1")
+    assert visible(root / "k=1") == []
+    assert "k=1" not in indexed(catalog)
+    consistent(catalog)
+
+
+@pytest.mark.parametrize("at", ["reserve.after", "promote.after"])
+def test_a_directory_that_somebody_is_writing_to_is_nobody_elses(catalog: Catalog, at: str) -> None:
+    managed(catalog)
+    insert(catalog, "k=2")
+
+    def meanwhile(_: str) -> None:
+        with pytest.raises(errors.ConflictError, match="writes to"):
+            catalog.partition_commands.relocate("s.t", {"k": "2"}, "k=1")
+        with pytest.raises(errors.ConflictError, match="writes to"):
+            catalog.partition_commands.add("s.t", [({"k": "3"}, "k=1")])
+
+    with armed(at, meanwhile):
+        insert(catalog, "k=1")
+    assert sorted(indexed(catalog)) == ["k=1", "k=2"]
+    consistent(catalog)
+
+
+@pytest.mark.parametrize("place", ["inside/new", "outside"])
+@pytest.mark.parametrize("at", ["reserve.before", "reserve.after"])
+def test_of_two_that_choose_a_directory_one_is_first(catalog: Catalog, tmp_path: Path, place: str, at: str) -> None:
+    managed(catalog)
+    insert(catalog, "k=1", "k=2")
+    (tmp_path / "outside").mkdir()
+    location = place if place.startswith("inside") else f"file://{tmp_path}/{place}"
+
+    def meanwhile(_: str) -> None:
+        with nullcontext() if at == "reserve.before" else pytest.raises(errors.ConflictError, match="writes to"):
+            catalog.partition_commands.relocate("s.t", {"k": "2"}, location)
+
+    loses = pytest.raises(errors.ConflictError, match="come to lie") if at == "reserve.before" else nullcontext()
+    with armed(at, meanwhile), loses:
+        catalog.partition_commands.relocate("s.t", {"k": "1"}, location)
+    located = catalog.index.located_partitions(catalog.load_table("s.t"))
+    assert list(located) == (["k=2"] if at == "reserve.before" else ["k=1"])
+    catalog.partition_commands.relocate("s.t", {"k": "1"}, "k=1")

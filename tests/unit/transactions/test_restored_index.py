@@ -6,6 +6,7 @@ import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
 
+import pyarrow.compute as pc
 import pytest
 
 from catalog_ext.catalog import connect
@@ -14,6 +15,7 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CatalogExtError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.transactions.reports import RecoveryAction
+from catalog_ext.repair.report import UNKNOWN_RELOCATION
 from tests.index_cases import local_index
 from tests.write_cases import Stand, definition
 
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
+    from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.transactions.reports import RecoveredTransaction
 
 
@@ -90,3 +93,43 @@ def test_a_write_that_was_never_reserved_leaves_no_file(tmp_path: Path, kind: Wr
         stand.put(stand.begin(kind, table, definition=table.definition), {"k=1": "nor of this one\n"})
         stand.engine.recover(older_than_s=0)
         assert stand.strays() == []
+
+
+def relocation_skips(catalog: Catalog) -> list[tuple[str, int, bool]]:
+    report = catalog.repair_partitions("s.t")
+    skips = report.to_arrow().filter(pc.field("action") == "skip").to_pylist()
+    return [(row["path"], row["files"], report.in_step) for row in skips if row["reason"] == UNKNOWN_RELOCATION]
+
+
+def test_a_repair_reports_relocated_rows_that_the_index_does_not_know(
+    stand: Stand, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    copy(tmp_path / "index.db", tmp_path / "backup.db")
+    begun = stand.begin(WriteKind.OVERWRITE_PARTITIONS, options={"overwrite-mode": "relocate"})
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=1": "new\n", "k=2": "other\n"}))
+    path = f"_catalog_ext_data/{begun.transaction_id}"
+    with connect(index=str(tmp_path / "index.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        assert relocation_skips(catalog) == []
+        with armed("promote.after", lambda _: _none(catalog)):
+            again = stand.begin(WriteKind.OVERWRITE_PARTITIONS, options={"overwrite-mode": "relocate"})
+            stand.engine.commit(again.transaction_id, stand.put(again, {"k=2": "newest\n"}))
+        assert relocation_skips(catalog) == []
+    # The files of the second one went with the first one's directory for k=2, which vacuum has not removed.
+    with connect(index=str(tmp_path / "backup.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        found = relocation_skips(catalog)
+        assert (path, 2, False) in found
+        assert len(found) == 2
+        assert "that this index does not know" in caplog.text
+    with connect(index=str(tmp_path / "index.db"), metastore=None, warehouse=str(tmp_path)) as catalog:
+        table = catalog.load_table("s.t").definition
+        caplog.clear()
+        catalog.unregister_table("s.t")
+        assert "by import, not by register" in caplog.text
+        catalog.register_table(
+            "s.t", location=table.location, partition_columns={"k": "int"}, schema="x INT", format="csv"
+        )
+        assert (path, 2, False) in relocation_skips(catalog)
+
+
+def _none(catalog: Catalog) -> None:
+    assert relocation_skips(catalog) == [], "one that is being committed is known"

@@ -612,10 +612,27 @@ def test_a_replacement_of_a_table_that_was_replaced_just_before_it_began_is_a_co
         other = stand.begin(kind, table, definition=table.definition, reads_replaced=True)
         stand.engine.commit(other.transaction_id, stand.put(other, {"k=1": "of the other\n"}))
 
-    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="replaced or dropped by somebody else"):
+    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="dropped by somebody else"):
         stand.begin(kind, replace(table, version=1), definition=table.definition, reads_replaced=True)
     check(stand, {"k=1": "of the other\n"})
     assert stand.table().version == 1
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_a_replacement_of_a_table_that_was_renamed_just_before_it_began_is_a_conflict(
+    stand: Stand, reads: bool
+) -> None:
+    """The table has kept its directory under its new name."""
+    stand.write({"k=1": "1\n"})
+    table = stand.table()
+    to = TableIdentifier(table.identifier.namespace, "renamed")
+
+    def meanwhile(_: str) -> None:
+        stand.index.rename_table(table.identifier, to, deliver=False)
+
+    with armed("begin.before", meanwhile), pytest.raises(ConflictError, match="renamed or dropped by somebody else"):
+        stand.begin(WriteKind.CREATE_OR_REPLACE, table, definition=table.definition, reads_replaced=reads)
+    assert stand.index.load_table(to).table_id == table.table_id
 
 
 @pytest.mark.parametrize("external", [True, False])
