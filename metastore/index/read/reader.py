@@ -424,8 +424,8 @@ def _member(dialect: str, statistics: sa.ColumnElement[str], column: str) -> sa.
     """Return what statistics have of a column, as text."""
     if dialect == "postgresql":
         return sa.cast(sa.cast(statistics, postgresql.JSON)[column], sa.Text)
-    if dialect == "sqlite" and set(column) & set('"\\'):
-        # No path of SQLite's can name them.
+    if set(column) & set('"\\'):
+        # Not every database's paths can name them.
         return sa.null()
     return raw(sa.func.json_extract(statistics, f"$.{json.dumps(column, ensure_ascii=False)}"))
 

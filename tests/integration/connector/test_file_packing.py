@@ -60,14 +60,14 @@ class Scala:
                 path.set(file)
                 directory.add(path, size, MODIFIED - size, 1)
             builder.add(directory)
-        return builder.result()
+        return builder.result(0)
 
     def ours(self, tree: Tree, most_bytes: int, most: int | None) -> list[list[str]]:
         """The files of each task, as the task makes them."""
         packing = self._ours.scan.FilePacking(most_bytes, 7, self._option(most))
         splitable = self._seq([self._path(p) for p in self._paths(tree) if p.endswith(".csv")]).toSet()
         nowhere = getattr(self._ours.scan, "FileBlocks$Nowhere$")
-        shares = packing.pack(self.packed(tree), splitable, LOCATION, getattr(nowhere, "MODULE$"))
+        shares = packing.pack(self.packed(tree), splitable, LOCATION, getattr(nowhere, "MODULE$"), self._option(None))
         keys = self._jvm.org.apache.spark.sql.types.StructType.fromDDL("k STRING, d DATE")
         none = self._jvm.org.apache.spark.sql.types.StructType()
         places = self._seq([1, 0])
@@ -95,7 +95,7 @@ class Scala:
 
     def largest_part(self, size: int) -> int:
         """What parts a file of this size is read in that can be."""
-        packing = self._ours.scan.FilePacking.of(self._session, self._ours.scan.ScanChoice(1, 1, size))
+        packing = self._ours.scan.FilePacking.of(self._session, self._ours.scan.ScanChoice(1, 1, size, 0))
         return int(packing.maxSplitBytes())
 
     def _shown(self, share: Any) -> list[str]:

@@ -90,7 +90,7 @@ QUERIES = {
     "rollup beside a key": "SELECT v, max(ds), sum(id) FILTER (WHERE region = 'eu') FROM {t} GROUP BY ROLLUP (v)",
     "cube beside a key":
         "SELECT region, v, min(ds) AS m FROM {t} GROUP BY CUBE (region, v) "
-        "HAVING count(ds) > 1 ORDER BY max(region), m",
+        "HAVING count(ds) > 1",
     "grouping sets beside a key":
         "SELECT v, count(DISTINCT ds) FROM {t} WHERE id > 1 GROUP BY GROUPING SETS ((v), ())",
     "min and max of keys": "SELECT min(ds), max(ds), count(*), count(region), count(DISTINCT ds) FROM {t}",
@@ -271,7 +271,7 @@ def test_views_over_our_tables(lake: Lake, spark: SparkSession) -> None:
     for table in OURS:
         lake.sql(f"CREATE OR REPLACE TEMPORARY VIEW tv AS SELECT id, ds FROM {table} WHERE region = 'eu'")
         assert len(lake.rows("SELECT * FROM tv WHERE ds = '2025-01-01'")) == 2
-        lake.sql(f"CREATE OR REPLACE VIEW pv AS SELECT ds, count(id) AS n FROM {table} GROUP BY ds")
+        lake.sql(f"CREATE OR REPLACE VIEW pv AS SELECT ds, sum(id) AS n FROM {table} GROUP BY ds")
         assert "Partitions: 2 of 6" in str(lake.rows("EXPLAIN SELECT * FROM pv WHERE ds = '2025-01-03'")[0][0])
         spark.table(table).where("ds = '2025-01-01'").createOrReplaceTempView("dv")
         assert lake.rows("SELECT count(*) FROM dv") == [(4,)]

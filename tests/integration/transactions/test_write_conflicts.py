@@ -171,7 +171,7 @@ def test_a_replacement_is_first(writers: Writers, kind: WriteKind) -> None:
     index = writers.index
     replacement, second = (creation(definition("s", "t", {"k": "int"}), kind) for _ in range(2))
     for made in (replacement, second):
-        index.begin_transaction(made)
+        index.begin_transaction(made, index.load_table(definition("s", "t", {}).identifier).table_id)
     opened, reserved = writers.append("k=1"), writers.append("k=2")
     index.reserve(reserved.transaction_id, reserved.plan)
     finish(index, replacement)
