@@ -351,6 +351,8 @@ class Transactions:
     def release_waiting(self, table: Table, app_id: str | None, owner: str, *, dry_run: bool = False) -> ReleaseReport:
         """Commit what epochs of one query, or of all, have kept back, although nobody says that their time has come.
 
+        The policies are those of the query's last epoch that kept something back, whose options may have named them.
+
         Args:
             table: The table.
             app_id: The query's id; None for all.
@@ -364,9 +366,16 @@ class Transactions:
         found = Waiting(self._index, self._storage).partitions(table.table_id, app_id)
         version: int | None = None
         for one in () if dry_run else sorted({partition.application for partition in found}):
-            outcome = self.release(table, one, owner, {})
+            outcome = self.release(table, one, owner, self._options_of_waiting(table, one))
             version = version if outcome is None else outcome.version
         return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
+
+    def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
+        """Return the partition-commit options of the query's newest epoch that has kept something back."""
+        origins = {waiting.transaction_id for waiting in self._index.waiting_files(table.table_id, app_id)}
+        epochs = [self._index.load_transaction(origin) for origin in sorted(origins)]
+        newest = max(epochs, key=lambda epoch: (epoch.began_at_ms, epoch.app_version or 0), default=None)
+        return {} if newest is None else newest.plan.partition_commit
 
     def discard_waiting(self, table: Table, *, dry_run: bool = False) -> DiscardReport:
         """Give up what waited for partitions to be due and is gone, so that its stream can go on; return what that is.
