@@ -61,6 +61,7 @@ class AlterTable:
         removed: Names of the properties that go.
         rebuild: Whether the columns or the location changed.
         retype: Whether the types of partition columns changed.
+        previous_location: Where the table lay before, with ``rebuild``; None in messages of earlier releases.
     """
 
     operation: ClassVar[str] = "alter_table"
@@ -68,6 +69,7 @@ class AlterTable:
     removed: tuple[str, ...] = ()
     rebuild: bool = False
     retype: bool = False
+    previous_location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,8 @@ class SyncPartitions:
         added: Partitions that the index has added.
         altered: Partitions that the index has changed.
         dropped: Names of those to drop.
+        location: The table's, by which a stranger's of the same name is told from it; empty: that of a view; None in
+            messages of earlier releases.
     """
 
     operation: ClassVar[str] = "sync_partitions"
@@ -118,15 +122,17 @@ class SyncPartitions:
     added: tuple[PublishedPartition, ...] = ()
     altered: tuple[PublishedPartition, ...] = ()
     dropped: tuple[str, ...] = ()
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class AlterTableStatistics:
-    """Set the statistics of a table without partition columns."""
+    """Set the statistics of a table without partition columns; ``location`` as in ``SyncPartitions``."""
 
     operation: ClassVar[str] = "alter_table_statistics"
     table: TableIdentifier
     parameters: Mapping[str, str]
+    location: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,8 +236,9 @@ def payload_of(message: Message) -> JsonObject:
         case CreateTable(definition):
             return definition_to_dict(definition)
         case AlterTable(definition):
-            flags = {"rebuild": message.rebuild, **({"retype": True} if message.retype else {})}
-            return {**definition_to_dict(definition), "removed": list(message.removed), **flags}
+            flags: JsonObject = {"rebuild": message.rebuild, **({"retype": True} if message.retype else {})}
+            before = {} if message.previous_location is None else {"previous_location": message.previous_location}
+            return {**definition_to_dict(definition), "removed": list(message.removed), **flags, **before}
         case RenameTable(definition, previous):
             return {**definition_to_dict(definition), "from": {"namespace": previous.namespace, "name": previous.name}}
         case DropTable(definition, purge):
@@ -241,9 +248,10 @@ def payload_of(message: Message) -> JsonObject:
                 "add": [_write_partition(partition) for partition in message.added],
                 "alter": [_write_partition(partition) for partition in message.altered],
                 "drop": list(message.dropped),
+                **_write_location(message.location),
             }
         case AlterTableStatistics(parameters=parameters):
-            return {"parameters": dict(parameters)}
+            return {"parameters": dict(parameters), **_write_location(message.location)}
         case PutView(definition, query):
             return {**definition_to_dict(definition), "view": _write_query(query)}
         case DropView(view):
@@ -287,9 +295,9 @@ def _read(delivery: Delivery) -> Message:
         case SyncPartitions.operation:
             added = tuple(_read_partition(item) for item in payload["add"])
             altered = tuple(_read_partition(item) for item in payload.get("alter", ()))
-            return SyncPartitions(named, added, altered, tuple(payload["drop"]))
+            return SyncPartitions(named, added, altered, tuple(payload["drop"]), payload.get("location"))
         case AlterTableStatistics.operation:
-            return AlterTableStatistics(named, dict(payload["parameters"]))
+            return AlterTableStatistics(named, dict(payload["parameters"]), payload.get("location"))
         case PutView.operation:
             return PutView(definition_from_dict(payload), _read_query(payload["view"]))
         case DropView.operation:
@@ -310,7 +318,12 @@ def _read_alteration(payload: JsonObject) -> AlterTable:
         tuple(payload.get("removed", ())),
         rebuild=bool(payload.get("rebuild")),
         retype=bool(payload.get("retype")),
+        previous_location=payload.get("previous_location"),
     )
+
+
+def _write_location(location: str | None) -> JsonObject:
+    return {} if location is None else {"location": location}
 
 
 def _write_partition(partition: PublishedPartition) -> JsonObject:

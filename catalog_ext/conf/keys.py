@@ -8,6 +8,7 @@ streams and of strict mode in ``read_keys``, those that only tables have in ``ta
 
 from __future__ import annotations
 
+import difflib
 from typing import TYPE_CHECKING, Any
 
 from catalog_ext.conf.read_keys import READ_SETTINGS
@@ -27,6 +28,7 @@ from catalog_ext.conf.setting import (
 )
 from catalog_ext.conf.table_keys import TABLE_SETTINGS
 from catalog_ext.conf.write_keys import WRITE_SETTINGS
+from catalog_ext.metastore.errors import InvalidConfigurationError
 from catalog_ext.metastore.model.properties import property_value
 from catalog_ext.metastore.model.tables import PARTITION_MODE_PROPERTY, PartitionMode
 
@@ -251,6 +253,9 @@ SETTINGS: tuple[Setting[Any], ...] = (
 )
 """All of them, in the order of the reference page."""
 
+_NEARLY = 0.92
+"""How alike two names are, by difflib's measure, of which one is taken for the other misspelt: a letter or two."""
+
 
 def process_settings(environment: Mapping[str, str], spark: Mapping[str, str], catalog: str) -> dict[str, str]:
     """Return the settings by key that hold for a whole process: Spark's conf for the catalog, then the environment.
@@ -276,12 +281,23 @@ def check_properties(properties: Mapping[str, str]) -> None:
     """Return if every table property that is a setting has a value that the setting can have.
 
     Raises:
-        InvalidConfigurationError: One has not.
+        InvalidConfigurationError: One has not; or a property has nearly the name of one.
     """
+    known: set[str] = set()
     for setting in SETTINGS:
         if Scope.TABLE not in setting.scopes:
             continue
         for name in setting.names:
+            # Of a family of keys the rest of the name is a table's.
+            known.add(name.lower().partition("<")[0])
             text = property_value(properties, name)
             if text is not None:
                 setting.value_of(text)
+    for key in properties:
+        close = [] if key.lower() in known else difflib.get_close_matches(key.lower(), known, 1, _NEARLY)
+        if close:
+            raise InvalidConfigurationError(
+                f"The table property {key[:60]!r} is none that catalog-ext reads, and would change nothing. "
+                f"Did you mean {close[0]!r}? One for another tool needs a name that differs more.",
+                {"key": key[:60]},
+            )

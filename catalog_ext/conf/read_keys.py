@@ -82,6 +82,15 @@ FILE_SKIPPING: Setting[bool] = Setting(
     boolean,
     (Scope.READ, Scope.SESSION, Scope.TABLE),
 )
+DATA_GROUPING: Setting[bool] = Setting(
+    "preserve-data-grouping",
+    "false",
+    "Whether each task reads files of one partition, so that Spark can join and group by partition columns without a "
+    "shuffle (`spark.sql.sources.v2.bucketing.enabled`); many small partitions are many small tasks then.",
+    "`true` or `false`",
+    boolean,
+    (Scope.READ, Scope.SESSION, Scope.TABLE),
+)
 
 READ_SETTINGS: tuple[Setting[Any], ...] = (
     STRICT_CHECK,
@@ -92,5 +101,6 @@ READ_SETTINGS: tuple[Setting[Any], ...] = (
     SKIP_CHANGE_COMMITS,
     INDEX_ANSWERS,
     FILE_SKIPPING,
+    DATA_GROUPING,
 )
 """All of them, in the order of the reference page."""

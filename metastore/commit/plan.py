@@ -191,7 +191,8 @@ class CheckedWrite:
         published: Partitions that get files and have policies to run for them.
         found: Of an append, the visible files in the directories of new partitions, by partition; they are added.
         unknown: Of an overwrite, the visible files that the index does not know, or not as they are, in overwritten
-            directories, by partition; they are deleted.
+            directories, by partition; they are deleted. Of any write, what relocations have left in the directories
+            of new partitions.
     """
 
     asked: AskedWrite
@@ -205,11 +206,16 @@ class CheckedWrite:
 
 @dataclass(frozen=True, slots=True)
 class CheckedAdd:
-    """The partitions that are not there yet, and the files that lie in each of them."""
+    """The partitions that are not there yet, and the files that lie in each of them.
+
+    Attributes:
+        left: What relocations have left in their default directories, by partition; it is deleted.
+    """
 
     asked: AddPartitions
     partitions: tuple[NewPartition, ...]
     found: Mapping[str, tuple[DataFile, ...]]
+    left: Mapping[str, tuple[Removal, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

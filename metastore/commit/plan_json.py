@@ -124,7 +124,8 @@ def _command_to_dict(
         case CheckedAdd():
             names = [partition.name for partition in change.partitions]
             command = {**_add_to_dict(change.partitions, change.asked), "names": names}
-            return {"command": command, "takes_in": _files_to_dict(change.found)}
+            left = {"removes": _removals_to_dict(change.left)} if change.left else {}
+            return {"command": command, "takes_in": _files_to_dict(change.found), **left}
         case RenamePartition():
             return {"command": {"from": change.name, "to": change.to}}
         case CheckedRename():
@@ -245,7 +246,7 @@ def _checked_command(
     found = _files_from_dict(value["takes_in"])
     match asked:
         case AddPartitions():
-            return CheckedAdd(asked, asked.partitions, found)
+            return CheckedAdd(asked, asked.partitions, found, _removals_from_dict(value["removes"]))
         case RenamePartition():
             moving = tuple(MovingPartition(number, version, asked.to) for number, version in command["rows"])
             return CheckedRename(asked, moving, command["moved"])

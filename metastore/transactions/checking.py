@@ -124,6 +124,9 @@ class Checker:
         elif not (plan.relocate or isinstance(asked, Create)):
             replaced = {*names, *(() if static_partition is None else (static_partition,))}
             unknown = self._unknown(transaction, plan, asked, replaced)
+        if not plan.relocate and plan.definition is None:
+            comes = visible if static_partition is None else visible | {static_partition}
+            unknown = self._with_left(transaction, staging, comes, unknown)
         published = tuple(sorted(visible)) if plan.partition_commit and self._has_policies(transaction) else ()
         checked = CheckedWrite(
             asked, static_partition, decision.waiting, decision.due, published, found=found, unknown=unknown
@@ -235,6 +238,26 @@ class Checker:
             return {}
         found = self._new_files.found(table_id, {name: locations.directory(name) for name in new}, existing=False)
         return {name: files for name, files in found.items() if files}
+
+    def _with_left(
+        self,
+        transaction: Transaction,
+        locations: StagingLocations,
+        names: Collection[str],
+        unknown: Mapping[str, tuple[Removal, ...]],
+    ) -> Mapping[str, tuple[Removal, ...]]:
+        """Add what relocations have left in the directories of partitions that the write creates."""
+        table = self._index.load_table_by_id(transaction.table_id or 0)
+        if not names or not table.definition.partition_columns:
+            return unknown
+        new = {*names} - self._index.partition_exists(table, sorted(names))
+        left = self._new_files.left(table, {name: locations.directory(name) for name in new}) if new else {}
+        merged = dict(unknown)
+        for name, removals in left.items():
+            there = merged.get(name, ())
+            known = {removal.path for removal in there}
+            merged[name] = (*there, *(removal for removal in removals if removal.path not in known))
+        return merged
 
     def _unknown(
         self, transaction: Transaction, plan: WritePlan, asked: AskedWrite, names: set[str]

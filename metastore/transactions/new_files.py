@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -48,17 +49,23 @@ class NewFiles:
         self._threads = threads
 
     def found(
-        self, table_id: int, directories: Mapping[str, Location], *, existing: bool = True
+        self,
+        table_id: int,
+        directories: Mapping[str, Location],
+        *,
+        existing: bool = True,
+        by_hand: Collection[str] = (),
     ) -> dict[str, tuple[DataFile, ...]]:
         """Return the visible files that are to be registered in each directory.
 
-        Not among them are those that a committed write is about to delete, that a relocation has left, and that a
-        write in flight has promoted.
+        Not among them are those that a committed write is about to delete, that a relocation has left (``left`` has
+        them), and that a write in flight has promoted.
 
         Args:
             table_id: The table's number.
             directories: By partition.
             existing: Whether partitions that the index has by now are among the answer.
+            by_hand: The partitions whose directories somebody has named: what a relocation has left there is theirs.
 
         Raises:
             ConflictError: A command is moving files of one of the partitions, or was undone meanwhile.
@@ -81,12 +88,25 @@ class NewFiles:
                 DataFile(entry.location.name, entry.size, entry.modified_ms)
                 for entry in entries
                 if not _is_known(entry, pending)
-                and not _is_known(entry, replaced)
+                and (name in by_hand or not _is_known(entry, replaced))
                 and transaction_id_in(entry.location.name) not in in_flight
             )
             for name, entries in found.items()
             if name not in there
         }
+
+    def left(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[Removal, ...]]:
+        """Return what relocations have left in directories into which partitions come anew, by their names.
+
+        Engines that list directories would read rows again that were overwritten: who brings the partition removes it.
+        """
+        names = {str(directory): name for name, directory in directories.items()}
+        found: dict[str, list[Removal]] = {}
+        for removal in replaced_by_relocations(self._index, table):
+            directory, _, path = removal.path.rpartition("/")
+            if directory in names:
+                found.setdefault(names[directory], []).append(replace(removal, path=path))
+        return {name: tuple(removals) for name, removals in found.items()}
 
     def unknown(
         self, table: Table, found: Mapping[str, Sequence[Entry]], known: Mapping[str, Removal]

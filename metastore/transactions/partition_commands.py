@@ -32,7 +32,7 @@ from catalog_ext.metastore.transactions.new_files import removal_of
 from catalog_ext.metastore.transactions.staging_locations import below
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Mapping, Sequence
 
     from catalog_ext.metastore.commit.plan import AskedCommand, CheckedRename, WritePlan
     from catalog_ext.metastore.commit.transaction import Transaction
@@ -89,15 +89,17 @@ class CommandChecker:
     def _add(self, plan: WritePlan, asked: AddPartitions, table: Table) -> WritePlan:
         living = self._index.partitions_of_values(table, [partition.name for partition in asked.partitions])
         wanted = rules.partitions_to_add(asked, table, asked.partitions, living)
-        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted})
         own = {p.name: p.location for p in wanted if p.location is not None}
-        return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found))
+        found = self._found(table, {p.name: _location(table, p.name, p.location) for p in wanted}, by_hand=own)
+        default = {p.name: _location(table, p.name, None) for p in wanted if p.name not in own}
+        left = self._new_files.left(table, default) if default else {}
+        return replace(plan, locations=own, change=CheckedAdd(asked, wanted, found, left))
 
     def _relocate(self, asked: RelocatePartition, table: Table) -> CheckedRelocate:
         name, directory = asked.name, Location.parse(asked.location)
         rules.partitions_of(table, name, self._index.partitions_of_values(table, [name]))
         own = None if directory == _location(table, name, None) else str(directory)
-        return CheckedRelocate(asked, own, self._found(table, {name: directory})[name])
+        return CheckedRelocate(asked, own, self._found(table, {name: directory}, by_hand=[name])[name])
 
     def _drop(self, asked: DropPartitions, table: Table) -> CheckedDrop:
         """Find the files that the index does not know, such as success files: they go with the data that is deleted."""
@@ -130,10 +132,10 @@ class CommandChecker:
         living = self._index.partitions_of_values(table, [asked.name, asked.to])
         checked = rules.check_rename(asked, table, living)
         if checked.moves:
-            self._require_cleaned_up(transaction, table)
-            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             by_id = {partition.partition_id: partition for partition in living}
             moving = [(by_id[moving.partition_id], asked.to) for moving in checked.partitions]
+            self._require_cleaned_up(transaction, _places(table, [asked.to], (p for p, _ in moving)))
+            self._require_empty(table, {asked.to: _location(table, asked.to, None)})
             self._record(transaction, self._moves(table, moving))
         return checked
 
@@ -146,24 +148,35 @@ class CommandChecker:
         moving = [(partition, name) for partition, name in pairs if rules.moves_files(source, partition)]
         _require_same_store(table, source)
         if moving:
-            self._require_cleaned_up(transaction, table, source)
+            there = _places(source, [], (partition for partition, _ in moving))
+            self._require_cleaned_up(transaction, there | _places(table, [name for _, name in moving], ()))
         self._require_empty(table, {name: _location(table, name, None) for _, name in moving})
         self._record(transaction, self._moves(source, moving))
         checked = tuple(MovingPartition(p.partition_id, p.begin_version, name) for p, name in pairs)
         return CheckedExchange(asked, checked, source.definition.location, bool(moving))
 
-    def _require_cleaned_up(self, transaction: Transaction, *tables: Table) -> None:
-        """Return if no committed write has files of the tables left to delete.
+    def _require_cleaned_up(self, transaction: Transaction, places: Collection[tuple[int, str]]) -> None:
+        """Return if no committed write has files left to delete where files are moved from or to.
 
-        A move would bring files to names that are about to be deleted, or take those along that are.
+        A move would bring files to names that are about to be deleted, or take those along that are. Elsewhere a store
+        may refuse for ever to delete what a write has replaced.
+
+        Args:
+            transaction: The command.
+            places: As ``_places``.
 
         Raises:
             ConflictError: One has.
         """
-        numbers = {table.table_id for table in tables}
+        tables = {number: self._index.load_table_by_id(number) for number, _ in places}
         for committed in self._index.list_transactions(states=(State.COMMITTED,)):
-            concerned = numbers & {committed.table_id, committed.plan.source_id}
-            if concerned and next(iter(self._index.removals(committed.transaction_id)), None) is not None:
+            concerned = tables.keys() & {committed.table_id, committed.plan.source_id}
+            removals = self._index.removals(committed.transaction_id) if concerned else ()
+            if any(
+                (number, _top(tables[number], r.path.rpartition("/")[0])) in places
+                for r in removals
+                for number in concerned
+            ):
                 raise ConflictError(
                     f"The {transaction.operation} of table {transaction.table} has to wait: the write "
                     f"{committed.transaction_id} to table {committed.table} has committed and is deleting what it "
@@ -171,9 +184,11 @@ class CommandChecker:
                     {"table": transaction.table, "transaction": committed.transaction_id},
                 )
 
-    def _found(self, table: Table, directories: Mapping[str, Location]) -> dict[str, tuple[DataFile, ...]]:
+    def _found(
+        self, table: Table, directories: Mapping[str, Location], *, by_hand: Collection[str]
+    ) -> dict[str, tuple[DataFile, ...]]:
         self._require_directories(table, directories)
-        return self._new_files.found(table.table_id, directories)
+        return self._new_files.found(table.table_id, directories, by_hand=by_hand)
 
     def _require_directories(self, table: Table, directories: Mapping[str, Location]) -> None:
         """Make the directories that are missing inside the table's; one that is missing elsewhere is an error."""
@@ -252,6 +267,19 @@ class CommandChecker:
 
 def _bound(predicate: Predicate, table: Table) -> Predicate:
     return bind(predicate, table.definition.keys, str(table.identifier))
+
+
+def _places(table: Table, names: Iterable[str], partitions: Iterable[Partition]) -> set[tuple[int, str]]:
+    """Return the table's number with each place of partitions that come, or are there (``_top``)."""
+    coming = {table.directory(name) for name in names}
+    there = {table.directory(partition.name, partition.location) for partition in partitions}
+    return {(table.table_id, _top(table, directory)) for directory in coming | there}
+
+
+def _top(table: Table, directory: str) -> str:
+    """Return the directory right below the table's in which a directory lies: empty ones go up to there."""
+    root = f"{table.definition.location}/"
+    return root + directory[len(root) :].split("/")[0] if directory.startswith(root) else directory
 
 
 def _location(table: Table, name: str, own: str | None) -> Location:

@@ -18,7 +18,8 @@ if TYPE_CHECKING:
 def replaced_by_relocations(index: Index, table: Table) -> Iterator[Removal]:
     """Yield the files that no version from the table's own on knows, and that a relocation has left where they were.
 
-    Nobody may take them for new ones when their partition is gone, or comes back at its default location. What is not
+    Nobody may take them for new ones when their partition is gone; who brings it back at its default location removes
+    them, unless that place was named by hand. What is not
     as the index knew it is another file under the same name, whatever the store's clock says of it; names that carry a
     transaction's id are never given again, and come without a size and a time.
     """

@@ -17,6 +17,7 @@ from catalog_ext.metastore.hive.mapping.conversion import rebuilt, retyped, user
 from catalog_ext.metastore.hive.mapping.locations import same_location
 from catalog_ext.metastore.hive.mapping.model import EXTERNAL_TABLE, MANAGED_TABLE, HiveDatabase, HiveTable
 from catalog_ext.metastore.hive.mapping.statistics_parameters import without_sparks_statistics
+from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.model.tables import TableType
 
 if TYPE_CHECKING:
@@ -38,9 +39,17 @@ def make_database(metastore: HiveMetastore, database: HiveDatabase) -> None:
 
 
 def alter_table(metastore: HiveMetastore, message: AlterTable) -> None:
-    """Set the definition's parameters, and its columns and location where these have changed."""
+    """Set the definition's parameters, and its columns and location where these have changed.
+
+    Raises:
+        MetastoreRefusedError: The metastore's table of this name is another, or cannot be as the message wants it.
+    """
     identifier = message.definition.identifier
     found = metastore.get_table(identifier.namespace, identifier.name)
+    # A release before this one did not say where a table with another location or other columns lay before.
+    if message.previous_location is not None or not message.rebuild:
+        ours = message.definition.location
+        check_location(found, [ours, message.previous_location or ours])
     wanted = altered(found, message)
     if wanted.columns != found.columns:
         _replace_columns(metastore, found, wanted)

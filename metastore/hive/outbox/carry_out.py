@@ -30,6 +30,7 @@ from catalog_ext.metastore.hive.mapping.model import (
 )
 from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics, without_sparks_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import alter_table, make_database, rename_table
+from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.hive.outbox.views import drop_view, put_view, sync_view_partitions
 from catalog_ext.metastore.hive.thrift.hive_metastore import DEFAULT_BATCH, SMALL_BATCH, HiveMetastore
 from catalog_ext.metastore.messages import (
@@ -142,8 +143,15 @@ def _drop_table(metastore: HiveMetastore, definition: TableDefinition) -> None:
         _log.debug("the table %s.%s is not in the metastore", database, name)
 
 
+def _own_table(metastore: HiveMetastore, message: SyncPartitions | AlterTableStatistics) -> HiveTable:
+    found = metastore.get_table(message.table.namespace, message.table.name)
+    if message.location is not None:
+        check_location(found, [message.location])
+    return found
+
+
 def _sync_partitions(metastore: HiveMetastore, message: SyncPartitions) -> None:
-    table = metastore.get_table(message.table.namespace, message.table.name)
+    table = _own_table(metastore, message)
     if not table.partition_columns:
         return
     if table.table_type == VIRTUAL_VIEW:
@@ -205,7 +213,7 @@ def _is_the_same(left: HivePartition, right: HivePartition) -> bool:
 
 
 def _alter_table_statistics(metastore: HiveMetastore, message: AlterTableStatistics) -> None:
-    table = metastore.get_table(message.table.namespace, message.table.name)
+    table = _own_table(metastore, message)
     parameters = with_statistics(table.parameters, message.parameters)
     if parameters != table.parameters:
         metastore.alter_table(replace(table, parameters=parameters))

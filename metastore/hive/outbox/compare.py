@@ -13,9 +13,10 @@ from catalog_ext.metastore.hive.mapping.conversion import (
     user_parameters,
 )
 from catalog_ext.metastore.hive.mapping.locations import same_location
-from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW, HivePartition, HiveTable, metastore_name
+from catalog_ext.metastore.hive.mapping.model import HivePartition, HiveTable, metastore_name
 from catalog_ext.metastore.hive.mapping.statistics_parameters import with_statistics
 from catalog_ext.metastore.hive.outbox.alter_table import altered
+from catalog_ext.metastore.hive.outbox.ownership import check_location
 from catalog_ext.metastore.messages import AlterTable
 
 if TYPE_CHECKING:
@@ -35,13 +36,7 @@ def check_ours(found: HiveTable, definition: TableDefinition) -> None:
         MetastoreRefusedError: It is another.
     """
     keys = [column.name.lower() for column in definition.partition_columns]
-    if found.table_type == VIRTUAL_VIEW or not same_location(found.location, definition.location):
-        place = "it is a view" if found.table_type == VIRTUAL_VIEW else f"at {found.location or 'no location'}"
-        raise MetastoreRefusedError(
-            f"The metastore has another table of the name {found}: {place}, and ours is at {definition.location}. "
-            "Rename or drop one of the two.",
-            {"table": str(found), "location": definition.location, "metastore_location": found.location},
-        )
+    check_location(found, [definition.location])
     if [column.name for column in found.partition_columns] != keys:
         raise MetastoreRefusedError(
             f"The metastore's table {found} has other partition columns than ours. Drop it there, and publish again.",

@@ -64,7 +64,8 @@ def alter_table(
         )
         if deliver:
             rebuild = (before.columns, before.location) != (after.columns, after.location)
-            enqueue(connection, AlterTable(after, tuple(removed), rebuild), table.table_id)
+            message = AlterTable(after, tuple(removed), rebuild, previous_location=before.location if rebuild else None)
+            enqueue(connection, message, table.table_id)
         return replace(table, definition=after)
 
     return database.write(work)

@@ -64,9 +64,9 @@ def enqueue_changes(connection: sa.Connection, table: Table, changes: PartitionC
     """
     if table.definition.partition_columns:
         return _enqueue_partitions(connection, table, changes)
-    whole = [*changes.added, *changes.altered]
+    whole, place = [*changes.added, *changes.altered], table.definition.location
     for partition in whole:
-        enqueue(connection, AlterTableStatistics(table.identifier, partition.parameters), table.table_id)
+        enqueue(connection, AlterTableStatistics(table.identifier, partition.parameters, place), table.table_id)
     return len(whole)
 
 
@@ -87,6 +87,7 @@ def _enqueue_partitions(connection: sa.Connection, table: Table, changes: Partit
             tuple(changes.added[chosen]),
             tuple(changes.altered[chosen]),
             tuple(changes.dropped[i * size : (i + 1) * size]),
+            table.definition.location,
         )
         enqueue(connection, message, table.table_id)
     return count

@@ -128,7 +128,8 @@ def _publish_definition(connection: sa.Connection, table: Table, publication: Pu
     if publication.create:
         enqueue(connection, CreateTable(table.definition), table.table_id)
     elif publication.alter or publication.retype:
-        message = AlterTable(table.definition, rebuild=True, retype=publication.retype)
+        place = table.definition.location
+        message = AlterTable(table.definition, rebuild=True, retype=publication.retype, previous_location=place)
         enqueue(connection, message, table.table_id)
     return int(publication.create or publication.alter or publication.retype)
 

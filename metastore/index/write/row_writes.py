@@ -75,8 +75,7 @@ class RowWrite:
         added = self._added_files()
         living = self._living(added)
         adds, rewrites, drops = self._classified(added, living)
-        if not isinstance(self._write.asked, Append):
-            self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
+        self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
         marked = mark_in_metastore(self._connection, self._table, adds, drops)
         self._applier.drop(drops)
         self._applier.rewrite(rewrites)

@@ -239,3 +239,9 @@ def test_instants_are_instants_whatever_timestamp_means_in_the_session(lake: Lak
         assert lake.spark.table(f"{T}.history").schema["committed_at"].dataType.simpleString() == "timestamp"
     finally:
         lake.spark.conf.unset("spark.sql.timestampType")
+
+
+def test_describe_says_the_bytes_that_the_partitions_have(lake: Lake) -> None:
+    ((said,),) = lake.sql(f"DESCRIBE EXTENDED {T}").where("col_name = 'Statistics'").select("data_type").collect()
+    ((size,),) = lake.rows(f"SELECT sum(bytes) FROM {T}.partitions")
+    assert str(said).startswith(f"{size} bytes")

@@ -515,6 +515,11 @@ def test_delete_goes_by_partitions(lake: Lake) -> None:
         error = lake.refusal(f"DELETE FROM {table} WHERE {condition}")
         assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
         assert "Compare partition columns (ds, r) with constants" in str(error)
+    merge = f"MERGE INTO {table} t USING (SELECT 3 AS i) s ON t.id = s.i WHEN MATCHED THEN UPDATE SET v = 'x'"
+    for statement in (f"UPDATE {table} SET v = 'x' WHERE ds = '2025-01-03'", f"UPDATE {table} SET v = 'x'", merge):
+        error = lake.refusal(statement)
+        assert error.getCondition() == "CATALOG_EXT_NOT_SUPPORTED"
+        assert "INSERT OVERWRITE ... PARTITION" in str(error)
     assert lake.rows(ids) == [(3,), (4,), (5,)]
     lake.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('external.table.purge' = 'true')")
     lake.sql(f"DELETE FROM {table}")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import re
 from pathlib import Path
 
@@ -202,3 +203,28 @@ def test_sparks_conf_goes_before_the_environment(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setenv("CATALOG_EXT_LISTING_THREADS", "3")
     settings = Settings.resolve(spark={"spark.sql.catalog.lake.listing.threads": "4"})
     assert settings.open_storage().listing_threads == 4
+
+
+@pytest.mark.parametrize(
+    ("key", "meant"),
+    [
+        ("overwrite-mod", "overwrite-mode"), ("Sink.Partition-Commit.Triger", "sink.partition-commit.trigger"),
+        ("write.statistics-column", "write.statistics-columns"), ("external.table.purged", "external.table.purge"),
+    ],
+)  # fmt: skip
+def test_a_property_that_is_nearly_one_of_ours_is_refused(key: str, meant: str) -> None:
+    with pytest.raises(InvalidConfigurationError, match=f"Did you mean '{meant}'"):
+        check_properties({key: "x"})
+
+
+def test_every_property_of_ours_and_those_of_others_pass() -> None:
+    names = [name for setting in SETTINGS if Scope.TABLE in setting.scopes for name in setting.names]
+    for name in names:
+        close = difflib.get_close_matches(name, {*names} - {name}, 1, 0.92)
+        assert not close, f"{name} would be taken for {close} where it is no key any more"
+    others = (
+        "comment", "auto.purge", "parquet.compress", "write.format.default", "delta.appendOnly", "EXTERNAL", "owner",
+        "partition.auto.keys.sales.trips", "transient_lastDdlTime", "orc.compression", "discover.partitions",
+        "write.parquet.compression-codec", "serialization.format", "numFiles", "spark.sql.sources.provider",
+    )  # fmt: skip
+    check_properties(dict.fromkeys(others, "x"))

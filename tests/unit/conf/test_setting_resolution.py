@@ -23,7 +23,13 @@ def given(**places: Mapping[str, str]) -> Given:
 
 
 def test_what_nobody_gave() -> None:
-    assert resolve(Use.READ, given()) == {MISSING: None, "index-answers": True, "file-skipping": True, STRICT: None}
+    assert resolve(Use.READ, given()) == {
+        MISSING: None,
+        "index-answers": True,
+        "file-skipping": True,
+        "preserve-data-grouping": False,
+        STRICT: None,
+    }
     assert resolve(Use.SESSION, given()) == {"use_hive_partitioning": True}
     assert resolve(Use.SESSION_CATALOG, given()) == {"partition-columns": "declared"}
     assert resolve(Use.INSERT, given()) == {

@@ -603,6 +603,83 @@ def test_a_table_is_replaced(outbox: FakeOutbox, metastore: FakeMetastore, deliv
         metastore.drop_database("sales")
 
 
+STRANGERS = HivePartition(("a", "1"), "file:///stranger/ds=a/n=1", {"numRows": "1"})
+COUNTS = {"numFiles": "2", "totalSize": "20"}
+
+
+@pytest.mark.parametrize(
+    ("operation", "payload"),
+    [
+        ("sync_partitions", {"add": [state("ds=b/n=1")], "drop": [], "location": "file:///data/trips"}),
+        ("sync_partitions", {"add": [], "alter": [state("ds=a/n=1")], "drop": [], "location": "file:///data/trips"}),
+        ("sync_partitions", {"add": [], "drop": ["ds=a/n=1"], "location": "file:///data/trips"}),
+        ("alter_table_statistics", {"parameters": COUNTS, "location": "file:///data/trips"}),
+        ("alter_table", {**document(definition(a="1")), "removed": ["b"]}),
+        ("alter_table", {**document(definition()), "retype": True}),
+        ("alter_table", {**document(definition()), "rebuild": True, "previous_location": "file:///data/before"}),
+    ],
+)
+def test_a_strangers_table_of_the_name_is_not_changed(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, clock: Clock,
+    operation: str, payload: dict[str, Any],
+) -> None:  # fmt: skip
+    """Another engine has dropped ours and made its own, elsewhere: refused, set aside, and nothing of it is touched."""
+    metastore.create_database(HiveDatabase("sales"))
+    theirs = to_hive(definition(location="file:///stranger"))
+    metastore.create_table(theirs)
+    metastore.add_partitions("sales", "trips", [STRANGERS])
+    number = outbox.put(operation, "sales.trips", **payload)
+    before = metastore.calls.copy()
+    report = deliverer.deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (0, 1)
+    assert "another table of the name sales.trips: at file:///stranger, and ours is at" in (report.error or "")
+    assert metastore.calls - before == {"get_table": 1}
+    for _ in range(8):
+        clock.now += 600_000
+        deliverer.deliver(timeout_s=60)
+    assert outbox.rows[number].set_aside
+    assert metastore.get_table("sales", "trips") == theirs
+    assert list(metastore.partitions("sales", "trips")) == [STRANGERS]
+    # When the stranger's is out of the way, and ours is back, it goes on.
+    metastore.drop_table("sales", "trips")
+    metastore.create_table(to_hive(definition()))
+    clock.now += 600_000
+    assert deliverer.deliver(timeout_s=60) == done(1)
+
+
+def test_a_view_and_a_table_of_one_name_are_strangers(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    table = to_hive(definition())
+    metastore.create_table(replace(table, name="view", table_type="VIRTUAL_VIEW", location=""))
+    metastore.create_table(table)
+    sent = {"add": [state("ds=a/n=1", "")], "drop": []}
+    outbox.put("sync_partitions", "sales.view", **sent, location="file:///data/view")
+    outbox.put("sync_partitions", "sales.trips", **sent, location="")
+    report = deliverer.deliver(timeout_s=60)
+    assert (report.delivered, report.pending) == (0, 2)
+    assert {row.last_error for row in outbox.rows.values()} == {
+        "The metastore has another table of the name sales.view: it is a view, and ours is at file:///data/view. "
+        "Rename or drop one of the two.",
+        "The metastore has another table of the name sales.trips: at file:///data/trips, and ours is a view. "
+        "Rename or drop one of the two.",
+    }
+    assert not any(list(metastore.partitions("sales", name)) for name in ("view", "trips"))
+
+
+@pytest.mark.parametrize("there", ["file:/data/trips", "file:///data/before/"])
+def test_a_table_whose_location_changed_may_be_at_either(
+    outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer, there: str
+) -> None:
+    metastore.create_database(HiveDatabase("sales"))
+    metastore.create_table(to_hive(definition(location=there)))
+    moved = {**document(definition()), "rebuild": True, "previous_location": "file:///data/before"}
+    outbox.put("alter_table", "sales.trips", **moved)
+    assert deliverer.deliver(timeout_s=60) == done(1)
+    assert metastore.get_table("sales", "trips").location.endswith("/data/trips")
+
+
 def test_an_unpartitioned_table_has_no_partitions_there(
     outbox: FakeOutbox, metastore: FakeMetastore, deliverer: Deliverer
 ) -> None:

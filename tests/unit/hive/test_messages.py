@@ -124,18 +124,25 @@ def test_a_message_is_written_as_it_was_read(delivery: Delivery) -> None:
     assert payload_of(message) == delivery.payload
 
 
-def states(metastore: FakeMetastore) -> Iterator[Message]:
+def without_locations(delivery: Delivery) -> Delivery:
+    """The message as releases wrote it that did not say where the table lies."""
+    new = {"sync_partitions": "location", "alter_table_statistics": "location", "alter_table": "previous_location"}
+    return replace(delivery, payload={k: v for k, v in delivery.payload.items() if k != new.get(delivery.operation)})
+
+
+def states(metastore: FakeMetastore, *, say_location: bool) -> Iterator[Message]:
     """Each message, when it has just been carried out twice."""
-    for delivery in recorded():
+    for delivery in recorded() if say_location else map(without_locations, recorded()):
         message = read_message(delivery)
         carry_out(metastore, message)
         carry_out(metastore, message)
         yield message
 
 
-def test_messages_of_the_release_before_are_delivered() -> None:
+@pytest.mark.parametrize("say_location", [True, False])
+def test_messages_of_the_release_before_are_delivered(say_location: bool) -> None:
     metastore = FakeMetastore()
-    steps = states(metastore)
+    steps = states(metastore, say_location=say_location)
 
     def after(count: int) -> Message:
         for _ in range(count - 1):

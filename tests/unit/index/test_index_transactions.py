@@ -135,7 +135,9 @@ def test_a_dynamic_overwrite_replaces_by_typed_values(index: Index, table: Table
         for path, file in files.items()
     ]
     (message,) = index.pending_deliveries()
-    told = {kind: [p if kind == "drop" else p["name"] for p in message.payload[kind]] for kind in message.payload}
+    told = {
+        kind: [p if kind == "drop" else p["name"] for p in message.payload[kind]] for kind in ("add", "alter", "drop")
+    }
     assert told == {"add": ["k=3"], "alter": ["k=1"], "drop": ["k=01"]}
 
 

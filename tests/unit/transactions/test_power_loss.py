@@ -11,6 +11,7 @@ from catalog_ext.metastore.commit.fault_points import armed
 from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.errors import CommitStateUnknownError, StorageAccessDeniedError, StorageError
 from catalog_ext.metastore.storage.local import files
+from catalog_ext.metastore.storage.store import Storage
 from tests.repair_cases import indexed, walked
 from tests.streaming_cases import Stream, hourly
 from tests.unit.partitions.test_partition_commands import equals, managed
@@ -141,3 +142,54 @@ def test_a_disk_that_cannot_keep_them_commits_nothing(
         assert indexed(catalog) == before
     catalog.recover(older_than=0)
     assert indexed(catalog) == walked(root, 1)
+
+
+def test_a_dropped_tables_directory_is_gone_before_the_index_forgets_it(
+    catalog: Catalog, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    synced.clear()
+    seen = before(monkeypatch, catalog, "note_deleted", synced)
+    catalog.drop_table("s.t")
+    assert str(root.parent) in seen[0]
+
+
+def test_a_dropped_tables_files_are_gone_before_the_index_forgets_it(
+    catalog: Catalog, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where only the directory itself may be written, as that of a mount point."""
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    monkeypatch.setattr(Storage, "rename_directory", lambda *_: False)
+    synced.clear()
+    seen = before(monkeypatch, catalog, "note_deleted", synced)
+    catalog.drop_table("s.t")
+    assert not list(root.rglob("*.csv"))
+    assert {str(root), str(root.parent)} & set(seen[0])
+
+
+def test_what_vacuum_deletes_is_gone_before_the_index_forgets_it(
+    catalog: Catalog, synced: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = managed(catalog)
+    insert(catalog, "k=1")
+    insert(catalog, "k=1", kind=WriteKind.OVERWRITE_PARTITIONS, overwrite_mode="relocate")
+    synced.clear()
+    seen = before(monkeypatch, catalog, "expire_versions", synced)
+    catalog.vacuum("s.t", retention=0, allow_short_retention=True)
+    assert not (root / "k=1").exists()
+    assert seen == [[str(root)]]
+
+
+def before(monkeypatch: pytest.MonkeyPatch, catalog: Catalog, method: str, synced: list[str]) -> list[list[str]]:
+    """What was synced when the index is told by a method to forget."""
+    seen: list[list[str]] = []
+    whole = getattr(type(catalog.index), method)
+
+    def told(index: object, *args: object, **options: object) -> object:
+        seen.append(list(synced))
+        return whole(index, *args, **options)
+
+    monkeypatch.setattr(type(catalog.index), method, told)
+    return seen

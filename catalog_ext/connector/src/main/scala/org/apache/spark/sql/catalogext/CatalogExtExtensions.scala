@@ -7,8 +7,8 @@ import org.apache.spark.sql.catalogext.parser.{StatementParser, StatementSyntax}
 import org.apache.spark.sql.catalogext.paths.{AdHocReads, RefuseAdHocChanges}
 import org.apache.spark.sql.catalogext.scan.DistinctLiterals
 import org.apache.spark.sql.catalogext.session.{EndHiddenColumns, ExpandHiddenColumns, ExplainHiddenKeys, ListHiddenKeys,
-  MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, ResolveQualifiedNames, SessionGuards, SessionListings,
-  ShowJoinColumns}
+  MarkAliasedRelations, MarkComparedRows, MarkJoinSides, MarkListedRelations, RefuseRowChanges, ResolveQualifiedNames,
+  SessionGuards, SessionListings, ShowJoinColumns}
 import org.apache.spark.sql.catalogext.views.{ResolveViewPartitions, ViewCommandStrategy}
 import org.apache.spark.sql.catalogext.write.{BaseVersions, MarkInserts, ResolveInserts}
 
@@ -36,6 +36,7 @@ class CatalogExtExtensions extends (SparkSessionExtensions => Unit) {
     extensions.injectHintResolutionRule(_ => MarkListedRelations)
     extensions.injectResolutionRule(_ => ListHiddenKeys)
     extensions.injectPostHocResolutionRule(_ => ExplainHiddenKeys)
+    extensions.injectPostHocResolutionRule(_ => RefuseRowChanges)
     extensions.injectOptimizerRule(_ => DistinctLiterals)
     extensions.injectPlannerStrategy(_ => BaseVersions)
     extensions.injectPlannerStrategy(new PartitionCommandStrategy(_))

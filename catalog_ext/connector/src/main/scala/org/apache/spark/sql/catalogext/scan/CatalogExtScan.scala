@@ -9,12 +9,14 @@ import org.apache.spark.sql.catalogext.service.{ConnectorErrors, ServiceClient}
 import org.apache.spark.sql.catalogext.stream.CatalogExtMicroBatchStream
 import org.apache.spark.sql.catalyst.expressions.{Expression, PythonUDF}
 import org.apache.spark.sql.catalyst.util.CharVarcharUtils
-import org.apache.spark.sql.connector.expressions.{FieldReference, NamedReference}
+import org.apache.spark.sql.catalyst.util.QuotingUtils.quoteIdentifier
+import org.apache.spark.sql.connector.expressions.{Expressions, FieldReference, NamedReference}
 import org.apache.spark.sql.connector.expressions.aggregate.Aggregation
 import org.apache.spark.sql.connector.expressions.filter.Predicate
 import org.apache.spark.sql.connector.metric.{CustomMetric, CustomTaskMetric}
 import org.apache.spark.sql.connector.read._
 import org.apache.spark.sql.connector.read.Scan.ColumnarSupportMode
+import org.apache.spark.sql.connector.read.partitioning.{KeyGroupedPartitioning, Partitioning, UnknownPartitioning}
 import org.apache.spark.sql.connector.read.streaming.MicroBatchStream
 import org.apache.spark.sql.execution.datasources.FileFormat
 import org.apache.spark.sql.execution.datasources.v2.{FilePartitionReaderFactory, FileScan, FileScanBuilder}
@@ -128,8 +130,14 @@ class CatalogExtScanBuilder(
   override def build(): Scan = answer.getOrElse {
     val scan = inner.build().asInstanceOf[FileScan]
     index.push(scan.partitionFilters, limit, skipping(scan.dataFilters))
-    new CatalogExtScan(scan, index, fileMetadata, strict)
+    new CatalogExtScan(scan, index, fileMetadata, strict, grouping(scan.readPartitionSchema))
   }
+
+  /** The keys that are read, where the tasks are to be as the partitions, and values are equal where Spark's are. */
+  private def grouping(read: StructType): Seq[String] =
+    if (!index.isRegistered || !settings.flag(CatalogExtScan.DataGrouping)) Nil
+    else read.filter(field => index.keys.fieldNames.contains(field.name) && IndexAnswers.isAnswered(field.dataType))
+      .map(_.name)
 
   /** The data columns of which the index may know something in the files that a reader takes for the same. */
   private lazy val known: StructType =
@@ -150,13 +158,16 @@ class CatalogExtScanBuilder(
  * join finds while running, and the `_metadata` column.
  *
  * @param strict the setting that asks for a predicate on a partition column
+ * @param grouped the keys by whose values Spark may join and group without a shuffle: each task reads one partition
  */
 class CatalogExtScan(
     val inner: FileScan,
     val index: PlannedFileIndex,
     val fileMetadata: Option[StructType],
-    strict: Option[String])
-  extends Scan with SupportsReportStatistics with SupportsRuntimeCatalystFiltering with SupportsMetadata {
+    strict: Option[String],
+    val grouped: Seq[String])
+  extends Scan with SupportsReportStatistics with SupportsReportPartitioning with SupportsRuntimeCatalystFiltering
+  with SupportsMetadata {
 
   private def tableName = s"${index.catalogName}.${index.table.qualifiedName}"
 
@@ -172,6 +183,12 @@ class CatalogExtScan(
 
   override def filter(expressions: Array[Expression]): Unit = pending.set(
     Option(pending.get()).getOrElse(Nil) ++ PartitionFilter.fromRuntime(index.partitionSchema, expressions.toSeq))
+
+  // How many there will be is known only when a join has said which, and Spark does not ask.
+  override def outputPartitioning(): Partitioning =
+    if (grouped.isEmpty) new UnknownPartitioning(0)
+    else new KeyGroupedPartitioning(
+      grouped.map(key => Expressions.identity(quoteIdentifier(key))).toArray, index.table.totals.partitions.toInt)
 
   override def toBatch: Batch = {
     val filters = Option(pending.get()).getOrElse(Nil)
@@ -207,7 +224,8 @@ class CatalogExtScan(
   override def estimateStatistics(): Statistics = {
     val (bytes, rows) = index.totals
     val whole = math.max(inner.dataSchema.defaultSize + index.keys.defaultSize, 1)
-    val read = readSchema().defaultSize
+    // Columns that say which file a row comes from add nothing to what is read.
+    val read = math.min(readSchema().defaultSize, whole)
     val factor = inner.sparkSession.sessionState.conf.fileCompressionFactor
     new Statistics {
       override def sizeInBytes(): OptionalLong = OptionalLong.of((factor * bytes / whole * read).toLong)
@@ -232,11 +250,16 @@ class CatalogExtScan(
 
   override def equals(other: Any): Boolean = other match {
     case that: CatalogExtScan =>
-      inner == that.inner && fileMetadata == that.fileMetadata && index.limit == that.index.limit
+      inner == that.inner && fileMetadata == that.fileMetadata && index.limit == that.index.limit &&
+        grouped == that.grouped
     case _ => false
   }
 
   override def hashCode(): Int = inner.hashCode()
+}
+
+object CatalogExtScan {
+  val DataGrouping = "preserve-data-grouping"
 }
 
 /** The partitions of a scan, planned once; `runtime` are the filters that a join found. */
@@ -244,7 +267,7 @@ class CatalogExtBatch(val scan: CatalogExtScan, val runtime: Seq[Expression]) ex
   private lazy val partitions = {
     val files = scan.index.files(runtime)
     scan.choice = Some(files.choice)
-    scan.index.partitions(files, scan.inner.isSplitable)
+    scan.index.partitions(files, scan.inner.isSplitable, scan.grouped)
   }
 
   override def planInputPartitions(): Array[InputPartition] = partitions

@@ -8,13 +8,20 @@ import org.apache.hadoop.fs.Path
 
 import org.apache.spark.internal.Logging
 import org.apache.spark.sql.SparkSession
-import org.apache.spark.sql.connector.read.InputPartition
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.connector.read.{HasPartitionKey, InputPartition}
 import org.apache.spark.sql.execution.datasources.FilePartition
 import org.apache.spark.sql.internal.SQLConf
 
 /** The files that one task reads, packed; `hosts` have most of their bytes. */
 case class PackedFilePartition(index: Int, packed: Array[Byte], hosts: Array[String]) extends InputPartition {
   override def preferredLocations(): Array[String] = hosts
+}
+
+/** The same of one partition, by the values of the keys that a scan reads: Spark joins and groups by them without a shuffle. */
+case class KeyedFilePartition(files: PackedFilePartition, override val partitionKey: InternalRow)
+  extends HasPartitionKey {
+  override def preferredLocations(): Array[String] = files.preferredLocations()
 }
 
 /**
@@ -27,16 +34,30 @@ case class PackedFilePartition(index: Int, packed: Array[Byte], hosts: Array[Str
  */
 case class FilePacking(maxSplitBytes: Long, openCost: Long, mostPartitions: Option[Int]) extends Logging {
 
-  def pack(files: PackedFiles, isSplitable: Path => Boolean, tableLocation: String, blocks: FileBlocks)
-      : Array[InputPartition] = {
+  /** @param key of each directory, where no task is to read two of them; otherwise None */
+  def pack(
+      files: PackedFiles,
+      isSplitable: Path => Boolean,
+      tableLocation: String,
+      blocks: FileBlocks,
+      key: Option[DirectoryFiles => InternalRow] = None): Array[InputPartition] = {
     val parts = new FileParts(files, maxSplitBytes, isSplitable, tableLocation)
-    val limit = mostPartitions.fold(maxSplitBytes)(most => limitFor(parts, most))
+    val limit = if (key.isDefined) maxSplitBytes else mostPartitions.fold(maxSplitBytes)(most => limitFor(parts, most))
     val found = ArrayBuffer.empty[InputPartition]
     val output = new FileOutput
     val hosts = blocks.ofPartition()
-    def close(): Unit = found += PackedFilePartition(found.size, output.take(), hosts.take())
-    val fit = new NextFit(limit)
+    var current: Option[InternalRow] = None
+    def close(): Unit = {
+      val files = PackedFilePartition(found.size, output.take(), hosts.take())
+      found += current.fold[InputPartition](files)(KeyedFilePartition(files, _))
+    }
+    var fit = new NextFit(limit)
     parts.foreach { (directory, file, start, length, isFirst) =>
+      if (isFirst && key.isDefined) {
+        if (output.size > 0) close()
+        fit = new NextFit(limit)
+        current = key.map(_(directory))
+      }
       if (fit.closes(length)) close()
       if (isFirst) output.nextDirectory()
       output.add(directory, file, start, length)

@@ -174,7 +174,7 @@ object IndexAnswers {
   }
 
   /** Whether equality of the type is plain: neither NaN, -0.0 nor collations. */
-  private def isAnswered(dataType: DataType): Boolean = dataType match {
+  def isAnswered(dataType: DataType): Boolean = dataType match {
     case s: StringType => s.isUTF8BinaryCollation
     case FloatType | DoubleType | BinaryType => false
     case _: AtomicType => true

@@ -9,7 +9,8 @@ import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, ResolvedSettings,
   TableMetadata}
 import org.apache.spark.sql.catalogext.service.ServiceClient
-import org.apache.spark.sql.catalyst.expressions.{Expression, IsNotNull}
+import org.apache.spark.sql.catalyst.InternalRow
+import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.connector.read.InputPartition
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
@@ -92,13 +93,25 @@ class PlannedFileIndex(
     if (runtime.isEmpty) static else listed.fold(planned(pushed ++ runtime))(_.filtered(choosing(runtime)))
   }
 
-  /** The tasks' shares of files, spread as Spark spreads those of a scan of its own. */
-  def partitions(files: PackedFiles, isSplitable: Path => Boolean): Array[InputPartition] = {
+  /**
+   * The tasks' shares of files, spread as Spark spreads those of a scan of its own.
+   *
+   * @param grouped the keys, if any, by whose values the files of a task are alike
+   */
+  def partitions(files: PackedFiles, isSplitable: Path => Boolean, grouped: Seq[String]): Array[InputPartition] = {
     val packing = FilePacking.of(spark, files.choice)
     // By the path alone only the names of text files decide, as the options say.
-    files.partitions((packing, isSplitable(new Path(table.location)), options)) {
+    files.partitions((packing, isSplitable(new Path(table.location)), options, grouped)) {
       val blocks = FileBlocks.of(files, table.location, spark.sparkContext.conf, hadoopConf)
-      packing.pack(files, isSplitable, table.location, blocks)
+      packing.pack(files, isSplitable, table.location, blocks, Option.when(grouped.nonEmpty)(keyOf(grouped)))
+    }
+  }
+
+  private def keyOf(grouped: Seq[String]): DirectoryFiles => InternalRow = {
+    val (places, known) = (grouped.map(keys.fieldIndex), values)
+    directory => {
+      val all = known.parse(directory.name.toString).asInstanceOf[GenericInternalRow]
+      new GenericInternalRow(places.map(all.values(_)).toArray)
     }
   }
 

@@ -40,7 +40,10 @@ class RegisteredFileReaderFactory(
     reading(partition)(inner.createColumnarReader)
 
   private def reading[T](partition: InputPartition)(read: FilePartition => PartitionReader[T]): PartitionReader[T] = {
-    val files = unpacker.unpack(partition.asInstanceOf[PackedFilePartition])
+    val files = unpacker.unpack(partition match {
+      case keyed: KeyedFilePartition => keyed.files
+      case packed: PackedFilePartition => packed
+    })
     explaining(read(files), files)
   }
 

@@ -94,7 +94,7 @@ class CatalogExtMicroBatchStream(
   override def planInputPartitions(start: Offset, end: Offset): Array[InputPartition] = {
     val to = end.asInstanceOf[StreamingOffset]
     val read = files.from(start.asInstanceOf[StreamingOffset], to.lastVersion).takeWhile(to.isAfter)
-    scan.index.partitions(packed(read), scan.inner.isSplitable)
+    scan.index.partitions(packed(read), scan.inner.isSplitable, grouped = Nil)
   }
 
   private def packed(read: Vector[StreamedFile]): PackedFiles = {

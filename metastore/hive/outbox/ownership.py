@@ -1,0 +1,35 @@
+"""Whether a table of the metastore is the one that a message is about, or a stranger's of the same name."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import MetastoreRefusedError
+from catalog_ext.metastore.hive.mapping.locations import same_location
+from catalog_ext.metastore.hive.mapping.model import VIRTUAL_VIEW
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.metastore.hive.mapping.model import HiveTable
+
+
+def check_location(found: HiveTable, locations: Sequence[str]) -> None:
+    """Return if the metastore's table of this name lies where ours does.
+
+    Args:
+        found: The metastore's table or view.
+        locations: Where ours may lie: before and after its location changed. Of a view it is the empty one.
+
+    Raises:
+        MetastoreRefusedError: It is another.
+    """
+    is_view = found.table_type == VIRTUAL_VIEW
+    if any(is_view if not ours else not is_view and same_location(found.location, ours) for ours in locations):
+        return
+    place = "it is a view" if is_view else f"at {found.location or 'no location'}"
+    ours = f"ours is at {locations[0]}" if locations[0] else "ours is a view"
+    raise MetastoreRefusedError(
+        f"The metastore has another table of the name {found}: {place}, and {ours}. Rename or drop one of the two.",
+        {"table": str(found), "location": locations[0], "metastore_location": found.location},
+    )

@@ -1,0 +1,116 @@
+"""What relocating overwrites have left where partitions lay: nobody reads it again, unless that place is named."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    DataDeletion,
+    DropPartitions,
+    NewPartition,
+    RelocatePartition,
+    RenamePartition,
+    WriteKind,
+)
+from catalog_ext.metastore.predicates.tree import Comparison, Operator
+from tests.index_cases import local_index
+from tests.write_cases import Stand, definition
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+K1 = Comparison(Operator.EQ, "k", "1")
+DYNAMIC = WriteKind.OVERWRITE_PARTITIONS
+
+
+@pytest.fixture(params=[False, True], ids=["managed", "external"])
+def stand(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stand]:
+    """A table whose partition k=1 was relocated: {1} is left at its default place, and {new} lies elsewhere."""
+    with local_index(tmp_path) as index:
+        stand = Stand(index)
+        stand.create(definition(tmp_path / "t", external=request.param))
+        stand.write({"k=1": "1\n", "k=2": "2\n"})
+        stand.write({"k=1": "new\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+        yield stand
+
+
+def drop(stand: Stand) -> None:
+    stand.engine.command(stand.table(), DropPartitions(K1, DataDeletion.INSIDE), "DROP PARTITION")
+
+
+def delete(stand: Stand) -> None:
+    stand.engine.delete(stand.table(), K1, False)
+
+
+def rename(stand: Stand) -> None:
+    stand.engine.command(stand.table(), RenamePartition("k=1", "k=4"), "RENAME PARTITION")
+
+
+def add(stand: Stand, location: str | None = None) -> None:
+    asked = AddPartitions((NewPartition("k=1", location),), if_not_exists=False)
+    stand.engine.command(stand.table(), asked, "ADD PARTITION")
+
+
+def append(stand: Stand) -> None:
+    stand.write({"k=1": "third\n"})
+
+
+def overwrite(stand: Stand) -> None:
+    stand.write({"k=1": "third\n"}, DYNAMIC)
+
+
+def beside_an_overwrite(stand: Stand) -> None:
+    """Rows that the condition does not cover are added."""
+    other = Comparison(Operator.EQ, "k", "2")
+    stand.write({"k=1": "third\n", "k=2": "2\n"}, WriteKind.OVERWRITE, predicate=other, adds_others=True)
+
+
+def nothing(stand: Stand) -> None:
+    stand.write({}, WriteKind.OVERWRITE, predicate=K1, keep_emptied=True, static_partition="k=1")
+
+
+@pytest.mark.parametrize("gone", [drop, delete, rename])
+@pytest.mark.parametrize(
+    ("back", "rows"),
+    [(append, "third\n"), (overwrite, "third\n"), (beside_an_overwrite, "third\n"), (nothing, ""), (add, "")],
+)
+def test_overwritten_rows_do_not_come_back_with_their_partition(
+    stand: Stand, gone: Callable[[Stand], None], back: Callable[[Stand], None], rows: str
+) -> None:
+    gone(stand)
+    back(stand)
+    assert stand.rows()["k=1"] == rows
+    assert stand.listed()["k=1"] == rows, "engines that list the partition's directory"
+    assert stand.engine.vacuum(stand.table(), 0, dry_run=False).failed == ()
+    assert (stand.rows()["k=1"], stand.listed()["k=1"]) == (rows, rows)
+
+
+def set_location(stand: Stand) -> None:
+    place = f"{stand.table().definition.location}/k=1"
+    stand.engine.command(stand.table(), RelocatePartition("k=1", place), "SET LOCATION")
+
+
+def add_there(stand: Stand) -> None:
+    drop(stand)
+    add(stand, f"{stand.table().definition.location}/k=1")
+
+
+@pytest.mark.parametrize("by_hand", [set_location, add_there])
+def test_a_place_that_is_named_by_hand_is_taken_as_it_is(stand: Stand, by_hand: Callable[[Stand], None]) -> None:
+    """The overwrite is undone: vacuum spares what the partition has again."""
+    by_hand(stand)
+    assert (stand.rows()["k=1"], stand.listed()["k=1"]) == ("1\n", "1\n")
+    assert stand.engine.vacuum(stand.table(), 0, dry_run=False).failed == ()
+    assert (stand.rows()["k=1"], stand.listed()["k=1"]) == ("1\n", "1\n")
+
+
+def test_a_file_that_another_partition_was_given_by_hand_stays(stand: Stand) -> None:
+    drop(stand)
+    place = f"{stand.table().definition.location}/k=1"
+    stand.engine.command(stand.table(), RelocatePartition("k=2", place), "SET LOCATION")
+    add(stand)
+    assert stand.rows()["k=2"] == "1\n"
