@@ -120,6 +120,8 @@ class StoreCleanup:
                 self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
         else:
             self._delete_while_dropped((place for place, _ in self._files(location)), dropped)
+        # Nobody would delete again what came back after a power loss, and nobody could make a table there.
+        self._storage.sync_directories([location.parent])
         self._index.note_deleted(dropped.table_id)
 
     def _delete_while_dropped(self, files: Iterable[Location], dropped: DroppedTable) -> None:
@@ -129,7 +131,9 @@ class StoreCleanup:
             if not self._is_undeleted(dropped):
                 return
             self._storage.delete_files(batch)
-            self._storage.remove_empty_directories({file.parent for file in batch}, root)
+            directories = {file.parent for file in batch}
+            self._storage.remove_empty_directories(directories, root)
+            self._storage.sync_directories(directories)
 
     def _is_undeleted(self, dropped: DroppedTable) -> bool:
         return any(d.table_id == dropped.table_id for d in self._index.undeleted_tables(dropped.location))

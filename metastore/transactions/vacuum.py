@@ -137,7 +137,10 @@ class Vacuum:
                 if upload is not None and entry.action is VacuumAction.ABORT_UPLOAD:
                     self._storage.abort_upload(Location.parse(entry.path), upload)
             self._storage.delete_files(files)
-            self._cleanup.remove_directories(self._table.table_id, {file.parent for file in files}, self._root)
+            directories = {file.parent for file in files}
+            self._cleanup.remove_directories(self._table.table_id, directories, self._root)
+            # The index forgets them: nobody would know what came back after a power loss.
+            self._storage.sync_directories(directories)
         except CatalogExtError as error:
             self._fail(batch[0][0].path, error, entries)
 
