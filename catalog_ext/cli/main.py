@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import logging
 import os
@@ -15,7 +16,7 @@ import click
 
 from catalog_ext import __version__
 from catalog_ext.conf import keys
-from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, RepairRefusedError, TableNotFoundError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -64,12 +65,27 @@ Exit codes:
 """
 
 
+_TABLES = " `catalog-ext tables` shows what is there; --index names another index."
+
+
 class Commands(click.Group):
     """The commands by name; each one's module is imported on demand, so that ``--version`` needs none of them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         """Return the names of all commands, sorted."""
         return sorted(COMMANDS)
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Return what click does; of a command that there is not the error names the nearest one."""
+        try:
+            return super().resolve_command(ctx, args)
+        except click.UsageError as error:
+            near = difflib.get_close_matches(args[0], COMMANDS, 1)
+            if near and not args[0].startswith("-"):
+                raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
+            raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         """Return the command of a name; None if there is none."""
@@ -201,14 +217,16 @@ def _report(error: CatalogExtError, *, as_json: bool, debug: bool) -> int:
             "parameters": error.parameters,
         }
         click.echo(json.dumps({"error": fields}))
-    click.echo(f"error [{error.code}]: {_shown(error.message)}", err=True)
+    # What can be done stands at the end.
+    hint = _TABLES if type(error) is TableNotFoundError else ""
+    click.echo(f"error [{error.code}]: {_shown(error.message)}{hint}", err=True)
     return exit_code(error)
 
 
 def _shown(text: str) -> str:
-    from catalog_ext.cli.output import shown
+    from catalog_ext.cli.output import one_line
 
-    return shown(text)
+    return one_line(text)
 
 
 def _show_warnings(debug: bool) -> None:

@@ -22,9 +22,14 @@ if TYPE_CHECKING:
 _LONGEST_CELL = 400
 
 
-def shown(text: str) -> str:
+def one_line(text: str) -> str:
     """Return the text on one line, with control characters escaped: a name from a store must not steer the terminal."""
-    visible = text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+    return text if text.isprintable() else "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
+
+
+def shown(text: str) -> str:
+    """Return ``one_line`` for a cell: no longer than people read there."""
+    visible = one_line(text)
     return visible if len(visible) <= _LONGEST_CELL else f"{visible[:_LONGEST_CELL]}…"
 
 

@@ -11,7 +11,7 @@ from catalog_ext.cli.invocation import Invocation, message_console, output_conso
 from catalog_ext.cli.options import json_option
 from catalog_ext.cli.output import add_row, echo_json, make_table, note, size
 from catalog_ext.cli.progress import progress_bar, spinner
-from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError
+from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import FORMATS
@@ -87,6 +87,7 @@ def register(
     with invocation.catalog(makes_index=True) as catalog, spinner(message_console(), "Looking at the location"):
         if create_namespace:
             _create_namespace(catalog, table)
+        there = if_not_exists and _is_there(catalog, table)
         try:
             registered = catalog.register_table(
                 table,
@@ -103,7 +104,8 @@ def register(
             raise NamespaceNotFoundError(f"{error.message} Or say --create-namespace.", error.parameters) from error
         settle(catalog)
         state = catalog.metastore_state(registered)
-    _show(registered, "Registered", state, as_json=as_json)
+    # What was asked of it is not compared: a table that is there is what somebody has made of it.
+    _show(registered, "Left as it is:" if there else "Registered", state, as_json=as_json)
     if not as_json:
         note(output_console(), f"Next: catalog-ext repair {registered.identifier}")
 
@@ -207,6 +209,14 @@ def _tables(catalog: Catalog, namespaces: tuple[str, ...]) -> Iterator[Table]:
             yield catalog.load_table(str(TableIdentifier(namespace.lower(), name)))
         for name in catalog.views.list_names(namespace):
             yield catalog.views.load(str(TableIdentifier(namespace.lower(), name))).table
+
+
+def _is_there(catalog: Catalog, table: str) -> bool:
+    try:
+        catalog.load_table(table)
+    except TableNotFoundError:
+        return False
+    return True
 
 
 def _show(table: Table, what: str, metastore: str | None, *, as_json: bool) -> None:

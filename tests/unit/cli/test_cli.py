@@ -212,6 +212,7 @@ def test_registering_again(run: Run, trips: Path) -> None:
     again = ("register", "sales.trips", str(trips))
     assert "exists already" in run(*again)[2]
     assert _json(run, *again, "--if-not-exists")["partition_columns"][0]["name"] == "ds"
+    assert "Left as it is: sales.trips" in run(*again, "--if-not-exists")[1]
     (trips.parent / "other").mkdir()
     code, _, err = run("register", "sales.trips", str(trips.parent / "other"), "--if-not-exists")
     assert (code, f"exists already, at file:{trips}" in err.replace("file://", "file:")) == (1, True)
@@ -222,7 +223,13 @@ def test_errors_are_one_line(run: Run) -> None:
     code, out, err = run("partitions", "sales.none")
     assert code == 1
     assert out == ""
-    assert err == "error [CATALOG_EXT_TABLE_NOT_FOUND]: The table sales.none does not exist in the index.\n"
+    assert err == (
+        "error [CATALOG_EXT_TABLE_NOT_FOUND]: The table sales.none does not exist in the index. `catalog-ext tables` "
+        "shows what is there; --index names another index.\n"
+    )
+    code, _, err = run("repar", "sales.none")
+    assert (code, "Did you mean 'repair'?" in err) == (2, True)
+    assert "Did you mean" not in run("nonsense")[2]
 
 
 def test_errors_as_json(run: Run) -> None:
