@@ -35,6 +35,15 @@ if TYPE_CHECKING:
 FOLDER = Path(str(catalog_ext.__file__)).parent / "migrations"
 
 
+_MIGRATE = migration.migrate
+
+
+@pytest.fixture(autouse=True)
+def migrations_are_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Unit tests of the same process copy an index that is migrated."""
+    monkeypatch.setattr(migration, "migrate", _MIGRATE)
+
+
 @pytest.fixture(params=("sqlite", "postgres", "mariadb"))
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     if request.param == "sqlite":
