@@ -368,7 +368,7 @@ def test_the_metastore_is_told_of_what_it_can_hold(index: Index) -> None:
     assert added["parameters"].pop("transient_lastDdlTime").isdigit()
     assert added == {"name": "k=0000", "location": "file:///data/s/t/k=0000", "parameters": statistics}
     assert second.payload["add"][-1]["location"] == "file:///far"
-    assert third.payload == {"add": [], "alter": [], "drop": ["k=0000"]}
+    assert third.payload == {"location": "file:///data/s/t", "add": [], "alter": [], "drop": ["k=0000"]}
     assert (third.operation, third.namespace, third.table) == ("sync_partitions", "s", "t")
 
 
