@@ -91,7 +91,7 @@ WRITES: Story = (
     ("SELECT * FROM {s}.copied", [(5,)]),
     ("ANALYZE TABLE {s}.t COMPUTE STATISTICS FOR COLUMNS id", DONE),
     ("DESCRIBE EXTENDED {s}.t id", Has(("('min', '10')", "('max', '10')"))),
-    ("UPDATE {s}.t SET id = 1", Fails("UNSUPPORTED_FEATURE.TABLE_OPERATION")),
+    ("UPDATE {s}.t SET id = 1", Fails("CATALOG_EXT_NOT_SUPPORTED")),
 )
 PARTITIONS: Story = (
     (T, DONE),
