@@ -288,13 +288,16 @@ def check_properties(properties: Mapping[str, str]) -> None:
         if Scope.TABLE not in setting.scopes:
             continue
         for name in setting.names:
-            # Of a family of keys the rest of the name is a table's.
-            known.add(name.lower().partition("<")[0])
+            known.add(name.lower())
             text = property_value(properties, name)
             if text is not None:
                 setting.value_of(text)
     for key in properties:
-        close = [] if key.lower() in known else difflib.get_close_matches(key.lower(), known, 1, _NEARLY)
+        # Of a family of keys the rest of the name is a table's.
+        lower = key.lower()
+        if lower in known or any("<" in name and lower.startswith(name.partition("<")[0]) for name in known):
+            continue
+        close = difflib.get_close_matches(lower, known, 1, _NEARLY)
         if close:
             raise InvalidConfigurationError(
                 f"The table property {key[:60]!r} is none that catalog-ext reads, and would change nothing. "
