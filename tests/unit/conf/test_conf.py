@@ -224,7 +224,8 @@ def test_every_property_of_ours_and_those_of_others_pass() -> None:
         assert not close, f"{name} would be taken for {close} where it is no key any more"
     others = (
         "comment", "auto.purge", "parquet.compress", "write.format.default", "delta.appendOnly", "EXTERNAL", "owner",
-        "partition.auto.keys.sales.trips", "partition.auto.keys.s.t", "transient_lastDdlTime", "orc.compression", "discover.partitions",
+        "partition.auto.keys.sales.trips", "partition.auto.keys.s.t",
+        "transient_lastDdlTime", "orc.compression", "discover.partitions",
         "write.parquet.compression-codec", "serialization.format", "numFiles", "spark.sql.sources.provider",
     )  # fmt: skip
     check_properties(dict.fromkeys(others, "x"))
