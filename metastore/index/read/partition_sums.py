@@ -8,7 +8,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database.schema import partition_sums, partitions
 from catalog_ext.metastore.index.read.predicate_sql import predicate_sql
-from catalog_ext.metastore.index.read.reader import at_version, raw
+from catalog_ext.metastore.index.read.reader import at_version, condition_of, raw
 from catalog_ext.metastore.predicates.tree import TRUE, columns_of
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
 
     Its columns are ``name``, that of one of the group's partitions, ``n_partitions``, ``n_files``, ``n_bytes``,
     ``n_rows`` (of those partitions whose rows are known), and ``n_uncounted``, how many the others are. Without
-    keys it has one row, also of no partitions, and its name is empty.
+    keys it has one row, also of no partitions.
 
     Args:
         dialect: ``sqlite``, ``postgresql`` or ``mysql``.
@@ -47,11 +47,13 @@ def sums_by(dialect: str, table: Table, predicate: Predicate | None, keys: Seque
     )
     if not condition.exact or condition.ids is not None:
         return None
+    named = condition_of(dialect, table, predicate)
     totals = [sa.cast(sa.func.coalesce(sa.func.sum(s[name]), 0), sa.BigInteger).label(name) for name in _SUMS]
     where = (s.table_id == table.table_id, s.depth == int(by_first), s.version <= table.version, condition.clause)
     if not keys:
-        empty = raw(sa.literal("", partitions.c.name.type))
-        return sa.select(empty.label("name"), *totals).where(*where).subquery()
+        one = sa.select(partitions.c.name).where(*at_version(partitions, table), named.clause).limit(1)
+        named_one = sa.func.coalesce(one.scalar_subquery(), sa.literal("", partitions.c.name.type))
+        return sa.select(raw(named_one).label("name"), *totals).where(*where).subquery()
     groups = sa.select(s.k1, *totals).where(*where).group_by(s.k1).having(sa.func.sum(s.n_partitions) > 0).subquery()
     name = sa.select(partitions.c.name).where(*at_version(partitions, table), partitions.c.k1 == groups.c.k1).limit(1)
     return sa.select(raw(name.scalar_subquery()).label("name"), *(groups.c[name] for name in _SUMS)).subquery()
