@@ -146,6 +146,8 @@ class Steps:
         static = None if plan.write is None else plan.write.static_partition
         if static is not None:
             self._storage.create_directory(locations.directory(static))
+        if plan.moves:
+            self._moves.make_directories(transaction)
         modified: dict[tuple[str, str], int] = {}
         for batch in batched(self._own_files(transaction, locations), _AT_ONCE):
             places = [place for _, place in batch]
@@ -415,7 +417,7 @@ class Steps:
         return removed
 
     def _undo_command(self, transaction: Transaction, locations: StagingLocations) -> int:
-        """Move files back where they came from; before ``reserve`` nothing but empty directories was made."""
+        """Move files back where they came from; of partitions without files nothing but directories was made."""
         plan = transaction.plan
         directories = made_directories(plan, locations)
         fault_point("undo.sources")

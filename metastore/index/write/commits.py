@@ -218,8 +218,6 @@ class _Committing:
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         # Its owner's, whoever recovers it.
         summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
-        if not self._plan.is_command:
-            summary = {**summary, "rows": outcome.rows, "bytes": outcome.bytes}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
         writer = None if self._plan.is_command else self._id

@@ -57,7 +57,7 @@ def calls(made: tuple[Stand, Calls]) -> Calls:
 def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: Calls, tmp_path: Path) -> None:
     stream = Stream(stand)
     outcome = stream.epoch(8, {"h=8": "a\n", "h=9": "b\n"})
-    assert (outcome.waiting, outcome.files_added, outcome.rows) == (2, 0, 2)
+    assert (outcome.waiting, outcome.files_added, outcome.rows) == (2, 0, 0)
     assert (stand.rows(), stand.listed()) == ({}, {})
     assert waiting(stand) == ["h=8", "h=9"]
     assert announced(calls) == []
@@ -85,6 +85,19 @@ def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: C
     assert not (tmp_path / "t" / "_catalog_ext_staging").exists()
     assert stream.end() is None
     assert {t.state for t in stand.index.list_transactions()} == {State.FINISHED}
+
+
+def test_history_counts_the_rows_and_bytes_that_a_version_shows(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(8, {"h=8": "a\n", "h=9": "waits\n"})
+    outcome = stream.epoch(9, {"h=8": "bcd\n", "h=10": "waits, too\n"})
+    assert (outcome.files_added, outcome.rows, outcome.bytes) == (2, 2, len("a\nbcd\n"))
+    released = stream.end()
+    assert released is not None
+    assert (released.files_added, released.rows, released.bytes) == (2, 2, len("waits\nwaits, too\n"))
+    versions = stand.index.history(TABLE)
+    counted = [tuple(v.summary.get(name) for name in ("files_added", "rows", "bytes")) for v in versions]
+    assert counted[:2] == [(2, 2, 17), (2, 2, 6)]
 
 
 def test_an_epoch_after_the_end_is_not_taken_for_a_duplicate(stand: Stand) -> None:
