@@ -16,6 +16,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unrepresentable_reason
+from catalog_ext.metastore.hive.outbox.compare import check_ours, definition_differs, key_types_differ
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
@@ -157,9 +158,24 @@ class MetastoreSync:
         if last is not None and table is not None:
             last = self._of_table(table.table_id, last)
         if last is None or not last.pending:
-            return "in step"
+            return "in step" if table is None or self._metastore.starting else self._compared(table)
         changes = "1 change" if last.pending == 1 else f"{last.pending} changes"
         return f"{changes} pending: {last.error or 'it takes its time'}"
+
+    def _compared(self, table: Table) -> str:
+        """Return ``in step``, or what publishing the table would do, of which nothing is pending."""
+        definition = table.definition
+        try:
+            found = self._metastore.client().get_table(table.identifier.namespace, table.identifier.name)
+            check_ours(found, definition)
+        except CatalogExtError as error:
+            return f"not in step: {error.message}"
+        if not (definition_differs(found, definition) or key_types_differ(found, definition)):
+            return "in step"
+        return (
+            "not in step: its table was there before, with other columns, types or properties; "
+            f"catalog-ext publish {table.identifier} alters it"
+        )
 
     def check_free(self, definition: TableDefinition) -> None:
         """Refuse a name that another table has in the metastore; for one that is down, the outbox waits.
