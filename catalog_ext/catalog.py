@@ -6,7 +6,6 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
-from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.metastore_sync.home import open_at_home
@@ -105,7 +104,7 @@ class _Forwarded(Generic[_Part, _Parameters, _Result]):
     def __get__(self, catalog: Catalog | None, owner: type) -> Callable[..., _Result]:
         if catalog is None:
             return self._method
-        catalog.require_open()
+        catalog._context.require_open()
         bound: Callable[..., _Result] = getattr(self._part(catalog), self._method.__name__)
         return bound
 
@@ -134,7 +133,6 @@ class Catalog:
         *,
         at_home: Callable[[Index, Settings], Settings] = open_at_home,
     ) -> None:
-        self._closed = False
         index = Index.open(settings.index)
         try:
             settings = at_home(index, settings)
@@ -198,17 +196,8 @@ class Catalog:
         try:
             self._context.sync.close()
         finally:
-            self._closed = True
+            self._context.closed.set()
             self._close_connections()
-
-    def require_open(self) -> None:
-        """Return unless the catalog was closed.
-
-        Raises:
-            InvalidInputError: It was.
-        """
-        if self._closed:
-            raise InvalidInputError("This catalog is closed. Open another one: catalog_ext.connect(…).")
 
     def _close_connections(self) -> None:
         try:

@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidConfigurationError,
+    InvalidInputError,
     InvalidValueError,
     LocationNotFoundError,
     StorageAccessDeniedError,
@@ -451,3 +452,14 @@ def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Cal
     assert sorted(filter(None, announced(calls))) == ["10", "9"]
     marks = {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("_*") if path.is_file()}
     assert marks == {"h=10/_SUCCESS", "h=9/_SUCCESS"}
+
+
+def test_releasing_what_a_query_that_nobody_knows_has_kept_back_says_so(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(8, {"h=8": "a\n"})
+    with pytest.raises(InvalidInputError, match="No query 'nix' has written to table s.t. Rows wait of query;"):
+        stand.engine.release_waiting(stand.table(), "nix", "test")
+    assert stand.engine.release_waiting(stand.table(), "query", "test").version is not None
+    assert stand.engine.release_waiting(stand.table(), "query", "test").partitions == ()
+    with pytest.raises(InvalidInputError, match="No rows wait in it"):
+        stand.engine.release_waiting(stand.table(), "nix", "test", dry_run=True)
