@@ -79,10 +79,16 @@ class PartitionMoves:
         if filled.issuperset(names.values()):
             return
         source = self._index.load_table_by_id(plan.source_id or transaction.table_id or 0)
+        made: set[Location] = set()
         for partition in self._living(transaction, source):
             name = names.get(partition.partition_id)
             if name is not None and name not in filled and moves_files(source, partition):
-                self._storage.create_directory(locations.directory(name))
+                place = locations.directory(name)
+                self._storage.create_directory(place)
+                while locations.location.contains(place) and place not in made:
+                    made.add(place)
+                    place = place.parent
+        self._storage.sync_directories({*made, locations.location} if made else ())
 
     def restore(self, transaction: Transaction) -> list[StagedLocation]:
         """Bring the files of a command that is being undone back to where they were; return all of them.

@@ -457,7 +457,7 @@ def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Cal
 def test_releasing_what_a_query_that_nobody_knows_has_kept_back_says_so(stand: Stand) -> None:
     stream = Stream(stand)
     stream.epoch(8, {"h=8": "a\n"})
-    with pytest.raises(InvalidInputError, match="No query 'nix' has written to table s.t. Rows wait of query;"):
+    with pytest.raises(InvalidInputError, match=r"No query 'nix' has written to table s\.t\. Rows wait of query;"):
         stand.engine.release_waiting(stand.table(), "nix", "test")
     assert stand.engine.release_waiting(stand.table(), "query", "test").version is not None
     assert stand.engine.release_waiting(stand.table(), "query", "test").partitions == ()
