@@ -93,7 +93,7 @@ class Commands(click.Group):
             if type(error) is TableNotFoundError and ctx.obj is not None:
                 from catalog_ext.cli.near_names import where_to_look
 
-                error.add_note(where_to_look(ctx.obj, error.parameters.get("table", "")))
+                error.add_note(where_to_look(ctx.obj, error))
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:

@@ -9,10 +9,12 @@ from catalog_ext.metastore.errors import CatalogExtError
 
 if TYPE_CHECKING:
     from catalog_ext.cli.invocation import Invocation
+    from catalog_ext.metastore.errors import TableNotFoundError
 
 
-def where_to_look(invocation: Invocation, table: str) -> str:
+def where_to_look(invocation: Invocation, error: TableNotFoundError) -> str:
     """Return the sentences that stand behind the error."""
+    (asked, *_) = (*error.parameters.values(), "")
     where = "`catalog-ext tables` shows what is there; --index names another index."
     try:
         with invocation.catalog(with_metastore=False) as catalog:
@@ -20,6 +22,6 @@ def where_to_look(invocation: Invocation, table: str) -> str:
             index = catalog.index.url
     except CatalogExtError:
         return where
-    near = difflib.get_close_matches(table.lower(), names, 3)
+    near = difflib.get_close_matches(asked.lower(), names, 3)
     question = f"Did you mean {' or '.join(near)}? " if near else ""
     return f"{question}The index is {index}: {where}"

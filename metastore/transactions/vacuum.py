@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.commit.removals import Removal
@@ -22,7 +23,7 @@ from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry
 from catalog_ext.metastore.transactions.staging_locations import DATA, transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
@@ -194,13 +195,16 @@ class Vacuum:
         """Yield files of writes that will not commit them: of aborted ones anywhere, of ended ones where staged."""
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
-            listed = self._seen(root, lambda r=root: [e for e in self._listed(r) if isinstance(e, ListedFile)])
+            listed = self._seen(root, partial(self._files, root))
             own = self._uncommitted()
             known = self._index.known_transactions({staged for file in listed if (staged := _staged_by(file))})
             for file in listed:
                 found = self._stray(root, file, own, known)
                 if found is not None:
                     yield found, None
+
+    def _files(self, root: Location) -> list[ListedFile]:
+        return [event for event in self._listed(root) if isinstance(event, ListedFile)]
 
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
@@ -233,7 +237,7 @@ class Vacuum:
         if self._root.scheme != "s3a":
             return
         for prefix in self._places():
-            uploads = self._seen(prefix, lambda p=prefix: list(self._storage.list_uploads(p)))
+            uploads = self._seen(prefix, partial(self._storage.list_uploads, prefix))
             found = ((upload, transaction_id_in(upload.location.name)) for upload in uploads)
             pending = [(upload, named) for upload, named in found if named is not None]
             known = self._index.known_transactions({named for _, named in pending})
@@ -261,14 +265,14 @@ class Vacuum:
         own = sorted({Location.parse(uri) for uri in self._index.locations_ever(self._table)})
         return [self._root, *(place for place in own if not self._root.contains(place))]
 
-    def _seen(self, place: Location, look: Callable[[], Sequence[Seen]]) -> Sequence[Seen]:
+    def _seen(self, place: Location, look: Callable[[], Iterable[Seen]]) -> Sequence[Seen]:
         """Return what lies at one of the places; nothing of one that partitions have left and that cannot be looked at.
 
         Raises:
             CatalogExtError: The table, or one of its partitions, lies there.
         """
         try:
-            return look()
+            return list(look())
         except CatalogExtError as error:
             living = {Location.parse(uri) for uri in self._index.located_partitions(self._table).values()}
             if place in {self._root, *living}:
