@@ -103,7 +103,7 @@ class _Committing:
     def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
         self._connection = connection
         self._row = rows.load_row(connection, transaction_id)
-        self._transaction = rows.from_row(self._row)
+        self._transaction = rows.with_locations(connection, rows.from_row(self._row))
         self._plan = self._transaction.plan
         self._id = transaction_id
         self._modified = modified
@@ -120,7 +120,7 @@ class _Committing:
             else 0
         )
         if self._is_committed():
-            return rows.from_row(self._row)
+            return rows.with_locations(self._connection, rows.from_row(self._row))
         for removal in left:
             self._removals.add(removal)
         if creation:
