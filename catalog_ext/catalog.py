@@ -104,6 +104,7 @@ class _Forwarded(Generic[_Part, _Parameters, _Result]):
     def __get__(self, catalog: Catalog | None, owner: type) -> Callable[..., _Result]:
         if catalog is None:
             return self._method
+        catalog._context.require_open()
         bound: Callable[..., _Result] = getattr(self._part(catalog), self._method.__name__)
         return bound
 
@@ -195,6 +196,7 @@ class Catalog:
         try:
             self._context.sync.close()
         finally:
+            self._context.closed.set()
             self._close_connections()
 
     def _close_connections(self) -> None:

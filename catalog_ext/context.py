@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
+from threading import Event
 from typing import TYPE_CHECKING
 
 from catalog_ext.conf import write_keys
-from catalog_ext.metastore.errors import TableNotFoundError
+from catalog_ext.metastore.errors import InvalidInputError, TableNotFoundError
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.transactions.write_protocol import Transactions
 from catalog_ext.metastore_sync.warehouse_mark import WarehouseMarks
@@ -33,6 +34,7 @@ class Context:
         metastore: The connection to the metastore, which may be none.
         sync: Delivers changes of the index to the metastore.
         open_storage: Makes the stores.
+        closed: Set when the catalog is.
     """
 
     settings: Settings
@@ -40,6 +42,16 @@ class Context:
     metastore: MetastoreConnection
     sync: MetastoreSync
     open_storage: Callable[[], Storage]
+    closed: Event = field(default_factory=Event)
+
+    def require_open(self) -> None:
+        """Return unless the catalog was closed.
+
+        Raises:
+            InvalidInputError: It was.
+        """
+        if self.closed.is_set():
+            raise InvalidInputError("This catalog is closed. Open another one: catalog_ext.connect(…).")
 
     @cached_property
     def storage(self) -> Storage:

@@ -60,6 +60,7 @@ class Client:
     def __init__(self, service: Service | RecordedService) -> None:
         self.service = service
         self.user: str | None = None
+        self.contract: str | None = None
 
     def send(
         self, path: str, body: bytes = b"{}", *, token: str | None = "", method: str = "POST", scheme: str = "Bearer"
@@ -70,6 +71,8 @@ class Client:
             headers["Authorization"] = f"{scheme} {token or self.service.token}"
         if self.user is not None:
             headers["X-Catalog-Ext-User"] = self.user
+        if self.contract is not None:
+            headers["X-Catalog-Ext-Contract"] = self.contract
         try:
             connection.request(method, path, body, headers)
             answer = connection.getresponse()

@@ -30,6 +30,7 @@ COMMANDS = {
     "partitions": "partitions",
     "files": "partitions",
     "tables": "tables",
+    "describe": "tables",
     "history": "writes",
     "status": "writes",
     "recover": "writes",
@@ -65,9 +66,6 @@ Exit codes:
 """
 
 
-_TABLES = " `catalog-ext tables` shows what is there; --index names another index."
-
-
 class Commands(click.Group):
     """The commands by name; each one's module is imported on demand, so that ``--version`` needs none of them."""
 
@@ -85,6 +83,17 @@ class Commands(click.Group):
             near = difflib.get_close_matches(args[0], COMMANDS, 1)
             if near and not args[0].startswith("-"):
                 raise click.UsageError(f"{error.message} Did you mean {near[0]!r}?", ctx) from error
+            raise
+
+    def invoke(self, ctx: click.Context) -> object:
+        """Run the command; the error of a table that is not there says which index was looked at, and what is near."""
+        try:
+            return super().invoke(ctx)
+        except TableNotFoundError as error:
+            if type(error) is TableNotFoundError and ctx.obj is not None:
+                from catalog_ext.cli.near_names import where_to_look
+
+                error.add_note(where_to_look(ctx.obj, error))
             raise
 
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
@@ -218,8 +227,8 @@ def _report(error: CatalogExtError, *, as_json: bool, debug: bool) -> int:
         }
         click.echo(json.dumps({"error": fields}))
     # What can be done stands at the end.
-    hint = _TABLES if type(error) is TableNotFoundError else ""
-    click.echo(f"error [{error.code}]: {_shown(error.message)}{hint}", err=True)
+    hints = "".join(f" {_shown(note)}" for note in getattr(error, "__notes__", ()))
+    click.echo(f"error [{error.code}]: {_shown(error.message)}{hints}", err=True)
     return exit_code(error)
 
 

@@ -70,7 +70,11 @@ def add_row(table: Table, *cells: object, style: str = "") -> None:
 def _cell(cell: object) -> str:
     if cell is None:
         return "-"
-    return f"{cell:,}" if isinstance(cell, int) else shown(str(cell))
+    if isinstance(cell, int):
+        return f"{cell:,}"
+    text = shown(str(cell))
+    # A blank at an end would not be seen: `region= ` is another partition than `region=`.
+    return text if text == text.strip() else f"'{text}'"
 
 
 def size(count: int) -> str:

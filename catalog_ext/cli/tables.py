@@ -14,7 +14,7 @@ from catalog_ext.cli.progress import progress_bar, spinner
 from catalog_ext.metastore.errors import NamespaceAlreadyExistsError, NamespaceNotFoundError, TableNotFoundError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.model.identifiers import TableIdentifier
-from catalog_ext.metastore.model.tables import FORMATS
+from catalog_ext.metastore.model.tables import FORMATS, TableType
 from catalog_ext.service.messages.core import table_json
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
 )
 @click.option("--property", "properties", multiple=True, metavar="KEY=VALUE", help="A table property. Repeatable.")
 @click.option("--comment", help="A comment.")
+@click.option("--no-keys", is_flag=True, help="The table has no partition columns, whatever the paths have.")
 @click.option("--create-namespace", is_flag=True, help="Create the table's namespace unless it is there.")
 @click.option("--if-not-exists", is_flag=True, help="Leave a table that is registered at LOCATION already as it is.")
 @json_option
@@ -66,6 +67,7 @@ def register(
     options: tuple[str, ...],
     properties: tuple[str, ...],
     comment: str | None,
+    no_keys: bool,
     create_namespace: bool,
     if_not_exists: bool,
     as_json: bool,
@@ -81,9 +83,10 @@ def register(
     catalog-ext register sales.trips s3://bucket/trips --key ds=DATE
     catalog-ext register sales.trips 's3://bucket/trips/year=*/**.parquet'
     """  # noqa: D301 -- click wants the character, not a raw backslash
-    columns = (
-        {name: data_type or "STRING" for name, _, data_type in (key.partition("=") for key in keys)} if keys else None
-    )
+    if no_keys and keys:
+        raise click.UsageError("--no-keys and --key exclude each other.")
+    named = {name: data_type or "STRING" for name, _, data_type in (key.partition("=") for key in keys)}
+    columns = named if keys or no_keys else None
     with invocation.catalog(makes_index=True) as catalog, spinner(message_console(), "Looking at the location"):
         if create_namespace:
             _create_namespace(catalog, table)
@@ -137,6 +140,31 @@ def unregister(invocation: Invocation, table: str, as_json: bool) -> None:
     with invocation.catalog(with_metastore=False) as catalog:
         gone = catalog.unregister_table(table)
     _show(gone, "Unregistered", None, as_json=as_json)
+    if not as_json and gone.definition.table_type is TableType.MANAGED:
+        note(
+            output_console(),
+            f"It was a managed table. catalog-ext import {gone.identifier} takes it from the metastore as it was; "
+            "register makes an external one of its files, whose keys are STRING unless --key says otherwise.",
+        )
+
+
+@click.command()
+@click.argument("table")
+@json_option
+@click.pass_obj
+def describe(invocation: Invocation, table: str, as_json: bool) -> None:
+    """Show what TABLE is: its location, format, columns, options and properties."""
+    with invocation.catalog(with_metastore=False) as catalog:
+        found = catalog.load_table(table)
+    _show(found, f"{found.definition.table_type.capitalize()} table", None, as_json=as_json)
+    if as_json:
+        return
+    definition = found.definition
+    lines = [("comment", definition.comment or "-"), ("version", str(found.version))]
+    for what, pairs_ in (("option", definition.options), ("property", definition.properties)):
+        lines += [(what, f"{name}={value}") for name, value in sorted(pairs_.items())]
+    for label, text in lines:
+        note(output_console(), f"  {label:<18} {text}")
 
 
 @click.command()

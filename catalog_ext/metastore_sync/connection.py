@@ -89,7 +89,8 @@ class MetastoreConnection:
             return self._embedded.uri(timeout_s)
         if self._uris is None:
             raise InvalidConfigurationError(
-                "This catalog has no metastore. Pass metastore='thrift://host:9083' to have one."
+                "This catalog has no metastore. Pass metastore='thrift://host:9083' (on the command line --metastore "
+                "thrift://host:9083) to have one."
             )
         return self._uris
 

@@ -25,6 +25,7 @@ from catalog_ext.metastore.hive.outbox.compare import (
     statistics_differ,
     values_or_none,
 )
+from catalog_ext.metastore.hive.outbox.views import view_differs
 from catalog_ext.metastore.index.write.publishing import Publication
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.identifiers import TableIdentifier
@@ -174,7 +175,7 @@ class Publishing:
         if definition.table_type is TableType.VIEW:
             if found.table_type != VIRTUAL_VIEW:
                 raise InvalidInputError(f"The metastore has a table {found}, which our view cannot replace.")
-            return Publication(alter=True)  # its text and its partitions are few: they are set as they are
+            return self._compared_view(client, table, found)
         check_ours(found, definition)
         upto = self._index.last_delivery(table)
         # As it is now: what the messages up to that one tell of is in it.
@@ -188,6 +189,20 @@ class Publishing:
             dropped=self._unknown(client, table, found, held),
             upto=upto,
         )
+
+    def _compared_view(self, client: HiveMetastore, table: Table, found: HiveTable) -> Publication:
+        view = self._index.views.load(table.identifier)
+        ours: set[tuple[str, ...]] = set()
+        following: int | None = -1
+        while following is not None:
+            page, following = self._index.published_page(table, following)
+            ours.update(values for p in page if (values := values_or_none(found, p.name)) is not None)
+        names = list(client.partition_names(found.database, found.name)) if table.definition.partition_columns else []
+        theirs = {values_or_none(found, name): name for name in names}
+        unknown = [name for values, name in theirs.items() if values not in ours]
+        differs = view_differs(found, view.table.definition, view.query) or not ours.issubset(theirs)
+        # Its text and its partitions are few: they are set as they are.
+        return Publication(alter=True, dropped=unknown) if differs or unknown else Publication(partitions=())
 
     def _differing(self, client: HiveMetastore, table: Table, found: HiveTable) -> tuple[list[str] | None, int]:
         """Return the partitions that differ (None: so many that all are published), and how many of ours are there."""

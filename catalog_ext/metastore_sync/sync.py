@@ -16,6 +16,7 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.hive.mapping.conversion import bucketed_by, unrepresentable_reason
+from catalog_ext.metastore.hive.outbox.compare import check_ours, definition_differs, key_types_differ
 from catalog_ext.metastore.hive.outbox.delivery import MESSAGES_PER_COMMIT, Deliverer, DeliveryReport
 from catalog_ext.metastore.storage.locations import locations_equal
 from catalog_ext.metastore_sync.delivery_retry import FIRST_PAUSE_S, DeliveryRetry
@@ -52,6 +53,7 @@ class MetastoreSync:
         self._metastore = metastore
         self._before = before
         self._warned: dict[int | None, str] = {}
+        self._unreached: str | None = None
         self._timeout_s = keys.METASTORE_TIMEOUT.read(settings.conf)
         self._waiting_deliverer = Deliverer(index, lambda: metastore.client(self._timeout_s))
         # Whoever makes a change does not wait for an embedded metastore that is still starting.
@@ -77,6 +79,7 @@ class MetastoreSync:
         try:
             left = max(end - time.monotonic(), 0)
             report = self._last = self._waiting_deliverer.deliver(timeout_s=left)
+            self._note_reach(report)
             self._meet(report)
         finally:
             if mine:
@@ -112,6 +115,7 @@ class MetastoreSync:
         if not self._metastore.enabled:
             return None
         report = self._last = self._immediate_deliverer.deliver(timeout_s=self._timeout_s, most=MESSAGES_PER_COMMIT)
+        self._note_reach(report)
         self._meet(report)
         if report.pending:
             self._retry.schedule(STARTING_PAUSE_S if self._metastore.starting else FIRST_PAUSE_S)
@@ -120,12 +124,19 @@ class MetastoreSync:
             self._warn(table_id, own)
         return own
 
+    def _note_reach(self, report: DeliveryReport) -> None:
+        """Remember why there is no metastore: a delivery for which it is too early does not ask."""
+        if report.error is not None and not report.reached:
+            self._unreached = report.error
+        elif report.delivered or not report.pending:
+            self._unreached = None
+
     def _of_table(self, table_id: int | None, report: DeliveryReport) -> DeliveryReport:
         """Return what is pending of one table: the trouble of others is not its own, but the metastore's is."""
         if table_id is None or not report.pending:
             return report
         pending, error = self._index.pending_of(table_id)
-        common = None if report.reached else report.error
+        common = self._unreached if report.reached else report.error
         return replace(report, pending=pending, error=(error or common) if pending else None)
 
     def _warn(self, table_id: int | None, own: DeliveryReport) -> None:
@@ -134,7 +145,11 @@ class MetastoreSync:
         if not own.pending or (table_id is None and own.reached):
             self._warned.pop(table_id, None)
         elif self._warned.get(table_id) != trouble:
+            # A metastore that is down is one trouble, whatever the table.
+            known = trouble in self._warned.values() and trouble == self._unreached
             self._warned[table_id] = trouble
+            if known:
+                return
             logger.warning(
                 "The metastore has not taken everything yet (%d pending: %s). It is kept in the index and delivered "
                 "later, in order.",
@@ -157,9 +172,24 @@ class MetastoreSync:
         if last is not None and table is not None:
             last = self._of_table(table.table_id, last)
         if last is None or not last.pending:
-            return "in step"
+            return "in step" if table is None or self._metastore.starting else self._compared(table)
         changes = "1 change" if last.pending == 1 else f"{last.pending} changes"
         return f"{changes} pending: {last.error or 'it takes its time'}"
+
+    def _compared(self, table: Table) -> str:
+        """Return ``in step``, or what publishing the table would do, of which nothing is pending."""
+        definition = table.definition
+        try:
+            found = self._metastore.client().get_table(table.identifier.namespace, table.identifier.name)
+            check_ours(found, definition)
+        except CatalogExtError as error:
+            return f"not in step: {error.message}"
+        if not (definition_differs(found, definition) or key_types_differ(found, definition)):
+            return "in step"
+        return (
+            "not in step: its table was there before, with other columns, types or properties; "
+            f"catalog-ext publish {table.identifier} alters it"
+        )
 
     def check_free(self, definition: TableDefinition) -> None:
         """Refuse a name that another table has in the metastore; for one that is down, the outbox waits.
@@ -179,7 +209,8 @@ class MetastoreSync:
         except TableNotFoundError:
             return
         except MetastoreUnavailableError as error:
-            logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
+            if error.message not in self._warned.values():
+                logger.warning("Table %s is registered in the index alone for now: %s", identifier, error.message)
             return
         buckets = bucketed_by(there)
         if buckets is not None:

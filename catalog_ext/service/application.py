@@ -61,7 +61,10 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 ARROW_STREAM = "application/vnd.apache.arrow.stream"
-CONTRACT = 1
+CONTRACT = 2
+CONTRACT_HEADER = "X-Catalog-Ext-Contract"
+"""Names the contract that a client was made for."""
+
 USER_HEADER = "X-Catalog-Ext-User"
 """Names the user on whose behalf a request is made: for the history, nothing is decided by it."""
 
@@ -191,6 +194,7 @@ def build_application(catalog: Catalog, token: str) -> ASGIApp:
         name = http.path_params["operation"]
         started = time.monotonic()
         try:
+            _check_contract(http.headers.get(CONTRACT_HEADER))
             body, user = await _body(http), unquote(http.headers.get(USER_HEADER, "")) or None
             answer = await run_in_threadpool(_answer, operations, name, body, seconds, user)
             logger.debug("%s took %.0f ms", name, (time.monotonic() - started) * 1000)
@@ -216,6 +220,20 @@ async def _no_route(http: HttpRequest, _: Exception) -> Response:
     return error_response(
         NotFoundError(f"There is no operation {asked[:80]!r}. Every operation is POST /v1/<operation>, see service.md.")
     )
+
+
+def _check_contract(theirs: str | None) -> None:
+    """Return if the client says nothing, or that it was made for this contract.
+
+    Raises:
+        InvalidInputError: It was made for another.
+    """
+    if theirs is not None and theirs != str(CONTRACT):
+        raise InvalidInputError(
+            f"The client was made for version {theirs[:20]!r} of the service's contract, and this service, catalog-ext "
+            f"{version('catalog-ext')}, has version {CONTRACT}. Give Spark the connector's jar of the release that "
+            "the service is of, or install one release on both sides."
+        )
 
 
 async def _body(http: HttpRequest) -> bytes:

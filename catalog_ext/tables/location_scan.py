@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 MAX_SCANNED_FILES = 20_000
 """Where the keys are given, the scan for a sample of files ends after so many."""
 
+_GIVE_KEYS = "Name the partition columns (partition_columns, or --key on the command line)"
 _SHOWN_PATHS = 3
 _MAX_KINDS = 100
 """Different sets of keys after which the paths certainly disagree, and looking further would only cost memory."""
@@ -164,7 +165,7 @@ def _keys(directory: str, table: str) -> tuple[str | None, ...]:
         elif split[0].lower() in (k.lower() for k in keys if k is not None):
             raise TableLayoutError(
                 f"Table {table} cannot be registered: the key {split[0]!r} comes twice in {directory!r}. "
-                "Give partition_columns to register what conforms to them.",
+                f"{_GIVE_KEYS} to register what conforms to them.",
                 {"table": table, "path": directory[:200]},
             )
         else:
@@ -176,8 +177,8 @@ def _agreed_keys(kinds: Mapping[tuple[str | None, ...], Sequence[str]], table: s
     if not kinds:
         raise TableLayoutError(
             f"Table {table} cannot be registered: {location} holds no file, so that no partition columns can be "
-            "found in "
-            "its paths. Give partition_columns (an empty map for none) and schema.",
+            f"found in its paths. {_GIVE_KEYS}, or say that there are none (an empty map, --no-keys), and the schema "
+            "(schema, --schema).",
             {"table": table, "location": location},
         )
     if len({tuple(k and k.lower() for k in keys) for keys in kinds}) > 1:
@@ -189,7 +190,7 @@ def _agreed_keys(kinds: Mapping[tuple[str | None, ...], Sequence[str]], table: s
         raise TableLayoutError(
             f"Table {table} cannot be registered: {kinds[found][0]!r} lies in a folder that is not of the form "
             "key=value. "
-            "Register the folder that holds the key=value directories, or give partition_columns.",
+            f"Register the folder that holds the key=value directories. {_GIVE_KEYS} to pass over what lies elsewhere.",
             {"table": table, "location": location},
         )
     return names
@@ -202,7 +203,7 @@ def _disagreement(table: str, location: str, kinds: Mapping[tuple[str | None, ..
     )
     return TableLayoutError(
         f"Table {table} cannot be registered: the paths below {location} disagree on the partition columns: {shown}. "
-        "Give partition_columns to register what conforms to them.",
+        f"{_GIVE_KEYS} to register what conforms to them.",
         {"table": table, "location": location},
     )
 

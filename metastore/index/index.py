@@ -377,6 +377,10 @@ class Index:
         """Return the locations of partitions that are not at their default ones, of those that a predicate leaves."""
         return reader.located_partitions(self._database, table, predicate)
 
+    def locations_ever(self, table: Table) -> set[str]:
+        """Return the own locations of the table's partitions, and those that they had and that are not forgotten."""
+        return reader.locations_ever(self._database, table)
+
     def located_for_write(self, table: Table, predicate: Predicate | None, limit: int) -> reader.LocatedPartitions:
         """Return what ``located_partitions`` does, or that there are more than ``limit``."""
         return reader.located_for_write(self._database, table, predicate, limit)

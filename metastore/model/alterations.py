@@ -190,8 +190,8 @@ class _Alteration:
         if not isinstance(self.change, _OF_KEYS):
             raise PartitionColumnAlterationError(
                 f"The column {self.change.path[0]!r} is a partition column of table {self._table}: its values are in "
-                "the names of the directories. CALL system.set_partition_columns gives a table other partition "
-                "columns.",
+                "the names of the directories. CALL <catalog>.system.set_partition_columns gives a table other "
+                "partition columns.",
                 {"table": self._table, "column": self.change.path[0]},
             )
         changed = at_path(self.definition.partition_columns, self.change.path, self._on_level, self._table)

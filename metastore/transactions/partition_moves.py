@@ -7,7 +7,8 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.claims import bound_predicate
-from catalog_ext.metastore.commit.plan import CheckedExchange, RenamePartition
+from catalog_ext.metastore.commit.plan import CheckedExchange, CheckedRename, RenamePartition
+from catalog_ext.metastore.commit.rules import moves_files
 from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import CatalogExtError, LocationNotFoundError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
@@ -61,6 +62,33 @@ class PartitionMoves:
         mover = self._mover(transaction, (State.RESERVED,))
         mover.promote(files)
         mover.tidy()
+
+    def make_directories(self, transaction: Transaction) -> None:
+        """Make the directories of partitions that move and have no files: without one, a repair would drop them.
+
+        Raises:
+            StorageError: The store refuses or does not answer.
+        """
+        plan = transaction.plan
+        locations = StagingLocations(transaction.transaction_id, plan)
+        assert isinstance(plan.change, CheckedRename | CheckedExchange)
+        if not self._storage.store_has_directories(locations.location):
+            return
+        names = {partition.partition_id: partition.name for partition in plan.change.partitions}
+        filled = {file.partition for file in self._index.staged_files(transaction.transaction_id)}
+        if filled.issuperset(names.values()):
+            return
+        source = self._index.load_table_by_id(plan.source_id or transaction.table_id or 0)
+        made: set[Location] = set()
+        for partition in self._living(transaction, source):
+            name = names.get(partition.partition_id)
+            if name is not None and name not in filled and moves_files(source, partition):
+                place = locations.directory(name)
+                self._storage.create_directory(place)
+                while locations.location.contains(place) and place not in made:
+                    made.add(place)
+                    place = place.parent
+        self._storage.sync_directories({*made, locations.location} if made else ())
 
     def restore(self, transaction: Transaction) -> list[StagedLocation]:
         """Bring the files of a command that is being undone back to where they were; return all of them.

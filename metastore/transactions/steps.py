@@ -28,9 +28,11 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.index.database.failures import is_refused_for_good
 from catalog_ext.metastore.index.write.partition_rows import gone_meanwhile
 from catalog_ext.metastore.model.batches import batched
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.storage.promotion import OvertakenError, discard, hide, keep, promote, undo
 from catalog_ext.metastore.transactions.partition_moves import PartitionMoves
+from catalog_ext.metastore.transactions.relocations import replaced_by_relocations
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations
 from catalog_ext.metastore.transactions.store_cleanup import made_directories
 from catalog_ext.metastore.transactions.waiting import Waiting
@@ -146,6 +148,8 @@ class Steps:
         static = None if plan.write is None else plan.write.static_partition
         if static is not None:
             self._storage.create_directory(locations.directory(static))
+        if plan.moves:
+            self._moves.make_directories(transaction)
         modified: dict[tuple[str, str], int] = {}
         for batch in batched(self._own_files(transaction, locations), _AT_ONCE):
             places = [place for _, place in batch]
@@ -155,6 +159,10 @@ class Steps:
                 promote(self._storage, places, threads=self._threads, wanted=self._wanted(transaction))
             modified.update(self._modification_times(batch))
             self._storage.sync([place.target for place in places], locations.location)
+            if plan.moves:
+                # Last, so that no file is lost: one that came back with the power would be nobody's, and its rows there
+                # twice after a repair, for the clean-up takes what lies at a source for somebody else's.
+                self._storage.sync_directories({place.source.parent for place in places if place.source is not None})
         if plan.write is not None and plan.write.waiting:
             staged, waiting = self._index.staged_files(transaction.transaction_id), frozenset(plan.write.waiting)
             held = (locations.locate(file) for file in staged if file.partition in waiting)
@@ -163,11 +171,21 @@ class Steps:
                     keep(self._storage, some, threads=self._threads)
                 # The source forgets them with the commit.
                 self._storage.sync([place.hidden or place.target for place in some], locations.location)
-        left: list[Removal] = []
+        left: list[Removal] = [] if plan.definition is None else self._left_of_replaced(transaction)
         if plan.write is not None and plan.write.due:
             modified.update(self._promote_due(transaction, frozenset(plan.write.due), left))
         fault_point("promote.after")
         return modified, left
+
+    def _left_of_replaced(self, transaction: Transaction) -> list[Removal]:
+        """Return what relocations have left of a table that is replaced in its place: nobody would know it any more."""
+        try:
+            table = self._index.load_table(TableIdentifier.parse(transaction.table))
+        except TableNotFoundError:
+            return []
+        if table.definition.location != transaction.plan.location:
+            return []
+        return list(replaced_by_relocations(self._index, table))
 
     def _wanted(self, transaction: Transaction) -> Callable[[], bool]:
         number = transaction.transaction_id
@@ -415,7 +433,7 @@ class Steps:
         return removed
 
     def _undo_command(self, transaction: Transaction, locations: StagingLocations) -> int:
-        """Move files back where they came from; before ``reserve`` nothing but empty directories was made."""
+        """Move files back where they came from; of partitions without files nothing but directories was made."""
         plan = transaction.plan
         directories = made_directories(plan, locations)
         fault_point("undo.sources")

@@ -6,8 +6,16 @@ import logging
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.commit.fault_points import fault_point
-from catalog_ext.metastore.commit.plan import AddPartitions, CheckedAdd, CheckedRelocate, Promotion, RelocatePartition
-from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.metastore.commit.plan import (
+    AddPartitions,
+    CheckedAdd,
+    CheckedExchange,
+    CheckedRelocate,
+    CheckedRename,
+    Promotion,
+    RelocatePartition,
+)
+from catalog_ext.metastore.errors import CatalogExtError, StorageAccessDeniedError, TableNotFoundError
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.storage.listing import ListedDirectory, ListedFile, ListingFailure, list_tree
 from catalog_ext.metastore.storage.locations import Location
@@ -183,7 +191,11 @@ class StoreCleanup:
         if not below or not self._storage.store_has_directories(upto):
             return
         registered = self._registered(table_id, below)
-        self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
+        try:
+            self._storage.remove_empty_directories([d for name, d in below.items() if name not in registered], upto)
+        except StorageAccessDeniedError as error:
+            # An empty directory is in nobody's way, while a transaction that could never be finished is.
+            logger.warning("Empty directories below %s stay: %s", upto, error.message)
 
     def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
         """Return those of the directories, relative to the table's, that a partition of the table has."""
@@ -205,7 +217,7 @@ def _is_newer(file: ListedFile, dropped: DroppedTable) -> bool:
 
 
 def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Location]:
-    """Return the directories inside the table's that a partition command may have made before its ``reserve``."""
+    """Return the directories inside the table's that a partition command may have made."""
     match plan.change:
         case AddPartitions(partitions=partitions) | CheckedAdd(partitions=partitions):
             made = {
@@ -216,6 +228,8 @@ def made_directories(plan: WritePlan, locations: StagingLocations) -> set[Locati
             }
         case RelocatePartition(location=str(location)) | CheckedRelocate(location=str(location)):
             made = {Location.parse(location)}
+        case CheckedRename(partitions=partitions, moves=True) | CheckedExchange(partitions=partitions, moves=True):
+            made = {locations.directory(partition.name) for partition in partitions}
         case _:
             made = set()
     return {place for place in made if locations.location.contains(place)}

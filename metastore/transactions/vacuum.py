@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from functools import partial
+from typing import TYPE_CHECKING, TypeVar
 
 from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.transaction import State
@@ -22,7 +23,7 @@ from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumEntry
 from catalog_ext.metastore.transactions.staging_locations import DATA, transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.index.read.ended_files import EndedFile
@@ -35,6 +36,8 @@ if TYPE_CHECKING:
     StillNamed = Callable[[Sequence[str], Sequence[str]], Sequence[str]]
 
 logger = logging.getLogger(__name__)
+
+Seen = TypeVar("Seen")
 
 _AT_ONCE = 1000
 _REPLACED = "replaced by version {}, which is older than the retention"
@@ -90,6 +93,7 @@ class Vacuum:
         self._dry_run = dry_run
         self._too_young: set[str] = set()
         self._failed = False
+        self._unseen = False
 
     def run(self) -> VacuumReport:
         """Return what was removed.
@@ -101,7 +105,7 @@ class Vacuum:
         entries: list[VacuumEntry] = []
         for find in (lambda: self._ended(version), self._strays, self._uploads):
             self._remove(find(), entries)
-        if not (self._failed or self._dry_run):
+        if not (self._failed or self._dry_run or self._unseen):
             # Everything that they had left was looked at.
             self._index.drop_forgotten(self._table.table_id, self._began_ms, self._too_young)
         if version > 0 and not self._failed:
@@ -191,13 +195,16 @@ class Vacuum:
         """Yield files of writes that will not commit them: of aborted ones anywhere, of ended ones where staged."""
         for root in self._places():
             # Asked before the listing would be too early: a write may begin while it runs.
-            listed = [event for event in self._listed(root) if isinstance(event, ListedFile)]
+            listed = self._seen(root, partial(self._files, root))
             own = self._uncommitted()
             known = self._index.known_transactions({staged for file in listed if (staged := _staged_by(file))})
             for file in listed:
                 found = self._stray(root, file, own, known)
                 if found is not None:
                     yield found, None
+
+    def _files(self, root: Location) -> list[ListedFile]:
+        return [event for event in self._listed(root) if isinstance(event, ListedFile)]
 
     def _listed(self, root: Location) -> Iterator[Listed]:
         try:
@@ -230,7 +237,8 @@ class Vacuum:
         if self._root.scheme != "s3a":
             return
         for prefix in self._places():
-            found = ((upload, transaction_id_in(upload.location.name)) for upload in self._storage.list_uploads(prefix))
+            uploads = self._seen(prefix, partial(self._storage.list_uploads, prefix))
+            found = ((upload, transaction_id_in(upload.location.name)) for upload in uploads)
             pending = [(upload, named) for upload, named in found if named is not None]
             known = self._index.known_transactions({named for _, named in pending})
             for upload, named in pending:
@@ -253,9 +261,26 @@ class Vacuum:
         return True, (_ABORTED if one.state is State.ABORTED else _LEFT).format(transaction_id)
 
     def _places(self) -> list[Location]:
-        """Return the table's location, and those of its partitions that lie outside of it."""
-        own = sorted({Location.parse(uri) for uri in self._index.located_partitions(self._table).values()})
+        """Return the table's location, and those outside of it that its partitions have, or had in a kept version."""
+        own = sorted({Location.parse(uri) for uri in self._index.locations_ever(self._table)})
         return [self._root, *(place for place in own if not self._root.contains(place))]
+
+    def _seen(self, place: Location, look: Callable[[], Iterable[Seen]]) -> Sequence[Seen]:
+        """Return what lies at one of the places; nothing of one that partitions have left and that cannot be looked at.
+
+        Raises:
+            CatalogExtError: The table, or one of its partitions, lies there.
+        """
+        try:
+            return list(look())
+        except CatalogExtError as error:
+            living = {Location.parse(uri) for uri in self._index.located_partitions(self._table).values()}
+            if place in {self._root, *living}:
+                raise
+            self._unseen = True
+            logger.warning("What writes to table %s may have left at %s is not known: %s", self._table.identifier,
+                           place, error.message)  # fmt: skip
+            return ()
 
     def _uncommitted(self) -> dict[str, State]:
         """Return the table's transactions whose files its newest version does not show."""

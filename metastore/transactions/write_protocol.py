@@ -20,7 +20,7 @@ from catalog_ext.metastore.commit.transaction import (
     Transaction,
     WriteOutcome,
 )
-from catalog_ext.metastore.errors import CatalogExtError
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError
 from catalog_ext.metastore.runtime.processes import this_process
 from catalog_ext.metastore.runtime.users import signed
 from catalog_ext.metastore.storage.promotion import DEFAULT_THREADS
@@ -361,14 +361,29 @@ class Transactions:
 
         Raises:
             ConflictError: Somebody else is committing an epoch of the query; those before it are committed.
+            InvalidInputError: No such query has written to the table.
             CatalogExtError: As ``commit``.
         """
         found = Waiting(self._index, self._storage).partitions(table.table_id, app_id)
+        if app_id is not None and not found:
+            self._require_known(table, app_id)
         version: int | None = None
         for one in () if dry_run else sorted({partition.application for partition in found}):
             outcome = self.release(table, one, owner, self._options_of_waiting(table, one))
             version = version if outcome is None else outcome.version
         return ReleaseReport(str(table.identifier), tuple(found), version, dry_run)
+
+    def _require_known(self, table: Table, app_id: str) -> None:
+        """Return if a query of this id has written to the table."""
+        if self._index.find_application(table.table_id, app_id) is not None:
+            return
+        others = sorted({one.application for one in Waiting(self._index, self._storage).partitions(table.table_id)})
+        known = f"Rows wait of {', '.join(others[:5])}" if others else "No rows wait in it"
+        raise InvalidInputError(
+            f"No query {app_id[:100]!r} has written to table {table.identifier}. {known}; t.transactions has the ids "
+            "of queries as app_id.",
+            {"table": str(table.identifier), "application": app_id[:100]},
+        )
 
     def _options_of_waiting(self, table: Table, app_id: str) -> Mapping[str, str]:
         """Return the partition-commit options of the query's newest epoch that has kept something back."""

@@ -8,6 +8,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Self
 from urllib.parse import parse_qs, unquote, urlsplit
 
+from tests.servers.counting_proxy import S3Request, classify
+
 if TYPE_CHECKING:
     from collections.abc import Callable
 
@@ -82,6 +84,72 @@ class FaultyStore:
                 self.send_response(status)
                 self.send_header("Content-Type", "application/xml")
                 self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                self.wfile.write(body)
+
+            def log_message(self, *_: object) -> None:
+                """Print nothing."""
+
+        return Handler
+
+
+class BusyStore:
+    """Forwards every request to ``upstream``, but answers those that ``refuses`` names with 503 SlowDown.
+
+    Attributes:
+        endpoint: Its own URL.
+        refused: The requests that were refused so far.
+    """
+
+    def __init__(self, upstream: str, refuses: Callable[[S3Request], bool]) -> None:
+        self.refused: list[S3Request] = []
+        self.refuses = refuses
+        self._upstream = urlsplit(upstream).netloc
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True)
+        self.endpoint = f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        store = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_GET(self) -> None:
+                content = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+                request = classify(self.command, self.path, {k.lower(): v for k, v in self.headers.items()})
+                if store.refuses(request):
+                    store.refused.append(request)
+                    self._answer(503, {}, b"<Error><Code>SlowDown</Code><Message>made</Message></Error>")
+                    return
+                connection = http.client.HTTPConnection(store._upstream, timeout=30)
+                try:
+                    connection.request(self.command, self.path, content or None, dict(self.headers))
+                    answer = connection.getresponse()
+                    body = answer.read()
+                    kept = {k: v for k, v in answer.getheaders() if k.lower() not in HOP_BY_HOP}
+                    length = answer.getheader("Content-Length") if self.command == "HEAD" else None
+                    self._answer(answer.status, kept, body, length)
+                finally:
+                    connection.close()
+
+            do_HEAD = do_PUT = do_POST = do_DELETE = do_GET
+
+            def _answer(self, status: int, headers: dict[str, str], body: bytes, length: str | None = None) -> None:
+                self.send_response(status)
+                for name, value in headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", length or str(len(body)))
                 self.end_headers()
                 self.wfile.write(body)
 

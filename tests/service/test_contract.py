@@ -357,7 +357,17 @@ def test_an_unexpected_exception_is_500_and_logged(
 
 
 def test_ping(client: Client) -> None:
-    assert client.call("ping").json == {"service": "catalog-ext", "contract": 1, "version": "0.1.0"}
+    assert client.call("ping").json == {"service": "catalog-ext", "contract": 2, "version": "0.1.0"}
+
+
+def test_a_client_of_another_contract_is_told_so(client: Client) -> None:
+    client.contract = "2"
+    assert client.call("namespaces/list").status == 200
+    client.contract = "1"
+    answer = client.call("namespaces/list")
+    assert (answer.status, answer.error["code"]) == (400, "CATALOG_EXT_INVALID_INPUT")
+    assert "made for version '1'" in answer.error["message"]
+    assert "has version 2" in answer.error["message"]
 
 
 def test_the_life_of_a_namespace(client: Client) -> None:

@@ -219,3 +219,11 @@ def test_a_table_can_be_loaded_whatever_an_earlier_release_took_for_its_partitio
     """Releases that found properties by their very keys alone have kept any text under a key that differs in case."""
     made = replace(definition("t"), properties={key: text})
     assert str(made.partition_mode) == mode
+
+
+def test_a_closed_catalog_says_so(tmp_path: Path) -> None:
+    with local_catalog(tmp_path) as catalog:
+        pass
+    with pytest.raises(InvalidInputError, match="This catalog is closed"):
+        catalog.list_namespaces()
+    catalog.close()

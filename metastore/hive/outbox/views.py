@@ -119,6 +119,22 @@ def put_view(metastore: HiveMetastore, message: PutView) -> None:
         metastore.create_table(view)
 
 
+def view_differs(found: HiveTable, definition: TableDefinition, query: ViewQuery) -> bool:
+    """Return whether the metastore's view is not as ``put_view`` would leave it; parameters that others add are theirs.
+
+    Raises:
+        MetastoreRefusedError: The metastore cannot hold it.
+    """
+    wanted = to_hive_view(definition, query)
+    kept = {name: found.parameters.get(name) for name in wanted.parameters}
+    return (kept, _as_defined(found)) != (dict(wanted.parameters), _as_defined(wanted))
+
+
+def _as_defined(view: HiveTable) -> object:
+    columns = [[(c.name, c.type, c.comment or "") for c in some] for some in (view.columns, view.partition_columns)]
+    return columns, view.view_original_text, view.view_expanded_text
+
+
 def drop_view(metastore: HiveMetastore, message: DropView) -> None:
     """Drop the view, if it is there; a table of the name stays."""
     database, name = message.view.namespace, message.view.name

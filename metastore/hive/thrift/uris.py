@@ -61,7 +61,7 @@ def unavailable(addresses: Sequence[Address], problem: str, *, request_sent: boo
     uris = ", ".join(map(str, addresses))
     return MetastoreUnavailableError(
         f"The Hive Metastore at {uris} cannot be used: {problem}. Check that it runs and that hive.metastore.uris "
-        "names it; metastore=None works on the index alone.",
+        "names it; metastore=None (on the command line --metastore none) works on the index alone.",
         {"uris": uris, _SENT: "maybe" if request_sent else "no"},
     )
 

@@ -117,6 +117,12 @@ def as_ours(error: Exception, database: str) -> CatalogExtError:
             "address and credentials are right and that the file, if it is one, can be read and written.",
             parameters,
         )
+    if "file is not a database" in text:
+        return IndexDatabaseError(
+            f"The index {database} is no SQLite database: {text}. Name another file (--index, or index=), or move this "
+            "one away and register the tables again.",
+            parameters,
+        )
     return IndexDatabaseError(f"The index {database} refused a statement: {text}.", parameters)
 
 

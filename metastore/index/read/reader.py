@@ -276,6 +276,14 @@ def located_partitions(database: Database, table: Table, predicate: Predicate | 
     return dict(located_for_write(database, table, predicate, None).locations)
 
 
+def locations_ever(database: Database, table: Table) -> set[str]:
+    """Return the locations of partitions that are not at ``<table location>/<name>``, or were not in a kept version."""
+    p = partitions.c
+    statement = sa.select(p.location).where(p.table_id == table.table_id, p.location.is_not(None)).distinct()
+    with database.reading() as connection:
+        return set(connection.execute(statement).scalars())
+
+
 @dataclass(frozen=True, slots=True)
 class LocatedPartitions:
     """Partitions with locations of their own, as a write needs to know them.

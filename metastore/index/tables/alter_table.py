@@ -123,7 +123,8 @@ def _pin_partitions(connection: sa.Connection, table: Table) -> None:
     if connection.execute(in_flight.limit(1)).scalar() is not None:
         raise ConflictError(
             f"The location of table {table.identifier} cannot change while somebody is writing to it. Try again "
-            "later; CALL system.status shows who it is, and CALL system.recover finishes what dead writers left.",
+            "later; CALL <catalog>.system.status shows who it is, and CALL <catalog>.system.recover finishes what dead "
+            "writers left.",
             {"table": str(table.identifier)},
         )
     if not table.definition.partition_columns:

@@ -171,7 +171,7 @@ def check_nothing_waits(connection: sa.Connection, table: Table) -> None:
             f"Rows of a stream into table {table.identifier} wait for their partitions to be due, such as "
             f"{name[:200]!r}: the files that stay would be without them. Nothing was done. Let the "
             f"query end, or commit them: `catalog-ext release-waiting {table.identifier}`, or CALL "
-            f"system.release_waiting(table => '{table.identifier}').",
+            f"<catalog>.system.release_waiting(table => '{table.identifier}').",
             {"table": str(table.identifier), "partition": name[:200]},
         )
 

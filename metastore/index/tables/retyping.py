@@ -103,7 +103,7 @@ class _Retyping:
         if found is not None:
             raise ConflictError(
                 f"The partition columns of table {self._before.identifier} cannot change while the transaction {found} "
-                "writes to it. Try again later; CALL system.recover finishes what dead writers left.",
+                "writes to it. Try again later; CALL <catalog>.system.recover finishes what dead writers left.",
                 {"table": str(self._before.identifier), "transaction": found},
             )
 

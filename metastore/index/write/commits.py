@@ -103,7 +103,7 @@ class _Committing:
     def __init__(self, connection: sa.Connection, transaction_id: str, modified: Mapping[tuple[str, str], int]) -> None:
         self._connection = connection
         self._row = rows.load_row(connection, transaction_id)
-        self._transaction = rows.from_row(self._row)
+        self._transaction = rows.with_locations(connection, rows.from_row(self._row))
         self._plan = self._transaction.plan
         self._id = transaction_id
         self._modified = modified
@@ -120,7 +120,7 @@ class _Committing:
             else 0
         )
         if self._is_committed():
-            return rows.from_row(self._row)
+            return rows.with_locations(self._connection, rows.from_row(self._row))
         for removal in left:
             self._removals.add(removal)
         if creation:
@@ -218,8 +218,6 @@ class _Committing:
     def _record(self, applier: Applier, outcome: WriteOutcome, *, deliver: bool, deliver_source: bool) -> WriteOutcome:
         # Its owner's, whoever recovers it.
         summary: Summary = {"transaction": self._id, "user": user_of(self._transaction.owner)}
-        if not self._plan.is_command:
-            summary = {**summary, "rows": outcome.rows, "bytes": outcome.bytes}
         operation = self._transaction.operation
         # The version of a partition command is nobody's write: vacuum leaves what it has taken out of the index alone.
         writer = None if self._plan.is_command else self._id

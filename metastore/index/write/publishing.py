@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import sqlalchemy as sa
@@ -90,7 +90,7 @@ def publish(database: Database, table: Table, publication: Publication) -> int:
         whole = publication.create or now.definition.table_type is TableType.VIEW
         forget_table(connection, table.table_id, upto=None if whole else publication.upto)
         if now.definition.table_type is TableType.VIEW:
-            return _publish_view(connection, now)
+            return _publish_view(connection, now, publication)
         _give_orphans(connection, now)
         count = _publish_definition(connection, now, publication)
         if publication.dropped:
@@ -117,11 +117,13 @@ def published_page(database: Database, table: Table, after: int) -> tuple[list[P
     return _partitions(table, [*held, *orphans]), rows[-1]["partition_id"] if len(rows) == PAGE else None
 
 
-def _publish_view(connection: sa.Connection, table: Table) -> int:
+def _publish_view(connection: sa.Connection, table: Table, publication: Publication) -> int:
     view = view_rows.load(connection, table.identifier)
     enqueue(connection, PutView(view.table.definition, view.query), table.table_id)
     changes = published_partitions(connection, table.table_id)
-    return 1 + enqueue_changes(connection, view.table, changes)
+    there = {partition_values(partition.name) for partition in changes.added}
+    gone = [name for name in publication.dropped if partition_values(name) not in there]
+    return 1 + enqueue_changes(connection, view.table, replace(changes, dropped=gone))
 
 
 def _publish_definition(connection: sa.Connection, table: Table, publication: Publication) -> int:

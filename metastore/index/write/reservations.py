@@ -102,7 +102,7 @@ class _Reservation:
             return self._reserve_name(self._plan.asked)
         locked = lock_tables(self._connection, self._row, self._plan)[0]
         if self._is_reserved():
-            return rows.from_row(self._row)
+            return rows.with_locations(self._connection, rows.from_row(self._row))
         return self._application() or self._reserve_partitions(locked)
 
     def _is_reserved(self) -> bool:
@@ -149,7 +149,7 @@ class _Reservation:
         identifier = TableIdentifier.parse(self._row["table_name"])
         lock_namespace(self._connection, identifier.namespace)
         if self._is_reserved():
-            return rows.from_row(self._row)
+            return rows.with_locations(self._connection, rows.from_row(self._row))
         current = check_name(self._connection, self._row, asked)
         check_location_free(self._connection, identifier, asked.definition.location)
         self._names(asked.definition.keys)
@@ -395,13 +395,15 @@ class _Reservation:
 
     def _finish(self, claims: Sequence[tuple[str, str]], table_id: int) -> Transaction:
         self._claim(claims, table_id)
+        kept = self._plan
+        if kept.asks_locations:
+            rows.keep_locations(self._connection, self._id, kept.locations)
+            kept = replace(kept, locations={})
         self._connection.execute(
             sa.update(transactions)
             .where(transactions.c.transaction_id == self._id)
-            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(self._plan)), reserved=1)
+            .values(state=str(State.RESERVED), plan=to_json(plan_to_dict(kept)), reserved=1)
         )
-        if self._plan.asks_locations:
-            rows.forget_locations(self._connection, self._id)
         return replace(rows.from_row(self._row), state=State.RESERVED, plan=self._plan, reserved=True)
 
     def _claim(self, claims: Sequence[tuple[str, str]], table_id: int, exclusive: int | None = None) -> None:

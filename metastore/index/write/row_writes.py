@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 import sqlalchemy as sa
 
 from catalog_ext.metastore.commit.claims import bound_predicate, covers
+from catalog_ext.metastore.commit.partition_commit import PartitionCommit, PolicyKind
 from catalog_ext.metastore.commit.plan import Append, Overwrite
+from catalog_ext.metastore.commit.removals import Removal
 from catalog_ext.metastore.commit.rules import own_location
 from catalog_ext.metastore.index.database.schema import ALIVE, files, partitions, transactions, waiting_files
 from catalog_ext.metastore.index.database.texts import name_hash
@@ -36,7 +38,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """Rows and bytes of the staged files, and the number of partitions whose files are kept back."""
+    """Rows and bytes of the written files that become visible, and the number of partitions whose files are kept back.
+
+    Of an epoch they are also those that earlier ones have left waiting.
+    """
 
     rows: int = 0
     bytes: int = 0
@@ -76,6 +81,7 @@ class RowWrite:
         living = self._living(added)
         adds, rewrites, drops = self._classified(added, living)
         self._remove_replaced([*(r.row for r in rewrites if r.clear), *drops])
+        self._remove_directories(drops)
         marked = mark_in_metastore(self._connection, self._table, adds, drops)
         self._applier.drop(drops)
         self._applier.rewrite(rewrites)
@@ -86,19 +92,17 @@ class RowWrite:
         added: dict[str, list[DataFile]] = {}
         kept_back: dict[str, list[Any]] = {}
         held = set(self._write.waiting)
-        rows_written = bytes_written = 0
         for value in staged_within(self._connection, self._id):
-            rows_written += value["rows"] or 0
-            bytes_written += value["size"]
             if value["partition"] in held:
                 kept_back.setdefault(value["partition"], []).append(value)
             else:
                 added.setdefault(value["partition"], []).append(self._data_file(value))
-        self._written = Written(rows_written, bytes_written, len(kept_back))
         self._keep_back(kept_back)
         for name in self._write.due:
             for value in self._take_waiting(name):
                 added.setdefault(name, []).append(self._data_file(value))
+        visible = [file for files_added in added.values() for file in files_added]
+        self._written = Written(sum(f.rows or 0 for f in visible), sum(f.size for f in visible), len(kept_back))
         return added
 
     def _data_file(self, value: Row) -> DataFile:
@@ -243,6 +247,19 @@ class RowWrite:
         for name, files_there in self._write.unknown.items():
             self._removals.add_in(at.get(name) or self._table.directory(name), files_there)
         self._removals.add_files(by_id)
+
+    def _remove_directories(self, drops: Sequence[Row]) -> None:
+        """Remove the directories of partitions that end without files, which a repair would add again.
+
+        What the table's policy has put into any to say that a partition is whole goes with it.
+        """
+        policies = PartitionCommit.of(self._plan.partition_commit, [key.name for key in self._table.definition.keys])
+        for row in drops:
+            directory = self._table.directory(row["name"], row["location"])
+            if PolicyKind.SUCCESS_FILE in policies.policies:
+                self._removals.add(Removal(f"{directory}/{policies.success_file}"))
+            if not row["n_files"]:
+                self._removals.add(Removal(f"{directory}/"))
 
 
 def _name(row: Row) -> str:

@@ -198,11 +198,14 @@ def load(database: Database, transaction_id: str) -> Transaction:
         TransactionNotFoundError: There is none, or vacuum has forgotten it.
     """
     with database.reading() as connection:
-        return _with_locations(connection, from_row(load_row(connection, transaction_id)))
+        return with_locations(connection, from_row(load_row(connection, transaction_id)))
 
 
-def _with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
-    """Return the transaction with the locations that its tasks have asked for, until its plan has those itself."""
+def with_locations(connection: sa.Connection, transaction: Transaction) -> Transaction:
+    """Return the transaction with the locations that its tasks have asked for, and those that it needs besides.
+
+    There may be so many that a plan, which is one value, could not be sent to a database.
+    """
     plan = transaction.plan
     if not plan.asks_locations:
         return transaction
@@ -244,8 +247,20 @@ def record_locations(database: Database, transaction_id: str, own: Mapping[str, 
     return database.write(work, durable=False)
 
 
+def keep_locations(connection: sa.Connection, transaction_id: str, own: Mapping[str, str]) -> None:
+    """Keep all that a reserved transaction needs, besides what its tasks have asked for."""
+    known = _asked_locations(connection, transaction_id)
+    new = [
+        {"transaction_id": transaction_id, "name_hash": name_hash(name), "name": name, "location": location}
+        for name, location in own.items()
+        if name not in known
+    ]
+    if new:
+        connection.execute(sa.insert(transaction_locations), new)
+
+
 def forget_locations(connection: sa.Connection, transaction_id: str) -> None:
-    """Remove what ``record_locations`` has kept: the plan has what is needed from now on, or nothing is."""
+    """Remove what ``record_locations`` and ``keep_locations`` have kept: the transaction has ended."""
     connection.execute(sa.delete(transaction_locations).where(transaction_locations.c.transaction_id == transaction_id))
 
 
@@ -321,7 +336,7 @@ def list_all(
         statement = statement.where(t.expires_at_ms < expired_before_ms)
     with database.reading() as connection:
         found = [from_row(dict(row)) for row in connection.execute(statement).mappings()]
-        return [_with_locations(connection, transaction) for transaction in found]
+        return [with_locations(connection, transaction) for transaction in found]
 
 
 def extend_lease(database: Database, transaction_id: str, until_ms: int, *, undoing: bool = False) -> bool:
@@ -383,9 +398,8 @@ def move(database: Database, transaction_id: str, from_: Collection[State], to: 
             claims = sa.delete(transaction_claims).where(transaction_claims.c.transaction_id == transaction_id)
             # Files are still to be moved back: until then the partitions are nobody else's.
             connection.execute(claims.where(~moves) if to is State.ABORTING else claims)
-        if to is State.ABORTED:
-            forget_locations(connection, transaction_id)
         if to in (State.ABORTED, State.FINISHED):
+            forget_locations(connection, transaction_id)
             files = sa.delete(transaction_files).where(transaction_files.c.transaction_id == transaction_id)
             # A slow mover may have died with one of a command's files: that is to be put back, too.
             connection.execute(files.where(~moves))

@@ -11,6 +11,7 @@ import pytest
 from pyspark.errors import AnalysisException, SparkRuntimeException
 
 from catalog_ext.metastore.errors import CommitStateUnknownError, ConflictError, IndexUnavailableError
+from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.runtime.processes import this_host
 from catalog_ext.metastore.transactions.unknown_state import state_unknown
 from tests.integration.lake import rows
@@ -617,6 +618,31 @@ class TestWrites:
         spark.sql("INSERT OVERWRITE lake.sales.written VALUES (3, DATE'2025-01-02')")
         assert service.last("writes/begin")["kind"] == "overwrite_partitions"
         assert rows(spark, "SELECT id FROM lake.sales.written ORDER BY id") == [(1,), (3,)]
+
+    def test_locations_are_asked_for_together(
+        self, spark: SparkSession, service: RecordedService, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr("catalog_ext.metastore.transactions.planning.LOCATIONS_IN_PLAN", 2)
+        (tmp_path / "located").mkdir()
+        keys = {"k": "int"}
+        table = service.add_table("located", tmp_path / "located", {"id": "bigint"}, keys, mode="declared")
+        places = {k: tmp_path / "away" / str(k) for k in range(16) if k != 3}
+        for place in places.values():
+            place.mkdir(parents=True)
+        added = [AddPartition(f"k={k}", (), location=f"file://{place}") for k, place in places.items()]
+        service.catalog.index.commit(table.table_id, added, operation="x", deliver=False)
+        # While the first answer is made, the questions of the other tasks gather.
+        with service.answering(late(0.3), "writes/locations"):
+            spark.range(32).repartition(8).selectExpr("id", "cast(id % 16 as int) k").writeTo(
+                "lake.sales.located"
+            ).append()
+        asked = [body["partitions"] for name, body in service.bodies if name == "writes/locations"]
+        assert sorted(name for names in asked for name in names) == sorted(f"k={k}" for k in range(16))
+        assert len(asked) < 16
+        assert max(map(len, asked)) > 1
+        assert rows(spark, "SELECT count(*), sum(id) FROM lake.sales.located") == [(32, sum(range(32)))]
+        assert all(list(place.glob("*.parquet")) for place in places.values())
+        assert list((tmp_path / "located" / "k=3").glob("*.parquet"))
 
     def test_a_begin_that_is_asked_again_begins_one_transaction(
         self, spark: SparkSession, service: RecordedService, written: Table

@@ -13,7 +13,7 @@ import pytest
 from pyspark.errors import SparkRuntimeException
 from pyspark.sql import functions as F
 
-from tests.contract.golden import HIDDEN, IDENTIFIERS, NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
+from tests.contract.golden import HIDDEN, IDENTIFIERS, KEY_TYPES, NAMES, ORDER, PATH_KEYS, VALUES, NameCase, ValueCase
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -146,3 +146,14 @@ def test_keys_and_hidden_names_of_paths_are_the_golden_ones(codec: Codec) -> Non
         found = getattr(rules, "of")(directory)  # noqa: B009 - a Scala method whose name Python has no objection to
         pairs = [found.apply(index) for index in range(found.length())]
         assert [[pair._1(), pair._2()] for pair in pairs] == keys, directory
+
+
+def test_what_the_index_says_of_keys_of_a_type(codec: Codec) -> None:
+    types = codec._classes.catalog.KeyTypes
+
+    def found(text: str) -> dict[str, object]:
+        data_type = codec._schema(text).apply(0).dataType()
+        said = {"told": types.isTold, "answered": types.isAnswered, "compared": types.isCompared}
+        return {"type": text, **{name: ask(data_type) for name, ask in said.items()}}
+
+    assert [found(case["type"]) for case in KEY_TYPES] == KEY_TYPES

@@ -12,7 +12,10 @@ from catalog_ext.metastore.commit.plan import WriteKind
 from catalog_ext.metastore.model.changes import AddPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile, TableDefinition, TableType
+from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.procedures.registry import find_procedure
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
 from tests.repair_cases import register, write
 from tests.writes import insert
 
@@ -68,7 +71,28 @@ def test_a_lost_embedded_metastore(
         assert (row["action"], row["published"]) == ("partitions", 1)
         assert state(catalog) == before
         assert run("publish", "sales.trips")[1]["tables"][0]["action"] == "in step"
+        views_are_compared(catalog)
         hand_over(catalog, tmp_path / "t")
+
+
+def views_are_compared(catalog: Catalog) -> None:
+    """As the metastore keeps them, with what it adds itself."""
+    columns = (Column("x", "int"), Column("ds", "date"))
+    query = ViewQuery("SELECT x, ds FROM trips", "lake", ("sales",))
+    identifier = TableIdentifier("sales", "days")
+    catalog.views.create(ViewRequest(identifier, query, columns, ("ds",), {"note": "a"}))
+    catalog.views.add_partitions("sales.days", [NewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
+    catalog.deliver(120)
+
+    def action() -> str:
+        (entry,) = catalog.publish("sales.days")
+        return entry.action
+
+    assert action() == "in step"
+    catalog.metastore.client().drop_partitions("sales", "days", ["ds=2025-01-02"])
+    assert (action(), action()) == ("alter", "in step")
+    assert list(catalog.metastore.client().partition_names("sales", "days")) == ["ds=2025-01-01", "ds=2025-01-02"]
+    catalog.views.drop("sales.days")
 
 
 def hand_over(catalog: Catalog, root: Path) -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import secrets
 import signal
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -331,3 +332,44 @@ def test_a_staged_file_vanishes(lake: Lake, tmp_path: Path) -> None:
     lake.check_clean(table)
     lake.sql(f"INSERT INTO lake.w.{table} VALUES (3, 1)")
     lake.check_clean(table)
+
+
+@pytest.fixture
+def full_disk(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "full"
+    place.mkdir()
+    made = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m", "tmpfs", str(place)], check=False, capture_output=True
+    )
+    if made.returncode:
+        pytest.skip("no file system may be mounted here")
+    yield place
+    subprocess.run(["umount", "-l", str(place)], check=True)
+
+
+def test_a_full_disk_is_told_by_its_name(lake: Lake, full_disk: Path) -> None:
+    table = f"lake.w.full{secrets.token_hex(4)}"
+    lake.sql(f"CREATE TABLE {table} (x STRING, k INT) USING parquet PARTITIONED BY (k) LOCATION '{full_disk}/t'")
+    lake.sql(f"INSERT INTO {table} VALUES ('a', 1)")
+    (full_disk / "ballast").write_bytes(b"x" * 1_500_000)
+    with pytest.raises(PySparkException) as caught:
+        lake.sql(f"INSERT INTO {table} SELECT sha2(CAST(id AS STRING), 512), id % 2 FROM range(40000)")
+    text = str(caught.value)
+    assert "CATALOG_EXT_STORAGE_UNAVAILABLE" in text
+    assert "No space left on device. Nothing of the write is visible. Make room there" in text
+    assert "null" not in text.partition("at org.")[0]
+    ((error,),) = lake.rows(f"SELECT error FROM {table}.transactions WHERE state = 'aborted'")
+    assert error.startswith("the job failed: ")
+    assert "No space left on device" in error
+    (full_disk / "ballast").unlink()
+    assert lake.rows(f"SELECT x FROM {table}") == [("a",)]
+    lake.sql(f"INSERT INTO {table} VALUES ('b', 1)")
+
+
+def test_why_a_task_has_failed_is_kept_with_its_transaction(lake: Lake) -> None:
+    table = new_table(lake)
+    with pytest.raises(PySparkException):
+        lake.sql(f"INSERT INTO lake.w.{table} SELECT id, raise_error('the row is bad') FROM range(3)")
+    ((error,),) = lake.rows(f"SELECT error FROM lake.w.{table}.transactions")
+    assert error.startswith("the job failed: ")
+    assert "the row is bad" in error

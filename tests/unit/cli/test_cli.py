@@ -12,7 +12,7 @@ import pytest
 from pyarrow import parquet as pq
 from rich.console import Console
 
-from catalog_ext.catalog import Catalog
+from catalog_ext.catalog import Catalog, connect
 from catalog_ext.cli.main import cli, exit_code, main
 from catalog_ext.cli.output import shown
 from catalog_ext.cli.progress import progress_bar
@@ -25,7 +25,8 @@ from catalog_ext.metastore.errors import (
     TableNotFoundError,
 )
 from catalog_ext.metastore.index import Index
-from catalog_ext.metastore.model.tables import Namespace
+from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.tables import Column, Namespace, TableDefinition, TableType
 from catalog_ext.scan.observe import RepairProgress
 
 if TYPE_CHECKING:
@@ -223,10 +224,11 @@ def test_errors_are_one_line(run: Run) -> None:
     code, out, err = run("partitions", "sales.none")
     assert code == 1
     assert out == ""
-    assert err == (
-        "error [CATALOG_EXT_TABLE_NOT_FOUND]: The table sales.none does not exist in the index. `catalog-ext tables` "
-        "shows what is there; --index names another index.\n"
-    )
+    start, index, end = err.partition("The index is sqlite")
+    assert start == "error [CATALOG_EXT_TABLE_NOT_FOUND]: The table sales.none does not exist in the index. "
+    assert index
+    assert end.endswith("index.db: `catalog-ext tables` shows what is there; --index names another index.\n")
+    assert end.count("\n") == 1
     code, _, err = run("repar", "sales.none")
     assert (code, "Did you mean 'repair'?" in err) == (2, True)
     assert "Did you mean" not in run("nonsense")[2]
@@ -432,3 +434,61 @@ def test_what_is_refused_is_shown_and_skipped(run: Run, trips: Path, tmp_path: P
     assert "catalog-ext publish" in out
     assert _json(run, "outbox")["changes"] == []
     assert _json(run, "doctor", "--quick")["healthy"] is True
+
+
+def test_a_mistyped_table_is_told_from_those_that_are_there(run: Run, trips: Path, tmp_path: Path) -> None:
+    _register(run, trips)
+    code, _, err = run("repair", "sales.tripps")
+    assert code == 1
+    assert "does not exist in the index. Did you mean sales.trips? The index is sqlite" in err
+    assert str(tmp_path) in err
+    assert "--index names another index" in err
+
+
+def test_an_index_that_is_no_database_says_what_to_do(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "other.db").write_bytes(b"not a database, but long enough to be looked at " * 50)
+    code, _, err = run("--index", str(tmp_path / "other.db"), "tables")
+    assert code == 1
+    assert "is no SQLite database" in err
+    assert "Name another file (--index" in err
+
+
+def test_an_empty_folder_is_registered_by_words_of_the_command_line(run: Run, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    where = ("register", "s.t", str(tmp_path / "empty"), "--create-namespace")
+    _, _, err = run(*where)
+    assert "--key on the command line" in err
+    assert "--no-keys" in err
+    code, out, _ = run(*where, "--no-keys", "--schema", "x INT")
+    assert (code, "partition columns  none" in out) == (0, True)
+    assert run(*where, "--no-keys", "--key", "ds")[0] == 2
+
+
+def test_blanks_in_values_are_seen(run: Run, tmp_path: Path) -> None:
+    for name in ("region= ", "region="):
+        _write(tmp_path / "t" / name / "part.parquet")
+    run("register", "s.t", str(tmp_path / "t"), "--key", "region", "--create-namespace")
+    run("repair", "s.t")
+    _, out, _ = run("partitions", "s.t")
+    assert "'region= '" in out
+    assert "region=  " in out, "the other one without quotes"
+
+
+def test_describe(run: Run, trips: Path) -> None:
+    _register(run, trips)
+    code, out, _ = run("describe", "sales.trips")
+    assert code == 0
+    for words in ("External table sales.trips", str(trips), "parquet", "ds DATE, region STRING", "version"):
+        assert words in out
+    described = json.loads(run("describe", "sales.trips", "--json")[1])
+    assert (described["name"], described["partition_mode"]) == ("trips", "virtual")
+
+
+def test_unregistering_a_managed_table_says_how_it_comes_back(run: Run, trips: Path, tmp_path: Path) -> None:
+    _register(run, trips)
+    assert "It was a managed table" not in run("unregister", "sales.trips")[1]
+    with connect(index=str(tmp_path / ".catalog-ext" / "index.db"), metastore=None) as catalog:
+        columns = (Column("x", "int"),)
+        catalog.create_table(TableDefinition(TableIdentifier("sales", "m"), TableType.MANAGED, "csv", "", columns))
+    out = run("unregister", "sales.m")[1]
+    assert "It was a managed table. catalog-ext import sales.m" in out

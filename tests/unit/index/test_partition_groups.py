@@ -12,13 +12,16 @@ from sqlalchemy.dialects import sqlite
 
 from catalog_ext.metastore.errors import TableNotFoundError
 from catalog_ext.metastore.index import Wanted
-from catalog_ext.metastore.index.read.partition_groups import groups_statement
+from catalog_ext.metastore.index.read.partition_groups import groups_statement, is_told
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.tables import DataFile
 from catalog_ext.metastore.model.typed_values import sort_key, typed_values
+from catalog_ext.metastore.model.types import parse_type
+from catalog_ext.metastore.model.values import Key
 from catalog_ext.metastore.predicates.among import Among, Values
 from catalog_ext.metastore.predicates.evaluation import Evaluator
 from catalog_ext.metastore.predicates.tree import TRUE, And, Comparison, In, IsNull, Match, Operator, StringMatch
+from tests.contract.golden import KEY_TYPES
 from tests.index_cases import create, fill_with_every_kind, local_index, planned_names
 
 if TYPE_CHECKING:
@@ -213,3 +216,9 @@ def test_the_next_value_is_looked_for_beyond_the_last_and_nothing_else(filled: t
     statement, _ = groups_statement("sqlite", table, None, table.definition.keys[1:2], Wanted.VALUES, long_keys=False)
     text = str(statement.compile(dialect=sqlite.dialect()))
     assert (text.count("k2 >= "), text.count("k2 > ")) == (1, 1)
+
+
+def test_which_types_the_index_tells_apart() -> None:
+    """The connector's half is in ``tests/integration/connector/test_golden_partitions.py``."""
+    told = {case["type"]: is_told(Key(0, "k", parse_type(case["type"]))) for case in KEY_TYPES}
+    assert told == {case["type"]: case["told"] for case in KEY_TYPES}

@@ -19,9 +19,13 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.hive.mapping.conversion import to_hive
 from catalog_ext.metastore.hive.mapping.model import HiveDatabase, HivePartition
 from catalog_ext.metastore.model.changes import AddPartition, DropPartition
+from catalog_ext.metastore.model.identifiers import TableIdentifier
 from catalog_ext.metastore.model.tables import Column, DataFile
+from catalog_ext.metastore.model.views import ViewQuery
 from catalog_ext.metastore_sync import publishing
 from catalog_ext.metastore_sync.comparison import Comparison, compare_tables
+from catalog_ext.views.checks import ViewRequest
+from catalog_ext.views.views import NewPartition
 from tests.fakes_metastore import FakeMetastore
 from tests.unit.tables.test_table_ddl import managed
 
@@ -30,6 +34,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from catalog_ext.catalog import Catalog
+    from catalog_ext.metastore.model.tables import Table
 
 
 class Replaceable:
@@ -273,3 +278,47 @@ def test_a_table_whose_predecessor_the_metastore_still_has_is_created(catalog: C
     assert list(server.fake.partition_names("s", "t")) == DAYS[5:8]
     (entry,) = catalog.publish("s.t")
     assert (entry.action, entry.pending) == ("in step", 0)
+
+
+def test_a_view_is_in_step_until_the_two_sides_differ(catalog: Catalog, server: Replaceable) -> None:
+    columns = (Column("x", "int"), Column("ds", "date"))
+    query = ViewQuery("SELECT x, ds FROM t", "lake", ("s",))
+    catalog.views.create(ViewRequest(TableIdentifier("s", "v"), query, columns, ("ds",), {"note": "a"}))
+    in_step = {"s.v": ("in step", 0, 0, 0)}
+    assert published(catalog, "s.v") == in_step
+    catalog.views.add_partitions("s.v", [NewPartition({"ds": f"2025-01-0{day}"}) for day in (1, 2)])
+    before = everything(server.fake)
+    assert published(catalog, "s.v") == in_step
+
+    server.fake.drop_partitions("s", "v", ["ds=2025-01-01"])
+    assert published(catalog, "s.v", dry_run=True) == published(catalog, "s.v") == {"s.v": ("alter", 2, 0, 0)}
+    assert everything(server.fake) == before
+    assert published(catalog, "s.v") == in_step
+
+    server.fake.add_partitions("s", "v", [HivePartition(("2025-02-02",), "")])
+    assert published(catalog, "s.v") == {"s.v": ("alter", 2, 1, 0)}
+    assert everything(server.fake) == before
+
+    other = replace(server.fake.get_table("s", "v"), view_expanded_text="SELECT 1", parameters={"added": "by Hive"})
+    server.fake.alter_table(other)
+    assert published(catalog, "s.v") == {"s.v": ("alter", 2, 0, 0)}
+    assert everything(server.fake) == before
+    server.fake.alter_table(replace(server.fake.get_table("s", "v"), parameters={"note": "a", "added": "by Hive"}))
+    assert published(catalog, "s.v") == in_step
+
+
+def test_register_does_not_say_in_step_where_publishing_would_alter(catalog: Catalog, tmp_path: Path) -> None:
+    (tmp_path / "t" / "ds=2025-01-01").mkdir(parents=True)
+
+    def register(type_: str) -> Table:
+        return catalog.register_table(
+            "s.t", location=str(tmp_path / "t"), format="csv", schema="x INT", partition_columns={"ds": type_}
+        )
+
+    assert catalog.metastore_state(register("DATE")) == "in step"
+    catalog.unregister_table("s.t")
+    table = register("STRING")
+    assert published(catalog, "s.t", dry_run=True)["s.t"][0] == "alter"
+    assert "catalog-ext publish s.t alters it" in catalog.metastore_state(table)
+    published(catalog, "s.t")
+    assert catalog.metastore_state(table) == "in step"

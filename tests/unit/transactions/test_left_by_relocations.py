@@ -114,3 +114,15 @@ def test_a_file_that_another_partition_was_given_by_hand_stays(stand: Stand) -> 
     stand.engine.command(stand.table(), RelocatePartition("k=2", place), "SET LOCATION")
     add(stand)
     assert stand.rows()["k=2"] == "1\n"
+
+
+@pytest.mark.parametrize("kind", [WriteKind.CREATE_OR_REPLACE, WriteKind.REPLACE])
+def test_a_table_that_takes_the_place_of_another_has_nothing_of_its_past(
+    stand: Stand, tmp_path: Path, kind: WriteKind
+) -> None:
+    # A relocation that was relocated, too.
+    stand.write({"k=1": "newer\n"}, DYNAMIC, options={"overwrite-mode": "relocate"})
+    table = stand.table()
+    stand.write({"k=3": "3\n"}, kind, table=table, definition=table.definition, operation="RTAS")
+    assert stand.rows() == stand.listed() == {"k=3": "3\n"}
+    assert [path.parent.name for path in (tmp_path / "t").rglob("*.csv")] == ["k=3"]

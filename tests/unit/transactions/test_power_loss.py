@@ -71,6 +71,41 @@ def test_what_a_rename_moves_is_kept(catalog: Catalog, synced: list[str]) -> Non
     assert {str(root / "k=7" / moved), str(root / "k=7"), str(root)} <= set(synced)
 
 
+def test_what_a_move_takes_away_is_gone_before_the_index_shows_it_elsewhere(
+    catalog: Catalog, synced: list[str]
+) -> None:
+    root, other = managed(catalog), managed(catalog, "u")
+    insert(catalog, "k=1", "k=2")
+    seen: list[list[str]] = []
+
+    def look(_: str) -> None:
+        seen.append(list(synced))
+        synced.clear()
+
+    synced.clear()
+    with armed("commit.before", look):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+    (moved,) = walked(root, 1)["k=7"]
+    with armed("commit.before", look):
+        catalog.partition_commands.exchange("s.u", "s.t", [{"k": "2"}])
+    (exchanged,) = walked(other, 1)["k=2"]
+    for order, source, target in zip(
+        seen, (root / "k=1", root / "k=2"), (root / "k=7" / moved, other / "k=2" / exchanged), strict=True
+    ):
+        there = [order.index(str(place)) for place in (target, target.parent, source)]
+        assert there[2] == max(there), "a file is never lost at both places"
+
+
+def test_directories_of_moved_partitions_without_files_are_kept(catalog: Catalog, synced: list[str]) -> None:
+    root = managed(catalog)
+    catalog.partition_commands.add("s.t", [({"k": "1"}, None)])
+    synced.clear()
+    seen: list[set[str]] = []
+    with armed("commit.before", lambda _: seen.append(set(synced))):
+        catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
+    assert seen[0] >= {str(root / "k=7"), str(root)}
+
+
 def test_what_a_clean_up_deletes_stays_deleted(catalog: Catalog, synced: list[str]) -> None:
     root = managed(catalog)
     insert(catalog, "k=1", "k=2")

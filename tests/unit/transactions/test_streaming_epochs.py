@@ -16,6 +16,7 @@ from catalog_ext.metastore.commit.transaction import State
 from catalog_ext.metastore.errors import (
     ConflictError,
     InvalidConfigurationError,
+    InvalidInputError,
     InvalidValueError,
     LocationNotFoundError,
     StorageAccessDeniedError,
@@ -57,7 +58,7 @@ def calls(made: tuple[Stand, Calls]) -> Calls:
 def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: Calls, tmp_path: Path) -> None:
     stream = Stream(stand)
     outcome = stream.epoch(8, {"h=8": "a\n", "h=9": "b\n"})
-    assert (outcome.waiting, outcome.files_added, outcome.rows) == (2, 0, 2)
+    assert (outcome.waiting, outcome.files_added, outcome.rows) == (2, 0, 0)
     assert (stand.rows(), stand.listed()) == ({}, {})
     assert waiting(stand) == ["h=8", "h=9"]
     assert announced(calls) == []
@@ -85,6 +86,19 @@ def test_partitions_wait_until_the_watermark_reaches_them(stand: Stand, calls: C
     assert not (tmp_path / "t" / "_catalog_ext_staging").exists()
     assert stream.end() is None
     assert {t.state for t in stand.index.list_transactions()} == {State.FINISHED}
+
+
+def test_history_counts_the_rows_and_bytes_that_a_version_shows(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(8, {"h=8": "a\n", "h=9": "waits\n"})
+    outcome = stream.epoch(9, {"h=8": "bcd\n", "h=10": "waits, too\n"})
+    assert (outcome.files_added, outcome.rows, outcome.bytes) == (2, 2, len("a\nbcd\n"))
+    released = stream.end()
+    assert released is not None
+    assert (released.files_added, released.rows, released.bytes) == (2, 2, len("waits\nwaits, too\n"))
+    versions = stand.index.history(TABLE)
+    counted = [tuple(v.summary.get(name) for name in ("files_added", "rows", "bytes")) for v in versions]
+    assert counted[:2] == [(2, 2, 17), (2, 2, 6)]
 
 
 def test_an_epoch_after_the_end_is_not_taken_for_a_duplicate(stand: Stand) -> None:
@@ -438,3 +452,14 @@ def test_what_is_released_has_the_policies_of_its_query(stand: Stand, calls: Cal
     assert sorted(filter(None, announced(calls))) == ["10", "9"]
     marks = {str(path.relative_to(tmp_path / "t")) for path in (tmp_path / "t").rglob("_*") if path.is_file()}
     assert marks == {"h=10/_SUCCESS", "h=9/_SUCCESS"}
+
+
+def test_releasing_what_a_query_that_nobody_knows_has_kept_back_says_so(stand: Stand) -> None:
+    stream = Stream(stand)
+    stream.epoch(8, {"h=8": "a\n"})
+    with pytest.raises(InvalidInputError, match=r"No query 'nix' has written to table s\.t\. Rows wait of query;"):
+        stand.engine.release_waiting(stand.table(), "nix", "test")
+    assert stand.engine.release_waiting(stand.table(), "query", "test").version is not None
+    assert stand.engine.release_waiting(stand.table(), "query", "test").partitions == ()
+    with pytest.raises(InvalidInputError, match="No rows wait in it"):
+        stand.engine.release_waiting(stand.table(), "nix", "test", dry_run=True)

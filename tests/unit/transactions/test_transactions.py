@@ -224,7 +224,17 @@ def test_tasks_ask_where_partitions_lie_when_a_plan_cannot_name_them_all(
     stand.put(begun, {"k=2": "of a task that was lost\n"})
     rows = dict.fromkeys(stand.rows(), "") | {"k=0": "0\n", "k=1": "0\n", "k=2": "0\n"}
     if ends == "committed":
-        stand.engine.commit(begun.transaction_id, staged)
+        plans: list[str] = []
+
+        def look(_: str) -> None:
+            with stand.index._database.reading() as connection:
+                plans.extend(
+                    connection.execute(sa.text("SELECT plan FROM transactions WHERE state = 'reserved'")).scalars()
+                )
+
+        with armed("promote.after", look):
+            stand.engine.commit(begun.transaction_id, staged)
+        assert "elsewhere" not in plans[0], "many locations would be more than a database takes in one value"
         rows |= {"k=1": "0\n1\n", "k=1001": "new\n"}
     elif ends == "aborted":
         stand.engine.abort(begun.transaction_id, "a task failed")

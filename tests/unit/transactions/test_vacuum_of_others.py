@@ -16,7 +16,9 @@ from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore.index.database.schema import forgotten_transactions
 from catalog_ext.metastore.index.write.forgotten_transactions import FORGOTTEN_KEPT_MS
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.transactions import vacuum as vacuum_module
 from catalog_ext.metastore.transactions.reports import VacuumAction, VacuumReport
 from tests.index_cases import local_index
 from tests.write_cases import Stand, definition
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from catalog_ext.metastore.commit.transaction import BegunWrite
+    from catalog_ext.metastore.storage.locations import Location
 
 OTHER = TableIdentifier("s", "other")
 
@@ -211,3 +214,60 @@ def test_unknown_files_at_their_final_place_are_never_removed(stand: Stand, root
     (root / "k=1" / f"part-00000-{'a' * 32}-c000.csv").write_text("x\n")
     assert vacuum(stand, unknown_writes=True).skipped == ()
     assert len(list((root / "k=1").iterdir())) == 2
+
+
+def left(stand: Stand, away: Path) -> BegunWrite:
+    """A write to a partition at a location of its own, which leaves it then; the write's row is forgotten."""
+    table = stand.table()
+    (away / "there").mkdir(parents=True)
+    stand.index.commit(
+        table.table_id, [AddPartition("k=3", (), location=f"file://{away}/there")], operation="x", deliver=False
+    )
+    begun = stand.begin(table=stand.table())
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=3": "3\n"}))
+    stand.index.commit(table.table_id, [DropPartition("k=3")], operation="x", deliver=False)
+    (file,) = stand.put(begun, {"k=3": "9\n"}, task=7)
+    (path,) = away.rglob(file.name)
+    then = time.time() - 60
+    os.utime(path, (then, then))
+    return begun
+
+
+def test_what_is_left_where_a_partition_was_is_looked_for(stand: Stand, tmp_path: Path) -> None:
+    begun = left(stand, tmp_path / "away")
+    stand.write({"k=1": "1\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    names = deleted(vacuum(stand))
+    assert len(names) == 1
+    assert begun.transaction_id in names[0]
+    assert not list((tmp_path / "away").rglob(f"_catalog_ext_staging/*/*{begun.transaction_id}*"))
+
+
+def test_a_place_that_was_left_and_cannot_be_looked_at_stops_nothing(
+    stand: Stand, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begun = left(stand, tmp_path / "away")
+    stand.write({"k=1": "1\n"}, WriteKind.OVERWRITE_PARTITIONS)
+    whole = vacuum_module.list_tree
+
+    def denied(storage: object, root: Location, **more: object) -> object:
+        if "away" in str(root):
+            raise StorageError("access denied")
+        return whole(storage, root, **more)  # type: ignore[arg-type]
+
+    with monkeypatch.context() as broken:
+        broken.setattr(vacuum_module, "list_tree", denied)
+        assert VacuumAction.FORGET in {entry.action for entry in vacuum(stand).entries}
+    assert begun.transaction_id in forgotten(stand), "what it has left may be found yet"
+
+
+def test_ids_of_forgotten_writes_go_to_another_table_over_the_directory(stand: Stand, root: Path) -> None:
+    stand.create(definition(root, name="other", external=True))
+    table = stand.table(OTHER)
+    begun = stand.begin(table=table)
+    stand.engine.commit(begun.transaction_id, stand.put(begun, {"k=2": "2\n"}))
+    stand.write({"k=1": "1\n"}, WriteKind.OVERWRITE_PARTITIONS, table=stand.table(OTHER))
+    stand.index.expire_versions(table.table_id, 2)
+    assert begun.transaction_id in forgotten(stand)
+    name = late(stand, root, begun)
+    stand.index.drop_table(OTHER, deliver=False)
+    assert deleted(vacuum(stand)) == [name]

@@ -11,7 +11,7 @@ import org.apache.arrow.vector.{BigIntVector, BitVector, FieldVector, TimeStampM
   VectorSchemaRoot}
 import org.apache.hadoop.fs.Path
 
-import org.apache.spark.sql.catalogext.catalog.PartitionValues
+import org.apache.spark.sql.catalogext.catalog.{KeyTypes, PartitionValues}
 import org.apache.spark.sql.catalogext.scan.{PartitionFilter, PredicateTranslator}
 import org.apache.spark.sql.catalogext.service.{ArrowRows, ConnectorErrors, PredicateJson, ServiceException}
 import org.apache.spark.sql.catalogext.service.Json._
@@ -153,13 +153,7 @@ private object MetadataScan {
   }
 
   /** Whether the index tells values of a key apart just where Spark does: neither -0.0 nor blanks at the end. */
-  def isPlain(key: StructField): Boolean = key.dataType match {
-    case _: CharType | _: VarcharType => false
-    case s: StringType => s.isUTF8BinaryCollation
-    case ByteType | ShortType | IntegerType | LongType | BooleanType | DateType | TimestampType | TimestampNTZType => true
-    case _: DecimalType => true
-    case _ => false
-  }
+  def isPlain(key: StructField): Boolean = KeyTypes.isTold(key.dataType)
 }
 
 /** Rows as an Arrow stream; without columns their number alone says it. */

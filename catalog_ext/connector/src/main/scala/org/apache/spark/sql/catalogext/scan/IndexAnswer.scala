@@ -3,6 +3,7 @@ package org.apache.spark.sql.catalogext.scan
 import scala.collection.mutable
 import scala.jdk.CollectionConverters._
 
+import org.apache.spark.sql.catalogext.catalog.KeyTypes
 import org.apache.spark.sql.catalyst.{FileSourceOptions, InternalRow}
 import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow}
 import org.apache.spark.sql.catalyst.util.{CaseInsensitiveMap, TypeUtils}
@@ -174,12 +175,7 @@ object IndexAnswers {
   }
 
   /** Whether equality of the type is plain: neither NaN, -0.0 nor collations. */
-  def isAnswered(dataType: DataType): Boolean = dataType match {
-    case s: StringType => s.isUTF8BinaryCollation
-    case FloatType | DoubleType | BinaryType => false
-    case _: AtomicType => true
-    case _ => false
-  }
+  def isAnswered(dataType: DataType): Boolean = KeyTypes.isAnswered(dataType)
 }
 
 /** An aggregate function over a partition column, at `key` among them, over a data column, or over rows. */

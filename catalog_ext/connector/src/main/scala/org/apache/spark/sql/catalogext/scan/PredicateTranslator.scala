@@ -4,7 +4,7 @@ import java.time.{Duration, Instant, ZoneId}
 
 import com.fasterxml.jackson.databind.JsonNode
 
-import org.apache.spark.sql.catalogext.catalog.PartitionNames
+import org.apache.spark.sql.catalogext.catalog.{KeyTypes, PartitionNames}
 import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.PredicateJson
 import org.apache.spark.sql.catalyst.expressions._
@@ -121,16 +121,8 @@ class PredicateTranslator(columns: Map[String, String], zone: ZoneId, chars: Set
 
   private object Column {
     def unapply(e: Expression): Option[Attribute] = e match {
-      case a: Attribute if columns.contains(a.name) && comparable(a.dataType) => Some(a)
+      case a: Attribute if columns.contains(a.name) && KeyTypes.isCompared(a.dataType) => Some(a)
       case _ => None
-    }
-
-    // Another collation than the binary one compares otherwise than the index does.
-    private def comparable(dataType: DataType): Boolean = dataType match {
-      case s: StringType => s.isUTF8BinaryCollation
-      case BinaryType => false
-      case _: AtomicType => true
-      case _ => false
     }
   }
 

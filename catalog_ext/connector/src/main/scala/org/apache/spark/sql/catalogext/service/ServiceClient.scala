@@ -153,6 +153,7 @@ class ServiceClient(val uri: String, readToken: () => String, requestTimeout: Du
     val request = HttpRequest.newBuilder(URI.create(s"$uri/v1/$operation"))
       .header("Authorization", s"Bearer $token")
       .header("Content-Type", "application/json")
+      .header(ContractHeader, Contract)
       .POST(BodyPublishers.ofByteArray(mapper.writeValueAsBytes(body)))
     SessionUser.encoded.foreach(request.header(SessionUser.Header, _))
     if (!limited) request.header(SignOfLife, (requestTimeout.toMillis / 4.0 / 1000).toString)
@@ -196,4 +197,7 @@ object ServiceClient {
   private val ConnectTimeout = Duration.ofSeconds(10)
   /** Asks for a blank before an answer that is not there yet, every so many seconds. */
   private val SignOfLife = "X-Sign-Of-Life"
+  private val ContractHeader = "X-Catalog-Ext-Contract"
+  /** The number of `docs/spec/service.md`, by which a service of another release knows us. */
+  private val Contract = "2"
 }

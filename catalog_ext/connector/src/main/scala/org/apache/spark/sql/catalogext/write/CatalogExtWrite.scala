@@ -102,7 +102,7 @@ class CatalogExtWrite(
   /** Begins the transaction of a job; None where the batch is committed already. */
   def start(application: Option[ApplicationBatch]): Option[RunningWrite] =
     WriteTransaction.begin(target, settings, CatalogExtWrite.owner(spark), application)
-      .map(new RunningWrite(target, settings, plan, _))
+      .map(new RunningWrite(target, settings, plan, _, TaskFailures.of(spark.sparkContext)))
 
   override def supportedCustomMetrics(): Array[CustomMetric] = WriteMetrics.supported
   override def reportDriverMetrics(): Array[CustomTaskMetric] = metrics
@@ -129,12 +129,17 @@ object CatalogExtWrite {
 }
 
 /** A begun transaction and the tasks that write for it. */
-class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWritePlan, val transaction: WriteTransaction)
+class RunningWrite(
+    target: WriteTarget,
+    settings: WriteSettings,
+    plan: SparkWritePlan,
+    val transaction: WriteTransaction,
+    failures: TaskFailures)
   extends Logging {
 
   /** Makes the tasks' writers; what fails here is undone at once, for Spark aborts a batch only when it has its factory. */
   def writerFactory: DataWriterFactory =
-    try new StagingWriterFactory(plan.job(transaction.stagingLocations)) catch {
+    try new StagingWriterFactory(plan.job(transaction.stagingLocations, failures)) catch {
       case e: Throwable =>
         abort("no task could be started")
         throw e
@@ -155,7 +160,8 @@ class RunningWrite(target: WriteTarget, settings: WriteSettings, plan: SparkWrit
     outcome
   }
 
-  def abort(reason: String): Unit = transaction.abort(reason)
+  /** Undoes it; `reason` is kept with the transaction, and why a task failed, if one did. */
+  def abort(reason: String): Unit = transaction.abort(failures.last.fold(reason)(why => s"$reason: $why"))
 
   private def checkPartitions(messages: Seq[WriterCommitMessage]): Unit = if (!target.onePartition) {
     settings.maxPartitions.foreach { limit =>

@@ -44,7 +44,8 @@ case class WriteJob(
     maxRecordsPerFile: Long,
     maxFileBytes: Long,
     partitionLimit: Option[(String, Long)],
-    hiveStrategy: Boolean) {
+    hiveStrategy: Boolean,
+    failures: TaskFailures) {
 
   /** The columns whose statistics are kept, under the table's names; `fileSchema` has the names that the files get. */
   def statisticsSchema: StructType = {
@@ -94,7 +95,7 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
   /** Whether Spark sorts each task's rows by partition. */
   val grouped: Boolean = !target.onePartition && (clustered || settings.maxOpenWriters == 0)
 
-  def job(stagingLocations: StagingLocations): WriteJob = {
+  def job(stagingLocations: StagingLocations, failures: TaskFailures): WriteJob = {
     val options = settings.forFormat
     val hadoop = Job.getInstance(spark.sessionState.newHadoopConfWithOptions(options))
     hadoop.setOutputKeyClass(classOf[Void])
@@ -122,7 +123,8 @@ class SparkWritePlan(spark: SparkSession, target: WriteTarget, settings: WriteSe
       maxRecordsPerFile = settings.maxRecordsPerFile,
       maxFileBytes = settings.maxFileBytes,
       partitionLimit = partitionLimit,
-      hiveStrategy = settings.hiveStrategy)
+      hiveStrategy = settings.hiveStrategy,
+      failures = failures)
   }
 
   /** A file grows by whole row groups and stripes, so these may not be larger than a file. */

@@ -1,6 +1,5 @@
 package org.apache.spark.sql.catalogext.write
 
-import java.io.IOException
 import java.util.{Date, LinkedHashMap => JLinkedHashMap}
 
 import scala.jdk.CollectionConverters._
@@ -20,8 +19,10 @@ import org.apache.spark.sql.execution.datasources.OutputWriter
 import org.apache.spark.sql.internal.SQLConf
 
 class StagingWriterFactory(job: WriteJob) extends DataWriterFactory {
-  override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] =
+  override def createWriter(partitionId: Int, taskId: Long): DataWriter[InternalRow] = {
+    job.failures.watch()
     new StagingDataWriter(job, partitionId, taskId)
+  }
 }
 
 /** The writers of a batch that is committed already. */
@@ -134,10 +135,8 @@ class StagingDataWriter(job: WriteJob, partitionId: Int, attempt: Long) extends 
   /** A file whose writer failed is not closed again. */
   private def broken(file: OpenFile, e: Throwable): Throwable = {
     open.remove(file.key)
-    e match {
-      case io: IOException => WriteErrors.storage(job.tableName, file.path, io)
-      case other => other
-    }
+    // A format's writer may say by an exception of its own what its file system has refused.
+    if (WriteErrors.isOfStorage(e)) WriteErrors.storage(job.tableName, file.path, e) else e
   }
 
   private def sort(row: InternalRow): Unit = {

@@ -2,12 +2,15 @@ package org.apache.spark.sql.catalogext.write
 
 import java.io.{FileNotFoundException, IOException}
 import java.nio.file.{AccessDeniedException => NioAccessDenied}
+import java.util.Locale
 
 import scala.annotation.tailrec
+import scala.util.control.NonFatal
 
 import org.apache.hadoop.fs.UnsupportedFileSystemException
 import org.apache.hadoop.security.AccessControlException
 
+import org.apache.spark.SparkThrowable
 import org.apache.spark.sql.catalogext.service.{Condition, ConnectorErrors}
 import org.apache.spark.sql.catalogext.service.ConnectorErrors.{LocationNotFound, StorageAccessDenied,
   StorageUnavailable}
@@ -15,6 +18,10 @@ import org.apache.spark.sql.catalogext.service.ConnectorErrors.{LocationNotFound
 /** The errors that a write raises before its commit. */
 object WriteErrors {
   // Classes of S3A and of its SDK, which need not be there.
+  private val Deepest = 8
+  // As the operating system, a quota of HDFS and Hadoop's own disk check put it.
+  private val Full = Seq("no space left", "quota exceeded", "is exceeded: quota", "not enough space", "could not find any valid local")
+  private val NoSpace = "Nothing of the write is visible. Make room there, or let the table lie elsewhere, and run it again."
   private val Missing = Set("UnknownStoreException", "NoSuchBucketException")
 
   def tooManyPartitions(table: String, setting: String, limit: Long, count: Long, who: String): Throwable =
@@ -31,15 +38,34 @@ object WriteErrors {
 
   /** Runs `body`; what the store refuses names the file and the table. */
   def storing[T](table: String, path: String)(body: => T): T = try body catch {
-    case e: IOException => throw storage(table, path, e)
+    case NonFatal(e) if isOfStorage(e) => throw storage(table, path, e)
   }
 
-  def storage(table: String, path: String, e: IOException): Throwable = {
-    val (condition, remedy) = kind(e, 0)
+  /** Whether a file system, or an object store, is what failed, of which nobody has said so yet. */
+  def isOfStorage(e: Throwable): Boolean =
+    !e.isInstanceOf[SparkThrowable] && chain(e).exists(_.isInstanceOf[IOException])
+
+  /** The error with its causes, and what was suppressed on their way: a file that is closed after it has failed. */
+  private def chain(e: Throwable): Seq[Throwable] = {
+    val causes = Iterator.iterate(e)(_.getCause).takeWhile(_ != null).take(Deepest).toSeq
+    causes ++ causes.flatMap(_.getSuppressed)
+  }
+
+  /** The first words that say something: those of a full disk, or those nearest to what was done. */
+  private def reason(e: Throwable): String = {
+    val words = chain(e).map(_.getMessage).filter(message => message != null && message.nonEmpty)
+    words.find(isFull).orElse(words.headOption).getOrElse(e.getClass.getSimpleName).linesIterator.next().stripSuffix(".")
+  }
+
+  private def isFull(words: String): Boolean = Full.exists(words.toLowerCase(Locale.ROOT).contains(_))
+
+  def storage(table: String, path: String, e: Throwable): Throwable = {
+    val full = chain(e).exists(each => each.getMessage != null && isFull(each.getMessage))
+    val (condition, remedy) = if (full) (StorageUnavailable, NoSpace) else kind(e, 0)
     // The first words are those of the ClickHouse document for a bucket that is not there or cannot be written.
     ConnectorErrors.runtime(condition,
       s"Failed to check existence of a key or to write it: $path of table $table cannot be written: " +
-        s"${e.getMessage} $remedy", Map("path" -> path, "table" -> table), Some(e))
+        s"${reason(e)}. $remedy", Map("path" -> path, "table" -> table), Some(e))
   }
 
   @tailrec private def kind(e: Throwable, depth: Int): (Condition, String) = e match {

@@ -1,0 +1,35 @@
+package org.apache.spark.sql.catalogext.catalog
+
+import org.apache.spark.sql.types._
+
+/**
+ * What the index can say of partition columns, by their types; what differs is evaluated by Spark. The service has its
+ * own list of the first, and `tests/contract/key_types.json` holds both to one answer.
+ */
+object KeyTypes {
+  /** Whether the index tells values apart just where Spark does: neither -0.0 and 0.0 nor blanks at the end it does. */
+  def isTold(dataType: DataType): Boolean = dataType match {
+    case _: CharType | _: VarcharType => false
+    case s: StringType => isBinary(s)
+    case ByteType | ShortType | IntegerType | LongType | BooleanType | DateType | TimestampType | TimestampNTZType => true
+    case _: DecimalType => true
+    case _ => false
+  }
+
+  /** Whether aggregates of the values can be made of what the index says of each group. */
+  def isAnswered(dataType: DataType): Boolean = dataType match {
+    case FloatType | DoubleType => false
+    case other => isCompared(other)
+  }
+
+  /** Whether the index compares values as Spark does. */
+  def isCompared(dataType: DataType): Boolean = dataType match {
+    case s: StringType => isBinary(s)
+    case BinaryType => false
+    case _: AtomicType => true
+    case _ => false
+  }
+
+  // Another collation than the binary one compares otherwise than the index does.
+  private def isBinary(s: StringType): Boolean = s.isUTF8BinaryCollation
+}

@@ -1,0 +1,31 @@
+"""A metastore that does not answer is warned of once, and is the reason that what is pending has."""
+
+from __future__ import annotations
+
+import logging
+from typing import TYPE_CHECKING
+
+import catalog_ext
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+
+def test_the_reason_is_said_once(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    (tmp_path / "t" / "k=1").mkdir(parents=True)
+    with (
+        caplog.at_level(logging.WARNING),
+        catalog_ext.connect(
+            index=str(tmp_path / "i.db"), metastore="thrift://127.0.0.1:1", warehouse=str(tmp_path / "w")
+        ) as catalog,
+    ):
+        catalog.create_namespace("s")
+        table = catalog.register_table(
+            "s.t", location=str(tmp_path / "t"), format="csv", schema="x INT", partition_columns={"k": "INT"}
+        )
+        said = [record.getMessage() for record in caplog.records if "cannot be used" in record.getMessage()]
+        assert len(said) == 1
+        assert "--metastore none" in said[0]
+        assert "Connection refused" in catalog.metastore_state(table)
