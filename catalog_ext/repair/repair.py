@@ -79,7 +79,8 @@ class Repair:
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
-            self._run(scratch)
+            with collecting_rarely():
+                self._run(scratch)
         except BaseException as error:
             recorder.failed(self._version, error)
             raise
