@@ -18,6 +18,7 @@ from catalog_ext.partitions.maintenance import PartitionMaintenance
 from catalog_ext.repair.table_repair import TableRepair
 from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.creation import TableCreation
+from catalog_ext.tables.freshness import Freshness
 from catalog_ext.tables.hive_import import HiveImport
 from catalog_ext.tables.namespaces import Namespaces
 from catalog_ext.tables.reads import TableReads
@@ -149,7 +150,7 @@ class Catalog:
         self._namespaces = Namespaces(context, self.views, self._removal)
         self._hive_import = HiveImport(context, self._creation)
         self.alterations = TableAlterations(context, self._creation, self._repair)
-        self.reads = TableReads(context)
+        self.reads = TableReads(context, Freshness(context, self._repair))
         self.writes = Writes(context, self._creation)
         self._outbox = OutboxCommands(index)
         self._publishing = Publishing(index, metastore, sync, settings.name)

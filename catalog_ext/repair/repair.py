@@ -11,6 +11,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
+from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
@@ -29,13 +30,14 @@ from catalog_ext.scan.observe import (
     StoreObserver,
     observe_elsewhere,
     observe_index,
+    observe_named,
     report_elsewhere,
     report_taken,
 )
 from catalog_ext.scan.observe_pattern import PatternObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
@@ -62,6 +64,7 @@ class Repair:
         self._version = table.version
         self._base = table
         self._found_nothing = False
+        self._conflicts: set[str] = set()
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
@@ -79,12 +82,32 @@ class Repair:
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
+            began_ms = self._index.now_ms() if self._is_comparison else None
             self._run(scratch)
+            if began_ms is not None:
+                self._note_verified(began_ms, scratch)
         except BaseException as error:
             recorder.failed(self._version, error)
             raise
         recorder.finished(self._version)
         return self._version
+
+    @property
+    def _is_comparison(self) -> bool:
+        """Whether it finds whatever differs in the whole table, or in the partitions that it names."""
+        options = self._options
+        limited = options.names is None and options.is_limited
+        return options.mode is RepairMode.SYNC and not options.dry_run and not limited
+
+    def _note_verified(self, began_ms: int, scratch: Scratch) -> None:
+        """Keep that partitions were compared."""
+        options = self._options
+        # A listing that failed, a move, a change that somebody else made meanwhile: these are compared next time.
+        left_out = {name for (name,) in scratch.rows("SELECT name FROM protected")} | self._conflicts
+        if options.names is None and (left_out or scratch.count("SELECT count(*) FROM failures")):
+            return
+        names = None if options.names is None else [name for name in options.names if name not in left_out]
+        self._index.note_verified(self._table, Verified(began_ms, self._version), names)
 
     def _run(self, scratch: Scratch) -> None:
         mode = self._options.mode
@@ -121,6 +144,10 @@ class Repair:
             self._observe_pattern(self._pattern, scratch)
             return
         in_flight.note_removals()
+        if self._options.names is not None:
+            self._observe_named(self._options.names, scratch)
+            in_flight.leave_out()
+            return
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, scratch, files=mode is RepairMode.SYNC
@@ -143,6 +170,13 @@ class Repair:
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, scratch)
         in_flight.leave_out()
+
+    def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
+        """Observe single partitions, at the place that each has: nothing else is listed."""
+        observe_named(self._index, self._storage, self._table, names, scratch)
+        self._found_nothing = found_nothing(scratch)
+        report_taken(self._index, self._table, scratch)
+        leave_out_expired(scratch, self._table, self._index.now_ms)
 
     def _observe_pattern(self, pattern: LocationPattern, scratch: Scratch) -> None:
         """Observe a table whose location has wildcards: nothing writes it, so that no write is in flight."""
@@ -252,6 +286,7 @@ class Repair:
         for proposed in batch:
             version = changed.get(proposed.change.name)
             if version is not None:
+                self._conflicts.add(proposed.change.name)
                 _skip(scratch, proposed, version)
         possible = [p for p in batch if p.change.name not in changed]
         return self._commit(possible, scratch) if possible else []

@@ -265,6 +265,17 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
     return found
 
 
+def named_partitions(database: Database, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield those of the named partitions that are there at the table's version (``PARTITION_SCHEMA``).
+
+    Raises:
+        TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``list_partitions`` does.
+    """
+    for some in batched(names, _NAMES_AT_ONCE):
+        hashes = [name_hash(name) for name in some]
+        yield from list_partitions(database, table, None, partitions.c.name_hash.in_(hashes))
+
+
 def located_partitions(database: Database, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
     """Return the locations of the partitions that are not at ``<table location>/<name>`` at the table's version.
 
