@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
+from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.metastore_sync.home import open_at_home
@@ -124,6 +125,7 @@ class Catalog:
         partition_commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions.
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
         statistics: What ANALYZE has found.
+        events: Takes notifications of stores about objects that came or went.
     """
 
     def __init__(
@@ -159,6 +161,7 @@ class Catalog:
         self.partition_commands = PartitionCommands(context)
         self.partition_maintenance = PartitionMaintenance(context, self.partition_commands, self.alterations)
         self.statistics = ColumnStatistics(context)
+        self.events = StoreEvents(context, self._repair)
 
     @property
     def settings(self) -> Settings:

@@ -43,6 +43,7 @@ COMMANDS = {
     "adopt": "adopt",
     "migrate": "tables",
     "serve": "serve",
+    "events": "events",
     "doctor": "doctor",
 }
 

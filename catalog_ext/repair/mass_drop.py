@@ -72,11 +72,13 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     # Where the location has wildcards, every partition's location is its own, and all of them are listed by it.
     here = loss.partitions if table.definition.has_wildcards else loss.here
     limited = options.is_limited
+    # Single partitions are named because they are in doubt: their share of each other says nothing.
+    registered = loss.registered if options.names is None else max(loss.registered, table.totals.partitions)
     if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"
-    elif loss.registered >= options.mass_drop_partitions and loss.partitions * 100 > loss.registered * percent:
+    elif registered >= options.mass_drop_partitions and loss.partitions * 100 > registered * percent:
         reason = f"more than the {percent} % that it may drop at once"
     else:
         return None
-    lost = f"{loss.partitions:,} of {loss.registered:,} registered partitions, with {loss.files:,} files"
+    lost = f"{loss.partitions:,} of {registered:,} registered partitions, with {loss.files:,} files"
     return f"it would drop {lost}, {reason}. {_HOW_TO_GO_ON}"

@@ -281,6 +281,14 @@ class Index:
         """Return the tables whose location is this one, lies in it or around it, sorted."""
         return table_rows.overlapping_tables(self._database, location)
 
+    def table_locations(self) -> list[tuple[int, str]]:
+        """Return the number and the location of each table; views have none."""
+        return table_rows.table_locations(self._database)
+
+    def partitions_in(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
+        """Return partitions at locations of their own that are among these: number of the table, name, location."""
+        return reader.partitions_in(self._database, locations)
+
     def history(self, identifier: TableIdentifier) -> list[TableVersion]:
         """Return the table's commits, newest first, or ``TableNotFoundError``."""
         return table_rows.history(self._database, identifier)

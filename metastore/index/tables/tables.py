@@ -319,6 +319,13 @@ def overlapping_tables(database: Database, location: str) -> list[TableIdentifie
         return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(statement))
 
 
+def table_locations(database: Database) -> list[tuple[int, str]]:
+    """Return the number and the location of each table; views have none."""
+    statement = sa.select(tables.c.table_id, tables.c.location).where(tables.c.location.is_not(None))
+    with database.reading() as connection:
+        return [(row.table_id, row.location) for row in connection.execute(statement)]
+
+
 def history(database: Database, identifier: TableIdentifier) -> list[TableVersion]:
     """Return the table's commits, newest first; version 0 is its creation.
 
