@@ -14,7 +14,7 @@ from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterator, Mapping, Sequence
 
     from catalog_ext.events.notifications import StoreEvent
     from catalog_ext.metastore.index import Index
@@ -131,22 +131,28 @@ def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
             if (name, path) in wanted:
                 known[name, path] = (size, modified_ms)
     in_flight = index.uncommitted_ids(table.table_id, table.version)
+    written = {transaction_id_in(e.uri.rpartition("/")[2]) for events in doubts.partitions.values() for e in events}
+    ours = index.known_transactions({number for number in written if number is not None})
     return [
         name
         for name, events in doubts.partitions.items()
-        if not all(_says_nothing(name, e, known, in_flight) for e in events)
+        if not all(_says_nothing(name, e, known, in_flight, ours) for e in events)
     ]
 
 
 def _says_nothing(
-    name: str, event: StoreEvent, known: Mapping[tuple[str, str], tuple[int, int]], in_flight: Iterable[str]
+    name: str,
+    event: StoreEvent,
+    known: Mapping[tuple[str, str], tuple[int, int]],
+    in_flight: Collection[str],
+    ours: Collection[str],
 ) -> bool:
     """Return whether the index is as the event says, or a write of ours is about to make it so."""
     path = event.uri.rpartition("/")[2]
     of_write, there = transaction_id_in(path), known.get((name, path))
     if event.removed:
-        # Removing a version may bring another one back.
-        return there is None and not event.of_version
+        # Of another one a repair that has listed it may be about to commit it; and removing a version brings one back.
+        return there is None and of_write in ours and not event.of_version
     if there is None:
         return of_write is not None and of_write in in_flight
     size, modified_ms = there

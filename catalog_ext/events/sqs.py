@@ -88,7 +88,8 @@ class Queue:
             answer = self._call(
                 "receive_message",
                 MaxNumberOfMessages=min(_AT_ONCE, self._batch_messages - len(messages) - unread),
-                WaitTimeSeconds=max(0, min(_LONG_POLL_S, int(left_s))) if wait else 0,
+                # Without any wait a part of the queue is asked only, and may say that there is nothing.
+                WaitTimeSeconds=max(1, min(_LONG_POLL_S, int(left_s))) if wait else 1,
             )
             found = answer.get("Messages", ())
             if not found:

@@ -20,7 +20,7 @@ from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
-from catalog_ext.repair.report import REPAIR_AGAIN
+from catalog_ext.repair.report import COMPARED_LATER, REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -65,6 +65,7 @@ class Repair:
         self._base = table
         self._found_nothing = False
         self._conflicts: set[str] = set()
+        self._began_ms: int | None = None
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
@@ -82,10 +83,10 @@ class Repair:
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
-            began_ms = self._index.now_ms() if self._is_comparison else None
+            self._began_ms = self._index.now_ms() if self._is_comparison else None
             self._run(scratch)
-            if began_ms is not None:
-                self._note_verified(began_ms, scratch)
+            if self._began_ms is not None:
+                self._note_verified(self._began_ms, scratch)
         except BaseException as error:
             recorder.failed(self._version, error)
             raise
@@ -259,6 +260,9 @@ class Repair:
         self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total))
 
     def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
+        batch = self._without_compared_later(batch, scratch)
+        if not batch:
+            return []
         try:
             commit = self._index.commit(
                 self._table.table_id,
@@ -275,6 +279,16 @@ class Repair:
             # Nobody else's was in between, and no partition is in two batches.
             self._base = replace(self._base, version=commit.version)
         return batch
+
+    def _without_compared_later(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
+        """Leave out what somebody has compared by a later listing, and found to be as the index has it."""
+        if self._began_ms is None:
+            return batch
+        verified, began_ms = self._index.verified(self._table, [p.change.name for p in batch]), self._began_ms
+        later = {p.change.name for p in batch if (of := verified.of(p.change.name)) is not None and of.at_ms > began_ms}
+        scratch.add_entries(("skip", name, name, 0, 0, COMPARED_LATER) for name in sorted(later))
+        self._conflicts |= later
+        return [p for p in batch if p.change.name not in later]
 
     def _commit_without_conflicts(
         self, batch: list[Proposed], scratch: Scratch, error: ConflictError

@@ -51,10 +51,13 @@ class _Statement:
     """What a statement has seen to at the version of a table.
 
     Attributes:
-        compared: Names of partitions; None for all.
+        oldest_ms: What was compared later than this is fresh, whenever in the statement it is asked for; None: not yet
+            known.
+        compared: Names of partitions that it has decided about; None for all.
         moved: Partitions that it reads at a later version than the table's, by name.
     """
 
+    oldest_ms: int | None = None
     compared: set[str] | None = field(default_factory=set)
     moved: dict[str, int] = field(default_factory=dict)
     lock: Lock = field(default_factory=Lock)
@@ -66,7 +69,7 @@ class Freshness:
     def __init__(self, context: Context, repair: TableRepair) -> None:
         self._context = context
         self._repair = repair
-        self._statements: OrderedDict[tuple[str, int, int], _Statement] = OrderedDict()
+        self._statements: OrderedDict[tuple[str, int, int, int], _Statement] = OrderedDict()
         self._lock = Lock()
 
     def bring_in_step(
@@ -95,7 +98,7 @@ class Freshness:
     def _statement(self, table: Table, staleness: Staleness) -> _Statement:
         if staleness.statement is None:
             return _Statement()
-        key = (staleness.statement, table.table_id, table.version)
+        key = (staleness.statement, staleness.max_ms, table.table_id, table.version)
         with self._lock:
             found = self._statements.setdefault(key, _Statement())
             self._statements.move_to_end(key)
@@ -113,8 +116,12 @@ class Freshness:
     ) -> None:
         index = self._context.index
         of_all = index.verified(table, None)
-        oldest_ms = of_all.now_ms - staleness.max_ms
+        if statement.oldest_ms is None:
+            statement.oldest_ms = of_all.now_ms - staleness.max_ms
+        oldest_ms = statement.oldest_ms
         if of_all.whole is not None and of_all.whole.at_ms >= oldest_ms and of_all.whole.version <= table.version:
+            # From here on whoever compares later makes no difference to it.
+            statement.compared = None
             return
         selects_all = ids is None and constant_of(predicate) is True and bool(table.definition.partition_columns)
         if selects_all and (of_all.whole is None or of_all.whole.at_ms < oldest_ms):
@@ -142,7 +149,8 @@ class Freshness:
     def _compare_all(self, table: Table, statement: _Statement) -> None:
         """Compare the whole table, whose tree is listed in fewer requests than its partitions one by one."""
         self._look_at(table, None, None)
-        statement.moved |= self._context.index.first_repairs_after(table, None)
+        found, decided = self._context.index.first_repairs_after(table, None), statement.compared or ()
+        statement.moved |= {name: version for name, version in found.items() if name not in decided}
         statement.compared = None
 
     def _selected(self, table: Table, predicate: Predicate | None, ids: Sequence[int] | None) -> list[str]:

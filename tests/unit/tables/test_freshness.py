@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.storage.entries import Entry
     from catalog_ext.metastore.storage.locations import Location
+    from catalog_ext.scan.observe import RepairProgress
 
 A, B, C = "ds=2025-01-01/region=eu", "ds=2025-01-01/region=us", "ds=2025-01-02/region=eu"
 ALWAYS, AN_HOUR = Staleness(0), Staleness(3_600_000)
@@ -395,3 +396,35 @@ def test_a_location_that_somebody_else_has_is_left_to_him(catalog: Catalog, root
     catalog.index.commit(table.table_id, [other], operation="ADD PARTITION", deliver=False)
     assert plan(catalog, "ds = '2025-02-01' AND region = 'eu'") == set()
     assert new not in indexed(catalog)
+
+
+def test_what_was_fresh_for_a_statement_stays_so(catalog: Catalog, root: Path, listed: list[str]) -> None:
+    """Neither the time that passes nor a repair in between changes what it has decided."""
+    version, mine = catalog.load_table("s.t").version, Staleness(3_600_000, "statement")
+    assert plan(catalog, DAY, mine) == {f"{A}/1.csv", f"{B}/1.csv"}
+    write(root, f"{A}/2.csv")
+    catalog.repair_partitions("s.t")
+    assert plan(catalog, None, mine, at=version) == {f"{A}/1.csv", f"{B}/1.csv", f"{C}/1.csv"}
+    forget(catalog)
+    other = Staleness(3_600_000, "other")
+    assert plan(catalog, f"{DAY} AND region = 'us'", other, at=version) == {f"{B}/1.csv"}
+    write(root, f"{B}/2.csv", f"{C}/2.csv")
+    catalog.repair_partitions("s.t")
+    forget(catalog)
+    assert plan(catalog, None, other, at=version) == {
+        f"{A}/1.csv", f"{A}/2.csv", f"{B}/1.csv", f"{C}/1.csv", f"{C}/2.csv",
+    }  # fmt: skip
+
+
+def test_an_older_listing_undoes_nothing_that_a_query_has_seen(catalog: Catalog, root: Path) -> None:
+    """A repair has listed a file that is gone by now, as a query has found meanwhile: the index never gets it."""
+    write(root, f"{A}/2.csv", f"{B}/2.csv")
+
+    def meanwhile(progress: RepairProgress) -> None:
+        if progress.phase == "comparing":
+            (root / A / "2.csv").unlink()
+            assert plan(catalog, "ds = '2025-01-01' AND region = 'eu'") == {f"{A}/1.csv"}
+
+    report = catalog.repair_partitions("s.t", progress=meanwhile)
+    assert {entry.partition for entry in report.skipped} == {A}
+    assert indexed(catalog) == walked(root, 2)
