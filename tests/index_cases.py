@@ -41,6 +41,7 @@ from catalog_ext.metastore.predicates.tree import (
     Predicate,
     StringMatch,
 )
+from tests.sums import checked_at_close
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -285,5 +286,5 @@ def made_from_one_that_is_migrated() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def index_without_waiting_for_the_disk() -> Iterator[None]:
-    with without_waiting_for_the_disk(), made_from_one_that_is_migrated():
+    with without_waiting_for_the_disk(), made_from_one_that_is_migrated(), checked_at_close():
         yield

@@ -22,11 +22,14 @@ from catalog_ext.metastore.index.database.migration import (
     head_revision,
     known_revisions,
 )
-from catalog_ext.metastore.index.database.schema import metadata
+from catalog_ext.metastore.index.database.schema import metadata, partition_sums
 from catalog_ext.metastore.index.database.texts import name_hash
-from catalog_ext.metastore.model.changes import AddPartition
+from catalog_ext.metastore.model.changes import AddPartition, DropPartition
 from catalog_ext.metastore.model.identifiers import TableIdentifier
+from catalog_ext.metastore.model.partition_names import DEFAULT_PARTITION
+from catalog_ext.metastore.model.tables import DataFile
 from tests.index_cases import create, data_files, listed_names, planned_names
+from tests.sums import check_sums
 from tests.transaction_cases import begin, plan, write
 
 if TYPE_CHECKING:
@@ -92,6 +95,34 @@ def test_a_filled_index_goes_up_and_down(url: str, engine: sa.Engine) -> None:
         index.migrate()
         assert sorted(planned_names(index, index.load_table(table.identifier))) == ["k=a", "k=a", "k=b"]
         assert index.list_transactions() == []
+
+
+def test_sums_of_a_filled_index_are_right_at_every_version(url: str, engine: sa.Engine) -> None:
+    with Index.connect(url) as index:
+        index.migrate()
+        table = create(index, keys={"k": "string", "n": "int"})
+        unpartitioned = create(index, name="u", keys={})
+        names = [f"k={k}/n={n}" for k in ("a", "b", DEFAULT_PARTITION) for n in range(3)]
+        index.commit(table.table_id, [AddPartition(n, data_files(2)) for n in names], operation="x", deliver=False)
+        uncounted = (DataFile("f", 1, 1, None),)
+        changes = [*map(DropPartition, names[:5]), AddPartition("k=a/n=9", uncounted)]
+        index.commit(table.table_id, changes, operation="x", deliver=False)
+        write(index, index.load_table(table.identifier), plan(table), "k=b/n=2", "k=c/n=0")
+        index.commit(unpartitioned.table_id, [AddPartition("", uncounted)], operation="x", deliver=False)
+        with engine.connect() as connection:
+            before = sorted(connection.execute(sa.select(partition_sums)).all())
+            check_sums(connection)
+        index.migrate("0011")
+        index.migrate()
+        with engine.connect() as connection:
+            check_sums(connection)
+            assert sorted(connection.execute(sa.select(partition_sums)).all()) == before
+        index.expire_versions(table.table_id, 3)
+        with engine.connect() as connection:
+            check_sums(connection)
+            kept = connection.execute(sa.select(sa.func.count()).select_from(partition_sums)).scalar_one()
+        # One of all partitions, one each for b, c and NULL and the new one of a; of the other table two.
+        assert kept == 6
 
 
 class Interrupted(Exception):

@@ -145,6 +145,21 @@ partitions = sa.Table(
     ),
 )  # fmt: skip
 
+partition_sums = sa.Table(
+    "partition_sums", metadata,
+    _key("table_id"),
+    sa.Column("depth", sa.SmallInteger, primary_key=True, autoincrement=False),
+    sa.Column("k1", ExactText(MAX_KEY_BYTES), primary_key=True),
+    _key("version"),
+    _big("n_partitions"),
+    _big("n_files"),
+    _big("n_bytes"),
+    _big("n_rows"),
+    _big("n_uncounted"),
+    sqlite_with_rowid=False,
+)  # fmt: skip
+"""How each version changed the sums of a table's partitions, all of them (``depth`` 0) and by the first key (1)."""
+
 files = sa.Table(
     "files", metadata,
     sa.Column("partition_id", sa.BigInteger, primary_key=True, autoincrement=False),

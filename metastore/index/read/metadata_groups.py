@@ -18,6 +18,7 @@ from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import files, partitions, tables
 from catalog_ext.metastore.index.read.partition_groups import has_long_keys, is_told
 from catalog_ext.metastore.index.read.partition_states import waiting_rows
+from catalog_ext.metastore.index.read.partition_sums import sums_by
 from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
 
 if TYPE_CHECKING:
@@ -102,8 +103,15 @@ def metadata_groups(
     )
     by = [partitions.c[f"k{key.position + 1}"] for key in keys or ()] if together else [partitions.c.partition_id]
     check = Check(table, None if condition.exact else predicate)
+    sums = None
+    if together and summed.is_of_sums:
+        sums = sums_by(database.dialect, table, predicate, keys or ())
+    if sums is None:
+        statement = _statement(database.dialect, table, condition, by, summed)
+    else:
+        statement = _statement_of_sums(table, sums, summed)
     found = arrow_rows.stream(
-        database, _statement(database.dialect, table, condition, by, summed), _read_schema(len(summed.columns)),
+        database, statement, _read_schema(len(summed.columns)),
         check.step, check.finish, elsewhere=not together,
     )  # fmt: skip
 
@@ -131,7 +139,6 @@ def _statement(
         source = source.join(files, f.partition_id == (p.partition_id + 0 if dialect == "sqlite" else p.partition_id))
         where += [f.begin_version <= table.version, f.end_version > table.version]
     empty = sa.literal("", p.name.type)
-    # The check looks for the oldest version in the fifth column of the mark.
     rows = (
         sa.select(
             sa.func.coalesce(sa.func.min(p.partition_id), 0), raw(sa.func.coalesce(sa.func.min(p.name), empty)),
@@ -143,9 +150,27 @@ def _statement(
         .prefix_with("STRAIGHT_JOIN", dialect="mysql")
         .prefix_with("STRAIGHT_JOIN", dialect="mariadb")
     )  # fmt: skip
-    values = {f"value_{i}": sa.null() for i in range(len(summed.columns))}
-    mark = marked(table, name=raw(empty), a=nothing, b=nothing, oldest=tables.c.oldest_version, **values)
-    return sa.union_all(mark, rows)
+    return sa.union_all(_mark(table, len(summed.columns)), rows)
+
+
+def _statement_of_sums(table: Table, sums: sa.Subquery, summed: _Sums) -> arrow_rows.Query:
+    """Return ``_statement`` where sums of the partitions are there already."""
+    nothing = sa.literal(0)
+    values = summed.of_sums(sums)
+    rows = sa.select(nothing, sums.c.name, nothing, nothing, nothing, *values).where(
+        (sums.c.n_files if summed.needs_files else sums.c.n_partitions) > 0
+    )
+    return sa.union_all(_mark(table, len(values)), rows)
+
+
+def _mark(table: Table, values: int) -> sa.Select[Any]:
+    # The check looks for the oldest version in the fifth column of the mark.
+    nothing = sa.literal(0)
+    nulls = {f"value_{i}": sa.null() for i in range(values)}
+    return marked(
+        table, name=raw(sa.literal("", partitions.c.name.type)), a=nothing, b=nothing,
+        oldest=tables.c.oldest_version, **nulls,
+    )  # fmt: skip
 
 
 def count_rows(
@@ -183,6 +208,8 @@ class _Sums:
         of_files: Whether the rows of ``files`` have to be read: partitions have sums of some of their columns.
         columns: Of the query, one or two an aggregate.
         where: What the rows must be.
+        needs_files: Whether a group without files has no rows.
+        is_of_sums: Whether sums over partitions answer everything (``of_sums``).
     """
 
     def __init__(self, name: str, aggregates: Sequence[Aggregate], numbers: NumberPredicate | None) -> None:
@@ -192,6 +219,8 @@ class _Sums:
         self.where = [] if self._of_partitions else [partitions.c.n_files > 0]
         if numbers is not None:
             self.where.append(numbers.clause)
+        self.needs_files = not self._of_partitions
+        self.is_of_sums = numbers is None and not self.of_files and all(map(_is_count_or_sum, aggregates))
         self.columns: list[_Column] = []
         for aggregate in aggregates:
             self.columns += self._of(aggregate)
@@ -209,11 +238,25 @@ class _Sums:
             # Every file has a size.
             return [_sum(p.n_files if aggregate.function is Function.COUNT else p.n_bytes)]
         if aggregate.function is Function.SUM:
-            # PostgreSQL shifts by INTEGER alone.
-            return [
-                _sum(column.bitwise_rshift(sa.literal_column(str(_SPLIT)))), _sum(column.bitwise_and(2**_SPLIT - 1)),
-            ]  # fmt: skip
+            return [_sum(half) for half in _halves(column)]
         return [_FUNCTIONS[aggregate.function](column)]
+
+    def of_sums(self, sums: sa.Subquery) -> list[_Column]:
+        """Return the columns where a row is what some partitions come to (``sums_by``)."""
+        s = sums.c
+        columns: list[_Column] = []
+        for aggregate in self._aggregates:
+            counts = aggregate.function is Function.COUNT
+            if not self._of_partitions:
+                columns.append(s.n_files if counts else s.n_bytes)
+            elif counts:
+                columns.append(s.n_partitions - (s.n_uncounted if aggregate.column == "rows" else 0))
+            else:
+                total: _Column = {"files": s.n_files, "bytes": s.n_bytes, "rows": s.n_rows}[str(aggregate.column)]
+                if aggregate.column == "rows":
+                    total = sa.case((s.n_partitions > s.n_uncounted, total), else_=sa.null())
+                columns += _halves(total)
+        return columns
 
     def _is_split(self, aggregate: Aggregate) -> bool:
         return aggregate.function is Function.SUM and (self._of_partitions or self.of_files)
@@ -262,6 +305,15 @@ class _Sums:
 def _is_of_partition(aggregate: Aggregate) -> bool:
     of_size = aggregate.column == "size" and aggregate.function in (Function.COUNT, Function.SUM)
     return aggregate.column is None or of_size
+
+
+def _is_count_or_sum(aggregate: Aggregate) -> bool:
+    return aggregate.function in (Function.COUNT, Function.SUM)
+
+
+def _halves(column: _Column) -> tuple[_Column, _Column]:
+    # PostgreSQL shifts by INTEGER alone.
+    return column.bitwise_rshift(sa.literal_column(str(_SPLIT))), column.bitwise_and(2**_SPLIT - 1)
 
 
 def _sum(column: _Column) -> _Column:

@@ -13,6 +13,7 @@ import sqlalchemy as sa
 
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.schema import KEY_COLUMNS, partitions, tables
+from catalog_ext.metastore.index.read.partition_sums import sums_by
 from catalog_ext.metastore.index.read.reader import Check, at_version, condition_of, marked, raw, source_of
 from catalog_ext.metastore.predicates.tree import TRUE
 
@@ -60,6 +61,9 @@ class Wanted(StrEnum):
     GREATEST = "greatest"
 
 
+_SUMMED = (Wanted.VALUES, Wanted.ROWS, Wanted.PRESENCE)
+
+
 def partition_groups(
     database: Database, table: Table, predicate: Predicate | None, keys: Sequence[Key], wanted: Wanted
 ) -> pa.RecordBatchReader:
@@ -88,8 +92,11 @@ def groups_statement(
     tells = (
         wanted is not Wanted.EACH and condition.exact and not (long_keys and keys) and all(is_told(key) for key in keys)
     )
+    sums = sums_by(dialect, table, predicate, keys) if tells and wanted in _SUMMED else None
     if not tells:
         rows = _each(table, condition)
+    elif sums is not None:
+        rows = _of_sums(sums, wanted)
     elif wanted in (Wanted.LEAST, Wanted.GREATEST):
         rows = _extreme(table, condition, keys[0], greatest=wanted is Wanted.GREATEST)
     elif wanted is not Wanted.ROWS and len(keys) == 1 and predicate in (None, TRUE) and dialect != "mysql":
@@ -164,6 +171,17 @@ def _grouped(table: Table, condition: Condition, keys: Sequence[Key], wanted: Wa
         .where(*at_version(partitions, table), condition.clause)
         .group_by(*(_column(partitions, key) for key in keys))
     )  # fmt: skip
+
+
+def _of_sums(sums: sa.Subquery, wanted: Wanted) -> sa.Select[Any]:
+    s = sums.c
+    known = s.n_uncounted == 0
+    rows = {
+        Wanted.ROWS: sa.case((known, s.n_rows), else_=sa.null()),
+        Wanted.VALUES: sa.null(),
+        Wanted.PRESENCE: sa.case((s.n_rows > 0, 1), (known, 0), else_=sa.null()),
+    }[wanted]
+    return sa.select(_zero(), s.name, s.n_partitions, s.n_files, s.n_bytes, rows)
 
 
 def _extreme(table: Table, condition: Condition, key: Key, *, greatest: bool) -> sa.Select[Any]:

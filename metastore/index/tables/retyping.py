@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.schema import (
 from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.write.outbox import enqueue
 from catalog_ext.metastore.index.write.partition_rows import lock_table
+from catalog_ext.metastore.index.write.partition_sums import sum_anew
 from catalog_ext.metastore.messages import AlterTable
 from catalog_ext.metastore.model.json import to_json
 from catalog_ext.metastore.model.typed_values import checked_values
@@ -79,6 +80,7 @@ class _Retyping:
                 has_long_keys=int(long_keys),
             )
         )  # fmt: skip
+        sum_anew(self._connection, table_id, version, len(self._definition.keys))
         # Claims are hashes of typed values.
         self._connection.execute(sa.delete(transaction_claims).where(transaction_claims.c.table_id == table_id))
         described = {column.name: column.type for column in self._definition.partition_columns}

@@ -20,6 +20,7 @@ from catalog_ext.metastore.index.database.schema import (
     files,
     forgotten_transactions,
     namespaces,
+    partition_sums,
     partitions,
     repairs,
     table_versions,
@@ -299,8 +300,8 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
         if connection.execute(sa.delete(rows).where(ids >= low, ids < below)).rowcount:
             return True
     for by_table in (
-        table_versions, applications, transaction_claims, waiting_files, forgotten_transactions, repairs, verifications,
-        views, view_sources,
+        table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
+        repairs, verifications, views, view_sources,
     ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     d = dropped_tables.c

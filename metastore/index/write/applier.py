@@ -23,6 +23,7 @@ from catalog_ext.metastore.index.database.texts import name_hash, storable
 from catalog_ext.metastore.index.database.version_rows import insert_version
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.index.write.partition_rows import give_to_metastore, has_untold, heirs
+from catalog_ext.metastore.index.write.partition_sums import PartitionSums
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
@@ -60,16 +61,18 @@ _STATISTICS_COLUMNS = ("partition_id", "file_id", "statistics")
 
 @dataclass(slots=True)
 class _Sums:
-    """How the table's totals change."""
+    """How the table's totals change, and its sums by the first key."""
 
+    parts: PartitionSums
     partitions: int = 0
     files: int = 0
     bytes: int = 0
     rows: int = 0
     uncounted: int = 0
 
-    def add(self, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+    def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
         """Count a partition in (1) or out (-1)."""
+        self.parts.add(first_key, n_files, n_bytes, n_rows, sign)
         self.partitions += sign
         self.files += sign * n_files
         self.bytes += sign * n_bytes
@@ -150,7 +153,7 @@ class Applier:
     version: int
     row: Mapping[str, Any]
     now: int
-    sums: _Sums = field(default_factory=_Sums)
+    sums: _Sums = field(init=False)
     partitions_added: int = 0
     partitions_removed: int = 0
     partitions_changed: int = 0
@@ -169,6 +172,7 @@ class Applier:
     _key_rows: KeyRows = field(init=False)
 
     def __post_init__(self) -> None:
+        self.sums = _Sums(PartitionSums(len(self.table.definition.keys)))
         self._key_rows = KeyRows(self.table.definition.keys, str(self.table.identifier))
         self._next_partition = self.row["next_partition_number"]
         self._next_file = self.row["next_file_id"]
@@ -177,6 +181,7 @@ class Applier:
         """Write the rows that were gathered, and the table's own."""
         insert_rows(self.connection, partitions, _PARTITION_COLUMNS, self._partition_rows)
         self._flush_files()
+        self.sums.parts.write(self.connection, self.table.table_id, self.version)
         self._update_table()
         self._hand_over()
 
@@ -229,7 +234,7 @@ class Applier:
             self._end(files, chunk)
         self.partitions_removed += len(rows)
         for row in rows:
-            self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+            self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
             self.files_removed += row["n_files"]
             self.gone.add(row["n_bytes"], row["n_rows"])
             if row["in_metastore"]:
@@ -248,7 +253,7 @@ class Applier:
 
     def _rewrite_one(self, change: Rewrite) -> None:
         row = change.row
-        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         held = _Size() if change.clear else _Size(row["n_files"], row["n_bytes"], row["n_rows"])
         self.files_removed += row["n_files"] - held.files
         if change.clear:
@@ -273,7 +278,7 @@ class Applier:
             location: Where the partition moves to; None when it stays where it is.
         """
         self.partitions_changed += 1
-        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if len(kept) < row["n_files"]:
             held = _Size().plus(kept)
             known = row["n_rows"] is not None and held.rows is not None
@@ -291,7 +296,7 @@ class Applier:
             InvalidPartitionNameError, InvalidValueError: As ``add``.
         """
         self._end(partitions, [row["partition_id"]])
-        self.sums.add(row["n_files"], row["n_bytes"], row["n_rows"], -1)
+        self.sums.add(row["k1"], row["n_files"], row["n_bytes"], row["n_rows"], -1)
         if row["in_metastore"]:
             self.published.dropped.append(row["name"])
         renamed = {
@@ -356,7 +361,7 @@ class Applier:
                 partition_id, *life, table_id, name, digest, *encoded, location, int(change.in_metastore),
                 n_files, n_bytes, n_rows, self.now,
             ))  # fmt: skip
-            self.sums.add(n_files, n_bytes, n_rows, 1)
+            self.sums.add(encoded[0], n_files, n_bytes, n_rows, 1)
             if change.in_metastore:
                 self.published.added.append((name, location, n_files, n_bytes, n_rows))
             else:
@@ -369,7 +374,7 @@ class Applier:
             "n_files": size.files, "n_bytes": size.bytes, "n_rows": size.rows,
         }  # fmt: skip
         self._partition_rows.append(tuple(begun[c] for c in _PARTITION_COLUMNS))
-        self.sums.add(size.files, size.bytes, size.rows, 1)
+        self.sums.add(row["k1"], size.files, size.bytes, size.rows, 1)
         if row["in_metastore"]:
             published.append(_twin(begun))
 

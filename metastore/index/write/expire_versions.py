@@ -21,6 +21,7 @@ from catalog_ext.metastore.index.database.schema import (
 )
 from catalog_ext.metastore.index.write.claims import forget_claims
 from catalog_ext.metastore.index.write.forgotten_transactions import forget
+from catalog_ext.metastore.index.write.partition_sums import merge_sums
 from catalog_ext.metastore.model.batches import batched
 
 if TYPE_CHECKING:
@@ -58,6 +59,8 @@ def expire_versions(
     while max_rows is None or removed < max_rows:
         page = database.write(lambda connection: _expire_some(connection, table_id, limit))
         if not page:
+            while database.write(lambda connection: merge_sums(connection, table_id, limit)):
+                pass
             return removed + database.write(
                 lambda connection: _expire_history(connection, table_id, limit, aborted=aborted)
             )

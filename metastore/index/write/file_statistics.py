@@ -15,6 +15,7 @@ from catalog_ext.metastore.index.database.schema import ALIVE, file_statistics, 
 from catalog_ext.metastore.index.database.texts import name_hash
 from catalog_ext.metastore.index.write.outbox import PartitionChanges, enqueue_changes, statistics_parameters
 from catalog_ext.metastore.index.write.partition_rows import lock_table, matching
+from catalog_ext.metastore.index.write.partition_sums import add_in_place
 from catalog_ext.metastore.messages import PublishedPartition
 from catalog_ext.metastore.model.batches import batched
 from catalog_ext.metastore.model.json import statistics_to_dict, to_json
@@ -198,6 +199,12 @@ class _Putting:
         )
         rows = sum((r["n_rows"] or 0) - (before[r["partition_id"]] or 0) for r in changed)
         uncounted = sum((r["n_rows"] is None) - (before[r["partition_id"]] is None) for r in changed)
+        known = [(r, before[r["partition_id"]]) for r in changed]
+        differences = [
+            (r["k1"], r["begin_version"], (r["n_rows"] or 0) - (was or 0), (r["n_rows"] is None) - (was is None))
+            for r, was in known
+        ]
+        add_in_place(self._connection, self._row, len(self._table.definition.keys), differences)
         t = tables.c
         self._connection.execute(
             sa.update(tables)

@@ -1,0 +1,151 @@
+"""Writes ``partition_sums``: what a table's partitions come to, all of them and by the first key, version by version.
+
+Each commit adds how it changes the sums of those values of the first key that it touches, and no sum is read for that.
+What they were at a version is the sum of the rows up to it; rows of versions that nobody reads any more become one.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import sqlalchemy as sa
+
+from catalog_ext.metastore.index.database.bulk import insert_rows
+from catalog_ext.metastore.index.database.schema import ALIVE, partition_sums, partitions, tables
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+ALL, BY_FIRST_KEY = 0, 1
+"""Values of ``depth``: how many keys the sums are by."""
+
+_COLUMNS = (
+    "table_id", "depth", "k1", "version", "n_partitions", "n_files", "n_bytes", "n_rows", "n_uncounted",
+)  # fmt: skip
+_COUNTED = _COLUMNS[4:]
+_GROUPS_AT_ONCE = 2000
+
+_Group = tuple[int, str, int]
+"""Depth, first key and version."""
+
+_Counted = tuple[str | None, int, int, int]
+"""Of a partition its first key, the version that began it, and how its rows and its being uncounted change."""
+
+
+class PartitionSums:
+    """How the sums of a table change, by the first key.
+
+    Args:
+        n_keys: How many partition columns the table has: with fewer than two, sums by the first key tell nothing that
+            its partitions do not.
+    """
+
+    def __init__(self, n_keys: int) -> None:
+        self._by_key = n_keys > 1
+        self._changes: dict[str, list[int]] = {}
+
+    def add(self, first_key: str | None, n_files: int, n_bytes: int, n_rows: int | None, sign: int) -> None:
+        """Count a partition in (1) or out (-1)."""
+        key = (first_key or "") if self._by_key else ""
+        change = self._changes.get(key)
+        if change is None:
+            change = self._changes[key] = [0, 0, 0, 0, 0]
+        change[0] += sign
+        change[1] += sign * n_files
+        change[2] += sign * n_bytes
+        change[3] += sign * (n_rows or 0)
+        change[4] += sign * (n_rows is None)
+
+    def write(self, connection: sa.Connection, table_id: int, version: int) -> None:
+        """Add the rows of a version, in the transaction that makes it."""
+        if not self._changes:
+            return
+        totals = map(sum, zip(*self._changes.values(), strict=True))
+        rows = [(table_id, ALL, "", version, *totals)]
+        if self._by_key:
+            by_key = self._changes.items()
+            rows += [(table_id, BY_FIRST_KEY, key, version, *change) for key, change in by_key if any(change)]
+        insert_rows(connection, partition_sums, _COLUMNS, rows)
+
+
+def add_in_place(
+    connection: sa.Connection,
+    table: Mapping[str, Any],
+    n_keys: int,
+    changes: Sequence[_Counted],
+) -> None:
+    """Note rows of partitions that were counted later than the versions that they are of.
+
+    Args:
+        connection: In a transaction that holds the table's row.
+        table: The table's row.
+        n_keys: How many partition columns it has.
+        changes: One a partition.
+    """
+    together: dict[_Group, list[int]] = {}
+    oldest = table["oldest_version"]
+    for first_key, begin, n_rows, n_uncounted in changes:
+        # Below the oldest version there may be one row for all.
+        version = max(begin, oldest)
+        groups: list[_Group] = [(ALL, "", version)]
+        if n_keys > 1:
+            groups.append((BY_FIRST_KEY, first_key or "", version))
+        for group in groups:
+            change = together.setdefault(group, [0, 0])
+            change[0] += n_rows
+            change[1] += n_uncounted
+    s = partition_sums.c
+    for (depth, key, version), (n_rows, n_uncounted) in sorted(together.items()):
+        there = sa.and_(s.table_id == table["table_id"], s.depth == depth, s.k1 == key, s.version == version)
+        updated = connection.execute(
+            sa.update(partition_sums)
+            .where(there)
+            .values(n_rows=s.n_rows + n_rows, n_uncounted=s.n_uncounted + n_uncounted)
+        )
+        if not updated.rowcount:
+            row = (table["table_id"], depth, key, version, 0, 0, 0, n_rows, n_uncounted)
+            insert_rows(connection, partition_sums, _COLUMNS, [row])
+
+
+def sum_anew(connection: sa.Connection, table_id: int, version: int, n_keys: int) -> None:
+    """Replace all sums of a table by those of its living partitions, from a version on: their keys have changed."""
+    p, s = partitions.c, partition_sums.c
+    connection.execute(sa.delete(partition_sums).where(s.table_id == table_id))
+    uncounted = sa.case((p.n_rows.is_(None), 1), else_=0)
+    for depth in (ALL, BY_FIRST_KEY) if n_keys > 1 else (ALL,):
+        key = p.k1 if depth else sa.literal("", p.k1.type)
+        totals = [sa.func.coalesce(sa.func.sum(c), 0) for c in (p.n_files, p.n_bytes, p.n_rows, uncounted)]
+        found = (
+            sa.select(
+                sa.literal(table_id), sa.literal(depth), key, sa.literal(version), sa.func.count(), *totals,
+            )
+            .where(p.table_id == table_id, p.end_version == ALIVE)
+            .having(sa.func.count() > 0)
+        )  # fmt: skip
+        if depth:
+            found = found.group_by(p.k1)
+        connection.execute(sa.insert(partition_sums).from_select(_COLUMNS, found))
+
+
+def merge_sums(connection: sa.Connection, table_id: int, limit: int) -> int:
+    """Make one row of those up to a version, the oldest that is read, for some groups; return for how many."""
+    # What is counted in place adds to rows that are there: under the same lock.
+    connection.execute(sa.update(tables).where(tables.c.table_id == table_id).values(version=tables.c.version))
+    s = partition_sums.c
+    old = (s.table_id == table_id, s.version <= limit)
+    totals = [sa.cast(sa.func.sum(s[name]), sa.BigInteger).label(name) for name in _COUNTED]
+    several = (
+        sa.select(s.depth, s.k1, sa.func.max(s.version).label("version"), *totals)
+        .where(*old)
+        .group_by(s.depth, s.k1)
+        .having(sa.or_(sa.func.count() > 1, sa.func.sum(s.n_partitions) == 0))
+        .limit(_GROUPS_AT_ONCE)
+    )
+    rows = [tuple(row) for row in connection.execute(several)]
+    if not rows:
+        return 0
+    gone = sa.delete(partition_sums).where(*old, s.depth == sa.bindparam("d"), s.k1 == sa.bindparam("k"))
+    connection.execute(gone, [{"d": depth, "k": key} for depth, key, *_ in rows])
+    left = [(table_id, *row) for row in rows if row[3]]
+    insert_rows(connection, partition_sums, _COLUMNS, left)
+    return len(rows)
