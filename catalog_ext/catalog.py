@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Concatenate, Generic, ParamSpec, Self, TypeVar
 
 from catalog_ext.conf.resolved import UNSET, MetastoreArgument, Settings
 from catalog_ext.context import Context
+from catalog_ext.events.store_events import StoreEvents
 from catalog_ext.metastore.index import Index
 from catalog_ext.metastore_sync.connection import MetastoreConnection
 from catalog_ext.metastore_sync.home import open_at_home
@@ -18,6 +19,7 @@ from catalog_ext.partitions.maintenance import PartitionMaintenance
 from catalog_ext.repair.table_repair import TableRepair
 from catalog_ext.tables.alter import TableAlterations
 from catalog_ext.tables.creation import TableCreation
+from catalog_ext.tables.freshness import Freshness
 from catalog_ext.tables.hive_import import HiveImport
 from catalog_ext.tables.namespaces import Namespaces
 from catalog_ext.tables.reads import TableReads
@@ -124,6 +126,7 @@ class Catalog:
         partition_commands: ADD, DROP, RENAME, SET LOCATION and EXCHANGE of partitions.
         partition_maintenance: Dropping partitions by a condition or by age, and changing partition columns.
         statistics: What ANALYZE has found.
+        events: Takes notifications of stores about objects that came or went.
     """
 
     def __init__(
@@ -150,7 +153,7 @@ class Catalog:
         self._namespaces = Namespaces(context, self.views, self._removal)
         self._hive_import = HiveImport(context, self._creation)
         self.alterations = TableAlterations(context, self._creation, self._repair)
-        self.reads = TableReads(context)
+        self.reads = TableReads(context, Freshness(context, self._repair))
         self.writes = Writes(context, self._creation)
         self._outbox = OutboxCommands(index)
         self._publishing = Publishing(index, metastore, sync, settings.name)
@@ -159,6 +162,7 @@ class Catalog:
         self.partition_commands = PartitionCommands(context)
         self.partition_maintenance = PartitionMaintenance(context, self.partition_commands, self.alterations)
         self.statistics = ColumnStatistics(context)
+        self.events = StoreEvents(context, self._repair)
 
     @property
     def settings(self) -> Settings:

@@ -44,6 +44,7 @@ COMMANDS = {
     "adopt": "adopt",
     "migrate": "tables",
     "serve": "serve",
+    "events": "events",
     "doctor": "doctor",
 }
 

@@ -4,7 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from catalog_ext.conf.setting import NUMBER, SIZE, Scope, Setting, above_zero, boolean, long_integer, size, word
+from catalog_ext.conf.setting import (
+    NUMBER,
+    SIZE,
+    Scope,
+    Setting,
+    above_zero,
+    boolean,
+    long_integer,
+    milliseconds_or_none,
+    size,
+    word,
+)
 
 _OF_STREAM = (Scope.STREAM,)
 _STRICT = (Scope.READ, Scope.SQL, Scope.SESSION, Scope.TABLE)
@@ -82,6 +93,15 @@ FILE_SKIPPING: Setting[bool] = Setting(
     boolean,
     (Scope.READ, Scope.SESSION, Scope.TABLE),
 )
+MAX_STALENESS: Setting[int | None] = Setting(
+    "max-staleness",
+    "none",
+    "How long ago the partitions that a query selects may have been compared with the store: those for which it is "
+    "longer are listed before the query runs, and the index is brought in step. `0s` lists them for each query.",
+    "a duration: `500ms`, `30s`, `10m`, `1d`, a bare number is seconds; or `none`",
+    milliseconds_or_none,
+    (Scope.READ, Scope.SESSION, Scope.TABLE),
+)
 DATA_GROUPING: Setting[bool] = Setting(
     "preserve-data-grouping",
     "false",
@@ -102,5 +122,6 @@ READ_SETTINGS: tuple[Setting[Any], ...] = (
     INDEX_ANSWERS,
     FILE_SKIPPING,
     DATA_GROUPING,
+    MAX_STALENESS,
 )
 """All of them, in the order of the reference page."""

@@ -47,7 +47,13 @@ _OPTIONS = {
 }
 _OF_STRICT = (read_keys.STRICT_CHECK, read_keys.STRICT_MODE)
 _SETTINGS: dict[Use, tuple[Setting[Any], ...]] = {
-    Use.READ: (keys.MISSING_FILES, read_keys.INDEX_ANSWERS, read_keys.FILE_SKIPPING, read_keys.DATA_GROUPING),
+    Use.READ: (
+        keys.MISSING_FILES,
+        read_keys.INDEX_ANSWERS,
+        read_keys.FILE_SKIPPING,
+        read_keys.DATA_GROUPING,
+        read_keys.MAX_STALENESS,
+    ),
     Use.SESSION: (keys.USE_HIVE_PARTITIONING,),
     Use.SESSION_CATALOG: (keys.PARTITION_COLUMNS,),
     Use.INSERT: (

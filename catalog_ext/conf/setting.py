@@ -167,6 +167,16 @@ def duration(text: str) -> float:
     return value
 
 
+def milliseconds_or_none(text: str) -> int | None:
+    """Return a duration in whole milliseconds, zero among them; None for ``none``."""
+    if text.lower() == "none":
+        return None
+    value = duration_s(text)
+    if value is None:
+        raise ValueError("give a duration such as 0s, 30s, 10m or 1d, or 'none'")
+    return round(value * 1000)
+
+
 def seconds_of(value: str | float | None, name: str) -> float | None:
     """Return the seconds that an argument means: a number, text such as ``10m``, or None.
 

@@ -60,7 +60,7 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
 
     Args:
         loss: What would go.
-        options: The repair's; its predicate limits what was listed.
+        options: The repair's; its predicate or its names limit what was listed.
         storage: Is asked where a limited listing found nothing.
         table: The table, for its location.
         nothing: Whether the listing found nothing at all.
@@ -71,12 +71,14 @@ def refusal_of(loss: Loss, options: RepairOptions, storage: Storage, table: Tabl
     location, percent = table.definition.location, options.mass_drop_percent
     # Where the location has wildcards, every partition's location is its own, and all of them are listed by it.
     here = loss.partitions if table.definition.has_wildcards else loss.here
-    limited = options.predicate is not None
+    limited = options.is_limited
+    # Single partitions are named because they are in doubt: their share of each other says nothing.
+    registered = loss.registered if options.names is None else max(loss.registered, table.totals.partitions)
     if here and nothing and not (limited and (table.definition.has_wildcards or not _is_empty(storage, location))):
         reason = f"because nothing of the table is left at {location}"
-    elif loss.registered >= options.mass_drop_partitions and loss.partitions * 100 > loss.registered * percent:
+    elif registered >= options.mass_drop_partitions and loss.partitions * 100 > registered * percent:
         reason = f"more than the {percent} % that it may drop at once"
     else:
         return None
-    lost = f"{loss.partitions:,} of {loss.registered:,} registered partitions, with {loss.files:,} files"
+    lost = f"{loss.partitions:,} of {registered:,} registered partitions, with {loss.files:,} files"
     return f"it would drop {lost}, {reason}. {_HOW_TO_GO_ON}"

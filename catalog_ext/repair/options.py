@@ -47,6 +47,8 @@ class RepairOptions:
         mass_drop_partitions: Partitions from which on the share is looked at.
         deliver: Whether the metastore follows through the outbox.
         batch_partitions: Partitions of one atomic batch.
+        names: The partitions alone that it looks at, each at its place; None for what the predicate leaves. Of a
+            location with wildcards the predicate says what is listed.
     """
 
     mode: RepairMode = RepairMode.SYNC
@@ -60,3 +62,9 @@ class RepairOptions:
     mass_drop_partitions: int = 20
     deliver: bool = True
     batch_partitions: int = 1000
+    names: tuple[str, ...] | None = None
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether it looks at less than the whole table."""
+        return self.predicate is not None or self.names is not None

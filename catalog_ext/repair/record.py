@@ -31,12 +31,15 @@ class RepairRecorder:
         self._began = time.monotonic()
 
     def finished(self, version: int) -> None:
-        """Keep that the repair ended with the table at this version; a preview is not kept.
+        """Keep that the repair ended with the table at this version.
+
+        A preview is not kept, and neither is a look at single partitions that found nothing, of which there are many.
 
         Raises:
             IndexUnavailableError: The database is gone or locked.
         """
-        if not self._options.dry_run:
+        looked = self._options.names is not None and not self._scratch.count("SELECT count(*) FROM entries")
+        if not self._options.dry_run and not looked:
             self._index.add_repair(self._record(version, None))
 
     def failed(self, version: int, error: BaseException) -> None:

@@ -11,7 +11,9 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRefusedError
+from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
+from catalog_ext.metastore.runtime.garbage import collecting_rarely
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import InFlightWrites
@@ -19,7 +21,7 @@ from catalog_ext.repair.mass_drop import found_nothing, refusal_of
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.record import RepairRecorder
 from catalog_ext.repair.relocated_data import report_unknown_relocations
-from catalog_ext.repair.report import REPAIR_AGAIN
+from catalog_ext.repair.report import COMPARED_LATER, REPAIR_AGAIN
 from catalog_ext.repair.verification import Verification
 from catalog_ext.scan.key_layout import Layout
 from catalog_ext.scan.location_pattern import LocationPattern
@@ -29,13 +31,14 @@ from catalog_ext.scan.observe import (
     StoreObserver,
     observe_elsewhere,
     observe_index,
+    observe_named,
     report_elsewhere,
     report_taken,
 )
 from catalog_ext.scan.observe_pattern import PatternObserver
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
@@ -62,6 +65,8 @@ class Repair:
         self._version = table.version
         self._base = table
         self._found_nothing = False
+        self._conflicts: set[str] = set()
+        self._began_ms: int | None = None
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
@@ -79,13 +84,33 @@ class Repair:
         """
         recorder = RepairRecorder(self._index, self._table, self._options, scratch)
         try:
+            self._began_ms = self._index.now_ms() if self._is_comparison else None
             with collecting_rarely():
                 self._run(scratch)
+            if self._began_ms is not None:
+                self._note_verified(self._began_ms, scratch)
         except BaseException as error:
             recorder.failed(self._version, error)
             raise
         recorder.finished(self._version)
         return self._version
+
+    @property
+    def _is_comparison(self) -> bool:
+        """Whether it finds whatever differs in the whole table, or in the partitions that it names."""
+        options = self._options
+        limited = options.names is None and options.is_limited
+        return options.mode is RepairMode.SYNC and not options.dry_run and not limited
+
+    def _note_verified(self, began_ms: int, scratch: Scratch) -> None:
+        """Keep that partitions were compared."""
+        options = self._options
+        # A listing that failed, a move, a change that somebody else made meanwhile: these are compared next time.
+        left_out = {name for (name,) in scratch.rows("SELECT name FROM protected")} | self._conflicts
+        if options.names is None and (left_out or scratch.count("SELECT count(*) FROM failures")):
+            return
+        names = None if options.names is None else [name for name in options.names if name not in left_out]
+        self._index.note_verified(self._table, Verified(began_ms, self._version), names)
 
     def _run(self, scratch: Scratch) -> None:
         mode = self._options.mode
@@ -122,6 +147,10 @@ class Repair:
             self._observe_pattern(self._pattern, scratch)
             return
         in_flight.note_removals()
+        if self._options.names is not None:
+            self._observe_named(self._options.names, scratch)
+            in_flight.leave_out()
+            return
         observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, scratch, files=mode is RepairMode.SYNC
@@ -144,6 +173,13 @@ class Repair:
         if mode is not RepairMode.ADD:
             observe_elsewhere(self._storage, scratch)
         in_flight.leave_out()
+
+    def _observe_named(self, names: Sequence[str], scratch: Scratch) -> None:
+        """Observe single partitions, at the place that each has: nothing else is listed."""
+        observe_named(self._index, self._storage, self._table, names, scratch)
+        self._found_nothing = found_nothing(scratch)
+        report_taken(self._index, self._table, scratch)
+        leave_out_expired(scratch, self._table, self._index.now_ms)
 
     def _observe_pattern(self, pattern: LocationPattern, scratch: Scratch) -> None:
         """Observe a table whose location has wildcards: nothing writes it, so that no write is in flight."""
@@ -226,6 +262,9 @@ class Repair:
         self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total))
 
     def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
+        batch = self._without_compared_later(batch, scratch)
+        if not batch:
+            return []
         try:
             commit = self._index.commit(
                 self._table.table_id,
@@ -243,6 +282,16 @@ class Repair:
             self._base = replace(self._base, version=commit.version)
         return batch
 
+    def _without_compared_later(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
+        """Leave out what somebody has compared by a later listing, and found to be as the index has it."""
+        if self._began_ms is None:
+            return batch
+        verified, began_ms = self._index.verified(self._table, [p.change.name for p in batch]), self._began_ms
+        later = {p.change.name for p in batch if (of := verified.of(p.change.name)) is not None and of.at_ms > began_ms}
+        scratch.add_entries(("skip", name, name, 0, 0, COMPARED_LATER) for name in sorted(later))
+        self._conflicts |= later
+        return [p for p in batch if p.change.name not in later]
+
     def _commit_without_conflicts(
         self, batch: list[Proposed], scratch: Scratch, error: ConflictError
     ) -> list[Proposed]:
@@ -253,6 +302,7 @@ class Repair:
         for proposed in batch:
             version = changed.get(proposed.change.name)
             if version is not None:
+                self._conflicts.add(proposed.change.name)
                 _skip(scratch, proposed, version)
         possible = [p for p in batch if p.change.name not in changed]
         return self._commit(possible, scratch) if possible else []

@@ -44,6 +44,9 @@ MOVING = "a RENAME or EXCHANGE is moving it"
 REPAIR_AGAIN = ": repair again"
 """How the reason of a partition ends that somebody has changed between the comparison and its commit."""
 
+COMPARED_LATER = "somebody has compared it with the store after this repair began"
+"""Why what a repair has listed is left alone: a query or an event has looked again."""
+
 _SHOWN = 20
 _SHOWN_IN_NOTEBOOK = 25
 _LEFT = 'style="text-align:left"'

@@ -15,7 +15,11 @@ from catalog_ext.scan.observe import Progress, RepairProgress, no_progress
 from catalog_ext.scan.scratch import Scratch
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from catalog_ext.context import Context
+    from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.predicates.tree import Predicate
 
 
 class TableRepair:
@@ -62,7 +66,6 @@ class TableRepair:
             # What dead writers have promoted is theirs to finish: then it is there, and nothing is left to find.
             self._recover(table)
         target = self._context.load_table(table)
-        report_progress = progress or no_progress
         given = (target.definition.properties, self._context.settings.conf)
         options = RepairOptions(
             RepairMode.parse(mode),
@@ -77,23 +80,59 @@ class TableRepair:
             self._context.metastore.accepts(target.definition),
             keys.BATCH_PARTITIONS.read(*given),
         )
+        return self._repair(target, options, progress or no_progress)
+
+    def look_at(
+        self, table: Table, names: Sequence[str] | None, *, predicate: Predicate | None = None, why: str
+    ) -> RepairReport:
+        """Bring single partitions in step with what lies on the store, and the metastore after them if they were not.
+
+        What a dead writer has left is not looked for: none of it is registered.
+
+        Args:
+            table: The table, at the version to compare with: what somebody has changed after it is left alone.
+            names: Names of partitions, known or not; each is looked for at its place. None for those that the predicate
+                leaves.
+            predicate: A bound predicate that all of them satisfy; what is listed where the location has wildcards.
+            why: For the history.
+
+        Raises:
+            StorageError: The table's location cannot be listed.
+            MassDropError: It would drop more than it may.
+        """
+        given = (table.definition.properties, self._context.settings.conf)
+        options = RepairOptions(
+            predicate=predicate,
+            where=why,
+            mass_drop_percent=keys.MASS_DROP_PERCENT.read(*given),
+            mass_drop_partitions=keys.MASS_DROP_PARTITIONS.read(*given),
+            deliver=self._context.metastore.accepts(table.definition),
+            batch_partitions=keys.BATCH_PARTITIONS.read(*given),
+            names=None if names is None else tuple(names),
+        )
+        return self._repair(table, options, no_progress)
+
+    def _repair(self, target: Table, options: RepairOptions, report_progress: Progress) -> RepairReport:
+        table = str(target.identifier)
         scratch = Scratch()
         try:
             version = Repair(self._context.index, self._context.storage, target, options, report_progress).run(scratch)
         except (StorageError, LocationNotFoundError) as error:
             scratch.close()
-            raise error.about(f"Table {target.identifier} cannot be repaired", {"table": table}) from error
+            raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error
         except BaseException:
             scratch.close()
             raise
         report_progress(RepairProgress("delivering", 0, 0))
-        delivery = self._context.sync.publish(target.table_id) if not dry_run else None
+        # A look at single partitions that finds nothing has nothing to send.
+        quiet = options.dry_run or (options.names is not None and version == target.version)
+        delivery = self._context.sync.publish(target.table_id) if not quiet else None
         return RepairReport(
             scratch,
-            table=str(target.identifier),
+            table=table,
             mode=str(options.mode),
             where=options.where,
-            dry_run=dry_run,
+            dry_run=options.dry_run,
             version=version,
             pending_deliveries=delivery.pending if delivery else 0,
             delivery_error=delivery.error if delivery else None,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from queue import Empty, SimpleQueue
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
+_NAMED_AT_ONCE = 500
 INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
 
@@ -193,6 +194,24 @@ def observe_index(index: Index, table: Table, predicate: Predicate | None, scrat
         for batch in index.plan_files(table, predicate):
             columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
             scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
+
+
+def observe_named(index: Index, storage: Storage, table: Table, names: Sequence[str], scratch: Scratch) -> None:
+    """Copy both sides of single partitions into the scratch database; each is looked for at its place alone."""
+    located: dict[str, str | None] = dict.fromkeys(names)
+    for some in batched(names, _NAMED_AT_ONCE):
+        ids: list[int] = []
+        for batch in index.named_partitions(table, some):
+            columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
+            located.update(zip(columns[0], columns[1], strict=True))
+            scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+            ids.extend(batch.column("partition_id").to_pylist())
+        for batch in index.plan_files(table, None, ids) if ids else ():
+            columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
+            scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
+    root = table.definition.location
+    places = ((name, at or (f"{root}/{name}" if name else root)) for name, at in located.items())
+    list_locations(storage, places, scratch)
 
 
 def report_taken(index: Index, table: Table, scratch: Scratch) -> None:

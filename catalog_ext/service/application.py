@@ -39,6 +39,7 @@ from catalog_ext.metastore.errors import (
 from catalog_ext.metastore.runtime.users import acting_for
 from catalog_ext.service import sign_of_life
 from catalog_ext.service.arrow_stream import ArrowStream
+from catalog_ext.service.handlers.events import EventOperations
 from catalog_ext.service.handlers.namespaces import NamespaceOperations
 from catalog_ext.service.handlers.partitions import PartitionOperations
 from catalog_ext.service.handlers.paths import PathOperations
@@ -170,6 +171,7 @@ def operations_of(catalog: Catalog) -> Mapping[str, Callable[[Request], dict[str
         **ViewOperations(catalog).handlers,
         **PathOperations(catalog).handlers,
         **ProcedureOperations(catalog).handlers,
+        **EventOperations(catalog).handlers,
     }
 
 

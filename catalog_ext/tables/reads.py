@@ -22,6 +22,7 @@ from catalog_ext.metastore.predicates.partition_specs import (
     spec_condition,
 )
 from catalog_ext.tables.declared_names import declared_batches
+from catalog_ext.tables.moved_partitions import read_moved
 from catalog_ext.tables.partition_matches import in_words
 
 if TYPE_CHECKING:
@@ -32,6 +33,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.tables.freshness import Freshness, Staleness
 
 _REMEMBERED_TABLES = 1024
 
@@ -39,8 +41,9 @@ _REMEMBERED_TABLES = 1024
 class TableReads:
     """Plans reads of tables; it remembers the tables that queries have seen, which spares their plans a query."""
 
-    def __init__(self, context: Context) -> None:
+    def __init__(self, context: Context, freshness: Freshness) -> None:
         self._context = context
+        self._freshness = freshness
         # A table's keys never change under its id at one version.
         self._tables: OrderedDict[tuple[int, int], Table] = OrderedDict()
         self._lock = Lock()
@@ -94,6 +97,7 @@ class TableReads:
         among: Among = EVERYWHERE,
         rows: int | None = None,
         bounds: Sequence[str] = (),
+        staleness: Staleness | None = None,
     ) -> pa.RecordBatchReader:
         """Return the files of a table at a version that an unbound predicate may be true for.
 
@@ -105,15 +109,28 @@ class TableReads:
             among: Where alone to look.
             rows: How many rows are enough; None for all. The rows of files that nobody has counted count for none.
             bounds: Data columns of which to say what is known in each file.
+            staleness: How fresh the partitions have to be; None where nobody asks. What lay on the store and was not in
+                the index is read with them.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition is none over the table's partition columns.
             InvalidPartitionSpecError: A clause is none over them.
+            StorageError, MassDropError: As ``Freshness.bring_in_step`` raises them.
         """
         table = self._at(table_id, version)
         bound = among.within(table, clauses.bound(table, condition))
-        return self._context.index.plan_files(table, bound, among.ids, rows, bounds)
+        index = self._context.index
+        moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, among.ids, staleness)
+        if not moved:
+            return index.plan_files(table, bound, among.ids, rows, bounds)
+
+        def read(at: Table, ids: Sequence[int] | None) -> pa.RecordBatchReader:
+            if ids is not None and among.ids is not None:
+                ids = sorted(set(ids).intersection(among.ids))
+            return index.plan_files(at, bound, among.ids if ids is None else ids, None, bounds)
+
+        return read_moved(index, table, moved, read)
 
     def groups(
         self,
@@ -123,6 +140,7 @@ class TableReads:
         keys: Sequence[str] = (),
         wanted: Wanted = Wanted.VALUES,
         among: Among = EVERYWHERE,
+        staleness: Staleness | None = None,
     ) -> pa.RecordBatchReader:
         """Return the partitions that an unbound predicate is true for, together where some keys are equal.
 
@@ -133,15 +151,21 @@ class TableReads:
             keys: Partition columns.
             wanted: What is asked of each group.
             among: Values of keys that they must have.
+            staleness: As in ``plan_files``. Where some have moved each partition is a group.
 
         Raises:
             TableNotFoundError: There is no table of that number.
             InvalidPredicateError, InvalidValueError: The condition, or a key, is none of the table's partition columns.
+            StorageError, MassDropError: As in ``plan_files``.
         """
         table = self._at(table_id, version)
         named = [key_named(table, key) for key in keys]
         bound = among.within(table, bound_to(table, condition))
-        return self._context.index.partition_groups(table, bound, named, wanted)
+        index = self._context.index
+        moved = {} if staleness is None else self._freshness.bring_in_step(table, bound, None, staleness)
+        if not moved:
+            return index.partition_groups(table, bound, named, wanted)
+        return read_moved(index, table, moved, lambda at, _: index.partition_groups(at, bound, named, Wanted.EACH))
 
     def list_partitions(
         self, table_id: int, version: int, condition: Predicate | None = None, clauses: PartitionClauses = NO_CLAUSES

@@ -8,6 +8,7 @@ from catalog_ext.metastore.index.read.partition_groups import Wanted
 from catalog_ext.metastore.index.read.reader import PARTITION_SCHEMA, PLAN_SCHEMA
 from catalog_ext.metastore.index.tables.tables import TableVersion
 from catalog_ext.metastore.index.write.transactions import ApplicationVersion
+from catalog_ext.metastore.index.write.verifications import Verifications, Verified
 from catalog_ext.metastore.index.write.waiting_files import WaitingFiles
 
 __all__ = [
@@ -20,6 +21,8 @@ __all__ = [
     "EndedFile",
     "Index",
     "TableVersion",
+    "Verifications",
+    "Verified",
     "WaitingFiles",
     "Wanted",
 ]

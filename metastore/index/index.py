@@ -42,6 +42,7 @@ from catalog_ext.metastore.index.write import (
     reservations,
     transaction_files,
     transactions,
+    verifications,
     waiting_files,
 )
 from catalog_ext.metastore.index.write.version_dates import correct_future_dates
@@ -280,6 +281,14 @@ class Index:
         """Return the tables whose location is this one, lies in it or around it, sorted."""
         return table_rows.overlapping_tables(self._database, location)
 
+    def table_locations(self) -> list[tuple[int, str]]:
+        """Return the number and the location of each table; views have none."""
+        return table_rows.table_locations(self._database)
+
+    def partitions_in(self, locations: Collection[str]) -> list[tuple[int, str, str]]:
+        """Return partitions at locations of their own that are among these: number of the table, name, location."""
+        return reader.partitions_in(self._database, locations)
+
     def history(self, identifier: TableIdentifier) -> list[TableVersion]:
         """Return the table's commits, newest first, or ``TableNotFoundError``."""
         return table_rows.history(self._database, identifier)
@@ -370,8 +379,39 @@ class Index:
         repairs.add_repair(self._database, record)
 
     def expire_repairs(self, table_id: int, before_ms: int, *, dry_run: bool = False) -> int:
-        """Forget the repairs that had ended by a time (milliseconds since the epoch, UTC); returns how many."""
+        """Forget the repairs that had ended by a time (milliseconds since the epoch, UTC); returns how many.
+
+        What was verified before that goes too.
+        """
+        if not dry_run:
+            verifications.expire(self._database, table_id, before_ms)
         return repairs.expire_repairs(self._database, table_id, before_ms, dry_run=dry_run)
+
+    def verified(self, table: Table, names: Sequence[str] | None) -> verifications.Verifications:
+        """Return when the named partitions, and the whole table, were last compared with the store.
+
+        Args:
+            table: The table.
+            names: Names of partitions; None for what is known of the whole table alone.
+        """
+        return verifications.verified(self._database, table, names)
+
+    def note_verified(self, table: Table, verified: verifications.Verified, names: Sequence[str] | None) -> None:
+        """Keep that partitions were compared with the store; None for all there are."""
+        verifications.note_verified(self._database, table, verified, names)
+
+    def first_repairs_after(self, table: Table, names: Sequence[str] | None) -> dict[str, int]:
+        """Return which partitions a repair was the first to change after the table's version, and the version it made.
+
+        Args:
+            table: The table, at a version.
+            names: The partitions that matter; None for all.
+        """
+        return verifications.first_repairs_after(self._database, table, names)
+
+    def named_partitions(self, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+        """Yield those of the named partitions that are there at the table's version (``reader.PARTITION_SCHEMA``)."""
+        return reader.named_partitions(self._database, table, names)
 
     def located_partitions(self, table: Table, predicate: Predicate | None = None) -> dict[str, str]:
         """Return the locations of partitions that are not at their default ones, of those that a predicate leaves."""

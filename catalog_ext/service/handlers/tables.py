@@ -12,7 +12,7 @@ from catalog_ext.service.arrow_stream import ArrowStream
 from catalog_ext.service.handlers.views import view_json
 from catalog_ext.service.messages.core import Request, definition_of, planned_table_json, table_json
 from catalog_ext.service.messages.partitions import clauses_of, optional_spec
-from catalog_ext.service.messages.reads import among_of, metadata_groups_of, wanted_of
+from catalog_ext.service.messages.reads import among_of, metadata_groups_of, staleness_of, wanted_of
 from catalog_ext.service.messages.settings import given_of, settings_json, use_of
 from catalog_ext.service.messages.tables import column_changes, hive_clauses_json, metadata_json, removals_of
 
@@ -93,17 +93,19 @@ class TableOperations:
     def _plan(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         clauses, among, rows = clauses_of(request, open_keys=True), among_of(request), request.optional_count("limit")
-        bounds = request.texts("bounds")
+        bounds, staleness = request.texts("bounds"), staleness_of(request)
         request.finish()
-        plan = self._catalog.reads.plan_files(table_id, version, condition, clauses, among, rows, bounds)
+        reads = self._catalog.reads
+        plan = reads.plan_files(table_id, version, condition, clauses, among, rows, bounds, staleness)
         return ArrowStream.of(plan)
 
     def _groups(self, request: Request) -> ArrowStream:
         (table_id, version), condition = _pinned(request), request.predicate("predicate")
         keys, among = request.texts("keys"), among_of(request)
-        wanted = wanted_of(request, len(keys))
+        wanted, staleness = wanted_of(request, len(keys)), staleness_of(request)
         request.finish()
-        return ArrowStream.of(self._catalog.reads.groups(table_id, version, condition, keys, wanted, among))
+        groups = self._catalog.reads.groups(table_id, version, condition, keys, wanted, among, staleness)
+        return ArrowStream.of(groups)
 
     def _changes(self, request: Request) -> ArrowStream:
         table_id, after, upto = request.integer("table_id"), request.integer("after"), request.integer("upto")

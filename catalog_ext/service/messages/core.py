@@ -37,6 +37,10 @@ class Request:
             raise InvalidInputError(f"The field {name!r} of the request must be {what}.")
         return value
 
+    def whole(self) -> dict[str, Any]:
+        """Return the whole object, unchecked: of a request that others have defined."""
+        return dict(self._body)
+
     def text(self, name: str) -> str:
         """Return a required string."""
         return str(self._get(name, str, "a string"))

@@ -8,6 +8,7 @@ from catalog_ext.metastore.errors import InvalidInputError
 from catalog_ext.metastore.index import Wanted
 from catalog_ext.metastore.index.read.metadata_groups import Aggregate, Function
 from catalog_ext.metastore.predicates.among import EVERYWHERE, Among, Values
+from catalog_ext.tables.freshness import Staleness
 
 if TYPE_CHECKING:
     from catalog_ext.service.messages.core import Request
@@ -38,6 +39,20 @@ def _values(item: Request) -> Values:
     values = Values(item.text("key"), tuple(item.texts("partitions")))
     item.finish()
     return values
+
+
+def staleness_of(request: Request) -> Staleness | None:
+    """Return how fresh the partitions have to be, in the field ``staleness``; None where it is null.
+
+    Raises:
+        InvalidInputError: It is something else.
+    """
+    given = request.optional_object("staleness")
+    if given is None:
+        return None
+    staleness = Staleness(given.count("max_ms"), given.optional_text("statement"))
+    given.finish()
+    return staleness
 
 
 def wanted_of(request: Request, keys: int) -> Wanted:

@@ -317,6 +317,16 @@ repairs = sa.Table(
     sqlite_autoincrement=True,
 )  # fmt: skip
 """Every repair that ran, also those that found nothing to change."""
+
+verifications = sa.Table(
+    "verifications", metadata,
+    _key("table_id"),
+    _id("name_hash", primary_key=True),
+    _big("verified_at_ms"),
+    _big("version"),
+)  # fmt: skip
+"""When partitions were last compared with the store; the row without a hash is of all that have none of their own."""
+
 views = sa.Table(
     "views", metadata,
     _key("table_id"),

@@ -20,6 +20,7 @@ from catalog_ext.metastore.errors import TableNotFoundError, VersionExpiredError
 from catalog_ext.metastore.index.database import arrow_rows
 from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.schema import (
+    ALIVE,
     KEY_COLUMNS,
     PARTITION_NUMBER_BITS,
     file_statistics,
@@ -263,6 +264,31 @@ def partition_exists(database: Database, table: Table, names: Sequence[str]) -> 
             )
             found.update(hashes[h] for (h,) in rows)
     return found
+
+
+def partitions_in(database: Database, locations: Collection[str]) -> list[tuple[int, str, str]]:
+    """Return the partitions that lie at locations of their own which are among these: table number, name, location."""
+    p, found = partitions.c, []
+    with database.reading() as connection:
+        for some in batched(locations, _NAMES_AT_ONCE):
+            rows = connection.execute(
+                sa.select(p.table_id, p.name, p.location).where(
+                    p.location.is_not(None), p.end_version == ALIVE, p.location.in_(some)
+                )
+            )
+            found += [(row.table_id, row.name, row.location) for row in rows]
+    return found
+
+
+def named_partitions(database: Database, table: Table, names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """Yield those of the named partitions that are there at the table's version (``PARTITION_SCHEMA``).
+
+    Raises:
+        TableNotFoundError, VersionExpiredError, IndexUnavailableError: As ``list_partitions`` does.
+    """
+    for some in batched(names, _NAMES_AT_ONCE):
+        hashes = [name_hash(name) for name in some]
+        yield from list_partitions(database, table, None, partitions.c.name_hash.in_(hashes))
 
 
 def located_partitions(database: Database, table: Table, predicate: Predicate | None = None) -> dict[str, str]:

@@ -11,7 +11,7 @@ from catalog_ext.metastore.errors import ConflictError, TableAlreadyExistsError
 from catalog_ext.metastore.index.database.column_types import ExactText
 from catalog_ext.metastore.index.database.failures import is_duplicate
 from catalog_ext.metastore.index.database.rows import definition_to_row
-from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions
+from catalog_ext.metastore.index.database.schema import namespaces, partitions, tables, transactions, verifications
 from catalog_ext.metastore.index.tables.dropped import check_location_free
 from catalog_ext.metastore.index.tables.namespaces import namespace_not_found
 from catalog_ext.metastore.index.tables.tables import load
@@ -59,6 +59,8 @@ def alter_table(
         if after.location != before.location:
             check_location_free(connection, identifier, after.location)
             _pin_partitions(connection, table)
+            # What was not at the old place may be at the new one.
+            connection.execute(sa.delete(verifications).where(verifications.c.table_id == table.table_id))
         connection.execute(
             sa.update(tables).where(tables.c.table_id == table.table_id).values(**definition_to_row(after))
         )

@@ -26,6 +26,7 @@ from catalog_ext.metastore.index.database.schema import (
     table_versions,
     tables,
     transaction_claims,
+    verifications,
     view_partition_dependencies,
     view_sources,
     views,
@@ -313,7 +314,7 @@ def _remove_some(connection: sa.Connection, table_id: int) -> bool:
             return True
     for by_table in (
         table_versions, partition_sums, applications, transaction_claims, waiting_files, forgotten_transactions,
-        repairs, views, view_sources,
+        repairs, verifications, views, view_sources,
     ):  # fmt: skip
         connection.execute(sa.delete(by_table).where(by_table.c.table_id == table_id))
     d = dropped_tables.c
@@ -330,6 +331,13 @@ def overlapping_tables(database: Database, location: str) -> list[TableIdentifie
     )
     with database.reading() as connection:
         return sorted(TableIdentifier(namespace, name) for namespace, name in connection.execute(statement))
+
+
+def table_locations(database: Database) -> list[tuple[int, str]]:
+    """Return the number and the location of each table; views have none."""
+    statement = sa.select(tables.c.table_id, tables.c.location).where(tables.c.location.is_not(None))
+    with database.reading() as connection:
+        return [(row.table_id, row.location) for row in connection.execute(statement)]
 
 
 def history(database: Database, identifier: TableIdentifier) -> list[TableVersion]:

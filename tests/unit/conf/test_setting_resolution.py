@@ -28,6 +28,7 @@ def test_what_nobody_gave() -> None:
         "index-answers": True,
         "file-skipping": True,
         "preserve-data-grouping": False,
+        "max-staleness": None,
         STRICT: None,
     }
     assert resolve(Use.SESSION, given()) == {"use_hive_partitioning": True}

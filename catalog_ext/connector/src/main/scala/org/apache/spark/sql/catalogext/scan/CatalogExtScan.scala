@@ -59,6 +59,7 @@ class CatalogExtScanBuilder(
   if (table.tableId >= 0) FileFilters.checkTable(s"$catalogName.${table.qualifiedName}", options)
   else FileFilters.checkPath(table.name, options)
   private val index = files(PartitionColumns.forReaders(table, spark.sessionState.conf.resolver), options)
+  if (index.isRegistered) index.limitStaleness(settings.long(CatalogExtScan.MaxStaleness))
   private val inner: FileScanBuilder = {
     val schema = StructType(dataSchema ++ index.partitionSchema)
     table.format match {
@@ -260,6 +261,7 @@ class CatalogExtScan(
 
 object CatalogExtScan {
   val DataGrouping = "preserve-data-grouping"
+  val MaxStaleness = "max-staleness"
 }
 
 /** The partitions of a scan, planned once; `runtime` are the filters that a join found. */

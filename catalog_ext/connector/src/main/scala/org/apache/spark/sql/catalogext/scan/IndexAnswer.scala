@@ -93,7 +93,8 @@ class IndexAnswers(name: String, index: PlannedFileIndex, columns: StructType, f
     val ofFiles = fields.nonEmpty
     val byEnds = !ofFiles && grouping.isEmpty && extremes.nonEmpty && extremes.length == functions.length &&
       extremes.forall(_.isByIndex) && index.saysExactly(filters)
-    if (grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)) whole.map(group => having(Seq(group)))
+    val isWhole = grouping.isEmpty && filters.isEmpty && functions.forall(_ == CountRows)
+    if (isWhole && !index.hasStalenessLimit) whole.map(group => having(Seq(group)))
     else if ((counted || ofFiles) && filters.isEmpty && index.table.totals.rows.isEmpty) None
     else if (ofFiles) Some(index.eachFile(filters, fields.toSeq)(rows))
     else if (byEnds) ends(extremes.distinct).map(having)

@@ -53,14 +53,16 @@ object PartitionGroups {
       predicate: Option[JsonNode],
       keys: Seq[String],
       wanted: String,
-      among: JsonNode = Null)(into: => T): T = {
+      among: JsonNode = Null,
+      staleness: JsonNode = Null)(into: => T): T = {
     val request = obj(
       "table_id" -> long(table.tableId),
       "version" -> long(table.version),
       "predicate" -> predicate.getOrElse(Null),
       "keys" -> arr(keys.map(text(_: String))),
       "wanted" -> text(wanted),
-      "among" -> among)
+      "among" -> among,
+      "staleness" -> staleness)
     ServiceException.translating(client.stream("partitions/groups", request) { input =>
       val consumer = into
       ArrowRows.foreachBatchWhile(input)(batch => read(batch, values).forall(consumer.take))

@@ -3,16 +3,19 @@ package org.apache.spark.sql.catalogext.scan
 import scala.collection.immutable.{Map => ImmutableMap}
 import scala.collection.mutable
 
+import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.fs.{FileStatus, Path}
 
 import org.apache.spark.sql.SparkSession
 import org.apache.spark.sql.catalogext.catalog.{KeyZone, PartitionColumns, PartitionValues, ResolvedSettings,
   TableMetadata}
+import org.apache.spark.sql.catalogext.service.Json._
 import org.apache.spark.sql.catalogext.service.ServiceClient
 import org.apache.spark.sql.catalyst.InternalRow
 import org.apache.spark.sql.catalyst.expressions.{Expression, GenericInternalRow, IsNotNull}
 import org.apache.spark.sql.catalyst.util.DateTimeUtils
 import org.apache.spark.sql.connector.read.InputPartition
+import org.apache.spark.sql.execution.SQLExecution
 import org.apache.spark.sql.execution.datasources.{PartitionDirectory, PartitioningAwareFileIndex, PartitionSpec}
 import org.apache.spark.sql.types.{StructField, StructType}
 import org.apache.spark.sql.util.CaseInsensitiveStringMap
@@ -42,6 +45,10 @@ class PlannedFileIndex(
   private val fileFilters = new FileFilters(options)
   private val padded = PartitionColumns.padded(table, spark.sessionState.conf)
   protected var pushed: Seq[Expression] = Nil
+  private var maxStaleness: Option[Long] = None
+  // A held DataFrame gives its next run the same table, if no version has come since, and is another statement then.
+  private val statement = Option(spark.sparkContext.getLocalProperty(SQLExecution.EXECUTION_ID_KEY))
+    .fold(shared.statement)(execution => s"${shared.statement}-$execution")
   private var limited: Option[Int] = None
   private var skipping: Option[FileSkipping] = None
   private var listed: Option[PackedFiles] = None
@@ -56,6 +63,18 @@ class PlannedFileIndex(
     pushed = filters
     limited = rows
     skipping = files
+  }
+
+  /** How long ago, in milliseconds, what is read may have been compared with the store; before anything is listed. */
+  def limitStaleness(to: Option[Long]): Unit = synchronized {
+    maxStaleness = to
+  }
+
+  /** Whether the service has to see to it that what is read was compared with the store lately. */
+  def hasStalenessLimit: Boolean = synchronized(maxStaleness.isDefined)
+
+  private def staleness: JsonNode = synchronized(maxStaleness).fold[JsonNode](Null) { most =>
+    obj("max_ms" -> long(most), "statement" -> text(statement))
   }
 
   /** So many rows are enough: files that hold them are. */
@@ -123,7 +142,8 @@ class PlannedFileIndex(
     if (listed.isEmpty) {
       val filters = pushed.map(PartitionFilter.bound(partitionSchema, _).canonicalized).toSet
       // The session's settings can differ from one statement of a held table to the next.
-      val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key))
+      val way = (partitionSchema, zone, padded, options, filters, limited, skipping.map(_.key),
+        maxStaleness.map(_ -> statement))
       held = Some(shared.of(way))
       listed = held.map(_.files(planned(pushed)))
     }
@@ -155,7 +175,7 @@ class PlannedFileIndex(
     val left = all.filter(filter => PartitionFilter.isOf(keys, filter) && !saysExactly(Seq(filter)))
     val predicate = translator.translate(all)
     val among = new PartitionChoice(client, table, keys, () => values).among(predicate, left)
-    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited, skipping)
+    PlannedFiles.fetch(client, table, choosing(filters), predicate, among, limited, skipping, staleness)
   }
 
   // What is padded to a query compares otherwise than in the index, which has CHAR values without blanks.
@@ -183,13 +203,14 @@ class PlannedFileIndex(
     val of = left.flatMap(_.references).map(a => keys.indexWhere(f => spark.sessionState.conf.resolver(f.name, a.name)))
     val names = (at ++ of).distinct.map(table.partitionColumns(_).name)
     val filter = new PartitionFilter(keys, left)
-    PartitionGroups.fetch(client, table, values, translator.translate(filters), names, wanted)(into(filter))
+    PartitionGroups.fetch(client, table, values, translator.translate(filters), names, wanted,
+      staleness = staleness)(into(filter))
   }
 
   /** What `into` makes of the files of partitions, one by one, with what is known of data columns; else as `groups`. */
   def eachFile[T <: GroupConsumer](filters: Seq[Expression], fields: Seq[StructField])(into: PartitionFilter => T): T = {
     val filter = new PartitionFilter(keys, filters.filter(filter => !saysExactly(Seq(filter))))
-    PlannedFiles.fetchEach(client, table, values, translator.translate(filters), fields)(into(filter))
+    PlannedFiles.fetchEach(client, table, values, translator.translate(filters), fields, staleness)(into(filter))
   }
 
   /** The filters, and what those on a partition's name say of its keys. */
@@ -220,7 +241,7 @@ class PlannedFileIndex(
   override def equals(other: Any): Boolean = other match {
     case that: PlannedFileIndex =>
       catalogName == that.catalogName && table == that.table && partitionSchema == that.partitionSchema &&
-        zone == that.zone && options == that.options
+        zone == that.zone && options == that.options && maxStaleness == that.maxStaleness
     case _ => false
   }
 

@@ -38,6 +38,7 @@ object PlannedFiles {
    * @param among where alone to look, as `PartitionChoice` says it
    * @param limit how many rows are enough
    * @param skipping leaves out files in which no row can be wanted
+   * @param staleness how fresh the partitions have to be, as `Staleness` says it
    */
   def fetch(
       client: ServiceClient,
@@ -46,10 +47,11 @@ object PlannedFiles {
       predicate: Option[JsonNode],
       among: JsonNode = Null,
       limit: Option[Int] = None,
-      skipping: Option[FileSkipping] = None): PackedFiles = {
+      skipping: Option[FileSkipping] = None,
+      staleness: JsonNode = Null): PackedFiles = {
     val fields = skipping.toSeq.flatMap(_.fields)
     ServiceException.translating {
-      client.stream("tables/plan", request(table, predicate, among, limit, fields)) { input =>
+      client.stream("tables/plan", request(table, predicate, among, limit, fields, staleness)) { input =>
         val builder = new PackedFilesBuilder(choose)
         val rows = new PlannedFileRows(builder.add, skipping)
         ArrowRows.foreachBatch(input)(rows.add)
@@ -65,8 +67,10 @@ object PlannedFiles {
       table: TableMetadata,
       values: PartitionValues,
       predicate: Option[JsonNode],
-      fields: Seq[StructField])(into: => T): T =
-    ServiceException.translating(client.stream("tables/plan", request(table, predicate, fields = fields)) { input =>
+      fields: Seq[StructField],
+      staleness: JsonNode)(into: => T): T = {
+    val question = request(table, predicate, fields = fields, staleness = staleness)
+    ServiceException.translating(client.stream("tables/plan", question) { input =>
       val consumer = into
       val bounds = new FileBounds(fields)
       val directory = new DirectoryFiles
@@ -83,19 +87,22 @@ object PlannedFiles {
       }
       consumer
     })
+  }
 
   private def request(
       table: TableMetadata,
       predicate: Option[JsonNode],
       among: JsonNode = Null,
       limit: Option[Int] = None,
-      fields: Seq[StructField] = Nil): JsonNode = obj(
+      fields: Seq[StructField] = Nil,
+      staleness: JsonNode = Null): JsonNode = obj(
     "table_id" -> long(table.tableId),
     "version" -> long(table.version),
     "predicate" -> predicate.getOrElse(Null),
     "among" -> among,
     "limit" -> limit.fold(Null)(rows => long(rows.toLong)),
-    "bounds" -> arr(fields.map(field => text(field.name))))
+    "bounds" -> arr(fields.map(field => text(field.name))),
+    "staleness" -> staleness)
 }
 
 /** Gathers the rows of `tables/plan`, which come partition by partition, across batches, and gives each partition to `use`. */

@@ -1,11 +1,15 @@
 package org.apache.spark.sql.catalogext.scan
 
 import java.lang.ref.WeakReference
+import java.util.UUID
 
 import scala.collection.mutable
 
 /** What the references of a statement to one table hold together, for as long as one of them does. */
 class SharedFiles {
+  /** Begins the names by which the service knows the statements that read the table. */
+  val statement: String = UUID.randomUUID().toString
+
   private val known = mutable.HashMap.empty[Any, WeakReference[HeldFiles]]
 
   /** The place of the files that are asked for in this way. */

@@ -1,0 +1,179 @@
+"""Takes notifications of object stores: as lines, or out of a queue."""
+
+from __future__ import annotations
+
+import contextlib
+import signal
+import threading
+import time
+from queue import Empty, SimpleQueue
+from typing import TYPE_CHECKING
+
+import click
+
+from catalog_ext.cli.invocation import Invocation, message_console, output_console, settle
+from catalog_ext.cli.options import json_option
+from catalog_ext.cli.output import echo_json, note, one_line
+from catalog_ext.events.notifications import read_notification
+from catalog_ext.events.outcome_json import outcome_json
+from catalog_ext.metastore.errors import CatalogExtError, InvalidInputError, StorageUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import BinaryIO
+
+    from catalog_ext.catalog import Catalog
+    from catalog_ext.events.notifications import StoreEvent
+    from catalog_ext.events.store_events import EventsOutcome
+
+_BATCH_EVENTS = 10_000
+_LINGER_S = 1.0
+_PAUSE_S = 1.0
+_LONGEST_PAUSE_S = 300.0
+
+
+@click.command()
+@click.argument("file", type=click.File("rb"), default="-", required=False)
+@click.option("--sqs", metavar="URL", help="Take the notifications out of this queue instead.")
+@click.option("--once", is_flag=True, help="With --sqs: end when the queue is empty, and at the first failure.")
+@json_option
+@click.pass_obj
+def events(invocation: Invocation, file: BinaryIO, sqs: str | None, once: bool, as_json: bool) -> None:
+    """Bring the index in step with what an object store tells of objects that came or went.
+
+    Reads notifications in the form of S3 events from FILE, or standard input, one a line, until it ends; or from a
+    queue until interrupted. Partitions that they are about are listed, unless the index has what they
+    say, and repaired.
+    A message of a queue is deleted when what it says is committed.
+
+    \b
+    tail -F events.jsonl | catalog-ext events
+    catalog-ext events --sqs https://sqs.eu-central-1.amazonaws.com/123456789012/lake
+    """  # noqa: D301 -- click wants the character, not a raw backslash
+    if once and sqs is None:
+        raise click.UsageError("--once goes with --sqs: a file is read to its end anyway.")
+    with invocation.catalog() as catalog:
+        if sqs is None:
+            _take_lines(catalog, file, as_json)
+        else:
+            with contextlib.suppress(KeyboardInterrupt):
+                # What was committed stays, and messages that were not deleted come again: both signals end it alike.
+                signal.signal(signal.SIGTERM, signal.default_int_handler)
+                _take_queue(catalog, sqs, once, as_json)
+        settle(catalog)
+
+
+def _take_lines(catalog: Catalog, file: BinaryIO, as_json: bool) -> None:
+    """Take the notifications of a file's lines.
+
+    Raises:
+        InvalidInputError: A line is none; those before it, and those after it, are dealt with.
+        CatalogExtError: Something could not be looked at.
+    """
+    wrong: list[InvalidInputError] = []
+    failed: list[CatalogExtError | str] = []
+    for batch in _batches(file, wrong):
+        outcome = catalog.events.take(batch)
+        _print(outcome, as_json)
+        if outcome.left:
+            failed += [each.error for each in outcome.tables if each.error is not None]
+    if failed:
+        first = failed[0]
+        raise first if isinstance(first, CatalogExtError) else StorageUnavailableError(
+            f"Not all could be looked at: {first}. Send the events again, or repair the table."
+        )  # fmt: skip
+    if wrong:
+        raise wrong[0]
+
+
+def _batches(file: BinaryIO, wrong: list[InvalidInputError]) -> Iterator[list[StoreEvent]]:
+    """Yield the events of lines as they come: many at a time, those of about a second."""
+    lines: SimpleQueue[bytes | None] = SimpleQueue()
+
+    def read() -> None:
+        try:
+            for line in file:
+                lines.put(line)
+        finally:
+            lines.put(None)
+
+    threading.Thread(target=read, name="catalog-ext-events", daemon=True).start()
+    number, ended = 0, False
+    while not ended:
+        batch: list[StoreEvent] = []
+        until: float | None = None
+        while len(batch) < _BATCH_EVENTS:
+            try:
+                line = lines.get(timeout=None if until is None else max(0.0, until - time.monotonic()))
+            except Empty:
+                break
+            if line is None:
+                ended = True
+                break
+            number += 1
+            until = until or time.monotonic() + _LINGER_S
+            if not line.strip():
+                continue
+            try:
+                batch += read_notification(line)
+            except InvalidInputError as error:
+                wrong.append(InvalidInputError(f"Line {number}: {error.message}"))
+                note(message_console(), f"warning: line {number} is left out: {one_line(error.message)}")
+        if batch:
+            yield batch
+
+
+def _take_queue(catalog: Catalog, url: str, once: bool, as_json: bool) -> None:
+    from catalog_ext.events.sqs import Queue
+
+    queue = Queue(url, catalog.events.queue_access())
+    failures = 0
+    with contextlib.closing(queue):
+        while True:
+            try:
+                outcome = queue.take(catalog.events.take, wait=not once)
+                failures = 0
+            except CatalogExtError as error:
+                if once or not error.retryable:
+                    raise
+                failures += 1
+                note(message_console(), f"warning: {one_line(error.message)}")
+                time.sleep(min(_PAUSE_S * 2 ** (failures - 1), _LONGEST_PAUSE_S))
+                continue
+            if outcome is not None:
+                _print(outcome, as_json)
+                _say_what_is_left(outcome, once)
+            elif once:
+                return
+
+
+def _say_what_is_left(outcome: EventsOutcome, once: bool) -> None:
+    """Warn of events that the queue is to show again; the other tables' go on.
+
+    Raises:
+        StorageUnavailableError: ``once``, and there are some.
+    """
+    error = next((each.error for each in outcome.tables if each.error is not None), None)
+    if not outcome.left or error is None:
+        return
+    message = error.message if isinstance(error, CatalogExtError) else error
+    left = f"{len(outcome.left):,} events are left in the queue: {message}"
+    if once:
+        raise StorageUnavailableError(left)
+    note(message_console(), f"warning: {one_line(left)}")
+    # A queue may show its messages again at once.
+    time.sleep(_PAUSE_S)
+
+
+def _print(outcome: EventsOutcome, as_json: bool) -> None:
+    if as_json:
+        echo_json(outcome_json(outcome))
+        return
+    console = output_console()
+    note(console, f"{outcome.events:,} events, {outcome.ignored:,} of them about no partition or known already")
+    for each in outcome.tables:
+        note(
+            console,
+            f"  {each.table}: {each.looked_at:,} partitions looked at; {each.added:,} added, {each.dropped:,} dropped, "
+            f"{each.changed:,} changed; version {each.version}",
+        )

@@ -1,0 +1,163 @@
+"""Says of which partitions events make doubtful what the index has."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog_ext.metastore.errors import InvalidPatternError
+from catalog_ext.metastore.index.database.texts import is_storable
+from catalog_ext.metastore.model.partition_names import is_hidden
+from catalog_ext.metastore.storage.locations import Location
+from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.location_pattern import LocationPattern, PatternLayout
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+    from catalog_ext.events.notifications import StoreEvent
+    from catalog_ext.metastore.index import Index
+    from catalog_ext.metastore.model.tables import Table
+
+_SECOND_MS = 1000
+
+
+@dataclass(slots=True)
+class Doubts:
+    """What has to be looked at in one table.
+
+    Attributes:
+        table_id: The table's number.
+        partitions: The events by the partition that they are in; those of a wildcard location all in ``''``.
+    """
+
+    table_id: int
+    partitions: dict[str, list[StoreEvent]] = field(default_factory=dict)
+
+    def add(self, name: str, event: StoreEvent) -> None:
+        """Note that an event is about a partition."""
+        self.partitions.setdefault(name, []).append(event)
+
+
+def tables_of(index: Index, events: Sequence[StoreEvent]) -> tuple[list[Doubts], list[StoreEvent]]:
+    """Return by table the events that are about files which a repair of it would look at; and those about no table's.
+
+    Names that are hidden, and paths that are no partition's, are about none.
+    """
+    visible = [event for event in events if _is_file(event)]
+    directories = {event.uri.rpartition("/")[0] for event in visible}
+    own: dict[str, list[tuple[int, str]]] = {}
+    for table_id, name, location in index.partitions_in(directories):
+        own.setdefault(location, []).append((table_id, name))
+    doubts: dict[int, Doubts] = {}
+    about: set[str] = set()
+
+    def note(table_id: int, name: str, event: StoreEvent) -> None:
+        doubts.setdefault(table_id, Doubts(table_id)).add(name, event)
+        about.add(event.uri)
+
+    for event in visible:
+        for table_id, name in own.get(event.uri.rpartition("/")[0], ()):
+            note(table_id, name, event)
+    roots: dict[str, list[int]] = {}
+    for table_id, location in index.table_locations() if visible else ():
+        for root in _roots(location):
+            roots.setdefault(root, []).append(table_id)
+    places: dict[int, _Places] = {}
+    for event in visible:
+        for table_id in (number for root in _above(event.uri) for number in roots.get(root, ())):
+            if table_id not in places:
+                places[table_id] = _Places(index.load_table_by_id(table_id))
+            partition = places[table_id].partition(event.uri)
+            if partition is not None:
+                note(table_id, partition, event)
+    return list(doubts.values()), [event for event in events if event.uri not in about]
+
+
+def _is_file(event: StoreEvent) -> bool:
+    name = event.uri.rpartition("/")[2]
+    return bool(name) and not is_hidden(name) and is_storable(event.uri)
+
+
+def _above(uri: str) -> Iterator[str]:
+    """Yield the directories that a file lies in, the nearest first."""
+    while (uri := uri.rpartition("/")[0]) and not uri.endswith("/"):
+        yield uri
+
+
+def _roots(location: str) -> set[str]:
+    """Return the directory that all of a table lies in, and the other one where the location may be a pattern."""
+    if not any(mark in location for mark in "*?{\\"):
+        return {location}
+    try:
+        return {location, str(LocationPattern.parse(location).root)}
+    except InvalidPatternError:
+        # A plain directory with such a name.
+        return {location}
+
+
+class _Places:
+    """Says which partition of a table the files of a directory are of."""
+
+    def __init__(self, table: Table) -> None:
+        definition = table.definition
+        self._pattern = LocationPattern.of(definition)
+        self._root = definition.location
+        self._layout = Layout(definition)
+        self._by_pattern = None if self._pattern is None else PatternLayout(definition, self._pattern)
+
+    def partition(self, uri: str) -> str | None:
+        """Return its name, ``''`` for the whole of a location with wildcards; None where there is none."""
+        place = uri.rpartition("/")[0]
+        if self._by_pattern is not None:
+            # Whether the file's name is matched a repair finds out, which lists by the pattern.
+            return None if self._by_pattern.judge(Location.parse(place)).name is None else ""
+        directory = place[len(self._root) + 1 :]
+        return directory if self._layout.judge(directory).place is Place.PARTITION else None
+
+
+def doubtful(index: Index, table: Table, doubts: Doubts) -> list[str]:
+    """Return the names of the partitions of which the events say what the index does not have; nothing is listed."""
+    names = list(doubts.partitions)
+    if table.definition.has_wildcards:
+        return names
+    wanted = {(name, event.uri.rpartition("/")[2]) for name, events in doubts.partitions.items() for event in events}
+    known: dict[tuple[str, str], tuple[int, int]] = {}
+    ids = [n for batch in index.named_partitions(table, names) for n in batch.column("partition_id").to_pylist()]
+    for batch in index.plan_files(table, None, ids) if ids else ():
+        columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
+        for name, path, size, modified_ms in zip(*columns, strict=True):
+            if (name, path) in wanted:
+                known[name, path] = (size, modified_ms)
+    in_flight = index.uncommitted_ids(table.table_id, table.version)
+    written = {transaction_id_in(e.uri.rpartition("/")[2]) for events in doubts.partitions.values() for e in events}
+    ours = index.known_transactions({number for number in written if number is not None})
+    return [
+        name
+        for name, events in doubts.partitions.items()
+        if not all(_says_nothing(name, e, known, in_flight, ours) for e in events)
+    ]
+
+
+def _says_nothing(
+    name: str,
+    event: StoreEvent,
+    known: Mapping[tuple[str, str], tuple[int, int]],
+    in_flight: Collection[str],
+    ours: Collection[str],
+) -> bool:
+    """Return whether the index is as the event says, or a write of ours is about to make it so."""
+    path = event.uri.rpartition("/")[2]
+    of_write, there = transaction_id_in(path), known.get((name, path))
+    if event.removed:
+        # Of another one a repair that has listed it may be about to commit it; and removing a version brings one back.
+        return there is None and of_write in ours and not event.of_version
+    if there is None:
+        return of_write is not None and of_write in in_flight
+    size, modified_ms = there
+    if of_write is not None:
+        # No other file gets its name, and a write does not ask the store for the time.
+        return size == event.size
+    # A repair takes what has the same size and second for the same, too.
+    return size == event.size and event.at_ms is not None and modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS

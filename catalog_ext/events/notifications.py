@@ -1,0 +1,142 @@
+"""Reads the notifications of object stores: which objects came and went.
+
+The form is that of Amazon's S3 event notifications, which other stores send too: as it is, wrapped by SNS, or as
+EventBridge has it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+from urllib.parse import unquote_plus
+
+from catalog_ext.metastore.errors import InvalidInputError
+
+_CREATED = ("ObjectCreated:", "ObjectRestore:Completed")
+_REMOVED = ("ObjectRemoved:", "LifecycleExpiration:")
+_BRIDGED = {"Object Created": False, "Object Restore Completed": False, "Object Deleted": True}
+_OF_SNS = ("SubscriptionConfirmation", "UnsubscribeConfirmation")
+
+
+@dataclass(frozen=True, slots=True)
+class StoreEvent:
+    """An object of a store that came, changed or went.
+
+    Attributes:
+        uri: Where it is, as locations are written (``s3a://bucket/key``).
+        removed: Whether it went.
+        size: Its bytes; None where that is not said.
+        at_ms: When, by the store's clock, in milliseconds since the epoch; None where that is not said.
+        sequencer: Orders the events of one object; None where the store has none.
+        of_version: Whether it names a version of the object: removing one may bring another back.
+    """
+
+    uri: str
+    removed: bool
+    size: int | None = None
+    at_ms: int | None = None
+    sequencer: str | None = None
+    of_version: bool = False
+
+
+def read_notification(text: str | bytes) -> list[StoreEvent]:
+    """Return the events in one notification, in its order; none where it is a test, or tells of something else.
+
+    Raises:
+        InvalidInputError: It is no JSON, or no notification of a store.
+    """
+    try:
+        body = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidInputError(f"A notification is not JSON: {error}: {_shown(text)}") from error
+    return events_of(body)
+
+
+def events_of(body: object) -> list[StoreEvent]:
+    """Return the events in a notification's JSON value, as ``read_notification`` does.
+
+    Raises:
+        InvalidInputError: It is no notification of a store.
+    """
+    if not isinstance(body, Mapping):
+        raise _none(body)
+    if body.get("Event") == "s3:TestEvent" or body.get("Type") in _OF_SNS:
+        return []
+    if isinstance(body.get("Message"), str) and "Records" not in body:
+        return read_notification(body["Message"])
+    try:
+        if isinstance(body.get("Records"), list):
+            found = [_of_record(record) for record in body["Records"]]
+        elif "detail-type" in body:
+            found = [_of_bridge(body)]
+        else:
+            raise _none(body)
+    except (KeyError, TypeError, ValueError, AttributeError) as error:
+        raise _none(body) from error
+    return [event for event in found if event is not None]
+
+
+def _of_record(record: Mapping[str, Any]) -> StoreEvent | None:
+    if "Sns" in record:
+        # As SNS gives it to a function.
+        raise ValueError("a record of SNS")
+    name = str(record["eventName"]).removeprefix("s3:")
+    if not name.startswith((*_CREATED, *_REMOVED)):
+        return None
+    bucket, thing = record["s3"]["bucket"]["name"], record["s3"]["object"]
+    return _event(
+        bucket, unquote_plus(_text(thing["key"]), errors="surrogateescape"), thing, record.get("eventTime"),
+        removed=name.startswith(_REMOVED),
+    )  # fmt: skip
+
+
+def _of_bridge(body: Mapping[str, Any]) -> StoreEvent | None:
+    removed = _BRIDGED.get(body["detail-type"])
+    if removed is None:
+        return None
+    detail = body["detail"]
+    return _event(
+        detail["bucket"]["name"], _text(detail["object"]["key"]), detail["object"], body.get("time"), removed=removed
+    )
+
+
+def _event(bucket: object, key: str, thing: Mapping[str, Any], time: object, *, removed: bool) -> StoreEvent:
+    size, version = thing.get("size"), thing.get("versionId", thing.get("version-id"))
+    sequencer = thing.get("sequencer")
+    return StoreEvent(
+        _uri(_text(bucket), key),
+        removed,
+        None if size is None else int(size),
+        None if time is None else _milliseconds(_text(time)),
+        None if not sequencer else _text(sequencer).upper(),
+        version not in (None, "", "null"),
+    )
+
+
+def _uri(bucket: str, key: str) -> str:
+    return f"s3a://{bucket}/{key}"
+
+
+def _milliseconds(time: str) -> int:
+    at = datetime.fromisoformat(time.replace("Z", "+00:00"))
+    return round((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1000)
+
+
+def _text(value: object) -> str:
+    if not isinstance(value, str) or not value:
+        raise TypeError("a text is expected")
+    return value
+
+
+def _none(body: object) -> InvalidInputError:
+    return InvalidInputError(
+        f"No notification of a store: {_shown(json.dumps(body, default=str))}. Send S3 event notifications (Records "
+        "with eventName, s3.bucket.name and s3.object.key), as they are, by SNS, or by EventBridge."
+    )
+
+
+def _shown(text: str | bytes) -> str:
+    return repr(text[:200])

@@ -1,0 +1,149 @@
+"""Takes notifications out of a queue of Amazon SQS; a message is deleted when what it says has been committed."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+from catalog_ext.events.notifications import read_notification
+from catalog_ext.metastore.errors import InvalidConfigurationError, InvalidInputError, StorageUnavailableError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from botocore.client import BaseClient
+
+    from catalog_ext.events.notifications import StoreEvent
+    from catalog_ext.events.store_events import EventsOutcome
+
+logger = logging.getLogger(__name__)
+
+_AT_ONCE = 10
+_AMAZON = re.compile(r"sqs\.([a-z0-9-]+)\.amazonaws\.com(?:\.cn)?|([a-z0-9-]+)\.queue\.amazonaws\.com")
+_LONG_POLL_S = 20
+
+
+@dataclass(frozen=True, slots=True)
+class _Message:
+    number: str
+    receipt: str
+    events: list[StoreEvent]
+
+
+class Queue:
+    """A queue of notifications.
+
+    Args:
+        url: The queue's URL; of a server that is not Amazon's the host in it is where requests go.
+        access: Whatever boto3's client takes beside that: credentials, the region.
+        batch_messages: Messages of a batch at most.
+        linger_s: How long a batch that has begun waits for more of them.
+    """
+
+    def __init__(
+        self, url: str, access: Mapping[str, str | None], *, batch_messages: int = 1000, linger_s: float = 2.0
+    ) -> None:
+        self._url = url
+        self._client = _connect(url, access)
+        self._batch_messages = batch_messages
+        self._linger_s = linger_s
+
+    def close(self) -> None:
+        """Give up the connections."""
+        self._client.close()
+
+    def take(self, handle: Callable[[list[StoreEvent]], EventsOutcome], *, wait: bool) -> EventsOutcome | None:
+        """Return what a batch of messages has come to; None where there was none.
+
+        A message goes when all its events have been dealt with. One with an event that has to come again stays, and so
+        does one that is no notification: the queue shows them again, and its redrive policy says how often.
+
+        Args:
+            handle: Deals with events.
+            wait: Whether to wait for a message, some seconds at most.
+
+        Raises:
+            StorageUnavailableError: The queue does not answer.
+        """
+        messages = self._receive(wait=wait)
+        if not messages:
+            return None
+        outcome = handle([event for message in messages for event in message.events])
+        left = {event.uri for event in outcome.left}
+        self._delete([message for message in messages if not any(event.uri in left for event in message.events)])
+        return outcome
+
+    def _receive(self, *, wait: bool) -> list[_Message]:
+        messages: dict[str, _Message] = {}
+        unread = 0
+        until: float | None = None
+        while len(messages) + unread < self._batch_messages:
+            left_s = _LONG_POLL_S if until is None else until - time.monotonic()
+            if until is not None and left_s <= 0:
+                break
+            answer = self._call(
+                "receive_message",
+                MaxNumberOfMessages=min(_AT_ONCE, self._batch_messages - len(messages) - unread),
+                # Without any wait a part of the queue is asked only, and may say that there is nothing.
+                WaitTimeSeconds=max(1, min(_LONG_POLL_S, int(left_s))) if wait else 1,
+            )
+            found = answer.get("Messages", ())
+            if not found:
+                break
+            until = until or time.monotonic() + self._linger_s
+            for each in found:
+                try:
+                    events = read_notification(each["Body"])
+                except InvalidInputError as error:
+                    unread += 1
+                    logger.warning("Message %s of %s is left: %s", each["MessageId"], self._url, error.message)
+                    continue
+                # One that comes again in a batch is deleted by the handle that it came with last.
+                messages[each["MessageId"]] = _Message(each["MessageId"], each["ReceiptHandle"], events)
+        return list(messages.values())
+
+    def _delete(self, messages: list[_Message]) -> None:
+        """Delete messages; one that stays comes again, and says nothing new then."""
+        for start in range(0, len(messages), _AT_ONCE):
+            some = messages[start : start + _AT_ONCE]
+            entries = [{"Id": str(i), "ReceiptHandle": message.receipt} for i, message in enumerate(some)]
+            for failure in self._call("delete_message_batch", Entries=entries).get("Failed", ()):
+                number = some[int(failure["Id"])].number
+                logger.warning("Message %s of %s was not deleted: %s", number, self._url, failure.get("Message"))
+
+    def _call(self, name: str, **arguments: object) -> dict[str, Any]:
+        from botocore.exceptions import BotoCoreError, ClientError
+
+        try:
+            answer: dict[str, Any] = getattr(self._client, name)(QueueUrl=self._url, **arguments)
+        except (BotoCoreError, ClientError) as error:
+            raise StorageUnavailableError(
+                f"The queue {self._url} does not answer: {error}. What was committed stays, and messages that were not "
+                "deleted come again.",
+                {"queue": self._url},
+            ) from error
+        return answer
+
+
+def _connect(url: str, access: Mapping[str, str | None]) -> BaseClient:
+    import boto3.session
+
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.netloc or not parts.path.strip("/"):
+        raise InvalidConfigurationError(
+            f"{url[:200]!r} is no URL of a queue. Give it as SQS has it, such as "
+            "https://sqs.eu-central-1.amazonaws.com/123456789012/name.",
+            {"queue": url[:200]},
+        )
+    amazon = _AMAZON.fullmatch(parts.hostname or "")
+    region = (amazon.group(1) or amazon.group(2)) if amazon else access.get("region_name")
+    given = {key: value for key, value in access.items() if value is not None and key != "region_name"}
+    session = boto3.session.Session()
+    return session.client(
+        "sqs", region_name=region or session.region_name or "us-east-1",
+        endpoint_url=None if amazon else f"{parts.scheme}://{parts.netloc}", **given,
+    )  # fmt: skip

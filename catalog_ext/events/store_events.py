@@ -1,0 +1,154 @@
+"""Brings the index in step with what events of a store tell: they name what is in doubt, repair looks at it."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from catalog_ext.events.doubts import doubtful, tables_of
+from catalog_ext.events.sequencers import Sequencers
+from catalog_ext.metastore.errors import CatalogExtError, TableNotFoundError
+from catalog_ext.repair.report import MOVING, REPAIR_AGAIN
+from catalog_ext.scan.observe import INCOMPLETE
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from catalog_ext.context import Context
+    from catalog_ext.events.doubts import Doubts
+    from catalog_ext.events.notifications import StoreEvent
+    from catalog_ext.repair.table_repair import TableRepair
+
+logger = logging.getLogger(__name__)
+
+_ATTEMPTS = 3
+
+
+@dataclass(slots=True)
+class TableOutcome:
+    """What events have come to in one table.
+
+    Attributes:
+        table: Its name.
+        looked_at: Partitions that were listed.
+        added: Partitions; so ``dropped`` and ``changed``.
+        version: The table's version afterwards.
+        error: Why not all could be done; None where it was.
+    """
+
+    table: str
+    looked_at: int = 0
+    added: int = 0
+    dropped: int = 0
+    changed: int = 0
+    version: int = 0
+    error: CatalogExtError | str | None = None
+
+
+@dataclass(slots=True)
+class EventsOutcome:
+    """What a batch of events has come to.
+
+    Attributes:
+        events: How many there were.
+        ignored: Those about no file of a table, or about what is known by a later event.
+        tables: The tables that the others are about.
+        left: Events that have to come again, since something could not be looked at.
+    """
+
+    events: int = 0
+    ignored: int = 0
+    tables: list[TableOutcome] = field(default_factory=list)
+    left: list[StoreEvent] = field(default_factory=list)
+
+
+class StoreEvents:
+    """Takes events of stores, in any order, more than once, and not all of them."""
+
+    def __init__(self, context: Context, repair: TableRepair) -> None:
+        self._context = context
+        self._repair = repair
+        self._sequencers = Sequencers()
+
+    def queue_access(self) -> dict[str, str | None]:
+        """Return how a queue is reached: with the credentials of the stores, and in their region."""
+        options = self._context.storage.options.default
+        return {
+            "aws_access_key_id": options.access_key,
+            "aws_secret_access_key": options.secret_key,
+            "aws_session_token": options.session_token,
+            "region_name": options.region,
+        }
+
+    def take(self, events: Sequence[StoreEvent]) -> EventsOutcome:
+        """Return what a batch of events has come to: one commit a table, or none.
+
+        Raises:
+            IndexUnavailableError: The index does not answer; nothing of the batch is done that is not committed.
+        """
+        outcome = EventsOutcome(len(events))
+        latest = self._sequencers.latest(events)
+        doubts, ignored = tables_of(self._context.index, latest)
+        outcome.ignored = len(events) - len(latest) + len(ignored)
+        left: set[str] = set()
+        for each in doubts:
+            done, undone = self._bring_in_step(each)
+            if done is not None:
+                outcome.tables.append(done)
+            left.update(undone)
+        self._sequencers.note(event for event in latest if event.uri not in left)
+        outcome.left = [event for event in events if event.uri in left]
+        return outcome
+
+    def _bring_in_step(self, doubts: Doubts) -> tuple[TableOutcome | None, set[str]]:
+        """Return what was done in a table, None where it is gone, and the objects that have to be looked at again."""
+        outcome: TableOutcome | None = None
+        pending = dict(doubts.partitions)
+        error: CatalogExtError | str | None = None
+        for _ in range(_ATTEMPTS):
+            try:
+                table = self._context.index.load_table_by_id(doubts.table_id)
+            except TableNotFoundError:
+                return outcome, set()
+            outcome = outcome or TableOutcome(str(table.identifier), version=table.version)
+            try:
+                names = doubtful(self._context.index, table, type(doubts)(doubts.table_id, pending))
+                if not names:
+                    return outcome, set()
+                wildcards = table.definition.has_wildcards
+                report = self._repair.look_at(table, None if wildcards else names, why="events")
+            except CatalogExtError as failure:
+                logger.warning("Events of table %s are left: %s", outcome.table, failure.message)
+                outcome.error = failure
+                return outcome, {event.uri for events in pending.values() for event in events}
+            outcome.looked_at += len(names)
+            outcome.version = report.version
+            for action in ("added", "dropped", "changed"):
+                partitions = {entry.partition for entry in getattr(report, action)}
+                setattr(outcome, action, getattr(outcome, action) + len(partitions))
+            again = [entry for entry in report.skipped if _is_open(entry.reason)]
+            if not again:
+                outcome.error = None
+                return outcome, set()
+            error = again[0].reason
+            left = {entry.path for entry in again}
+            pending = pending if wildcards else _among(pending, names, left)
+            if any(entry.reason.startswith(INCOMPLETE) for entry in again):
+                break
+        assert outcome is not None, "there is an attempt"
+        outcome.error = error
+        return outcome, {event.uri for events in pending.values() for event in events}
+
+
+def _is_open(reason: str) -> bool:
+    """Return whether what was skipped for a reason has to be looked at again."""
+    return reason.startswith(INCOMPLETE) or reason.endswith(REPAIR_AGAIN) or reason == MOVING
+
+
+def _among(pending: dict[str, list[StoreEvent]], names: list[str], paths: set[str]) -> dict[str, list[StoreEvent]]:
+    """Return what is pending of the partitions that a report names; of all where it names another one."""
+    # A report has the names of keys as they are declared.
+    lower = {path.lower() for path in paths}
+    found = [name for name in names if name.lower() in lower]
+    return {name: pending[name] for name in (found if len(found) >= len(lower) else names)}
