@@ -16,7 +16,8 @@ class Removal:
         path: Its name in the partition's directory (in plans), or its absolute URI; that of a directory, to be removed
             once it is empty, ends with a slash.
         size: Bytes; None where it was not recorded (directories, and what older releases decided).
-        modified_ms: Milliseconds since 1970; None where it was not recorded.
+        modified_ms: Milliseconds since 1970; None where it was not recorded. So the empty files have it by which
+            policies say that a partition is whole.
     """
 
     path: str
@@ -27,6 +28,11 @@ class Removal:
     def is_directory(self) -> bool:
         """Whether it is a directory."""
         return self.path.endswith("/")
+
+    @property
+    def is_marker(self) -> bool:
+        """Whether it is the empty file of a policy, of which a partition that is made again has one of its own."""
+        return (self.size, self.modified_ms) == (0, None)
 
     def is_still(self, size: int, modified_ms: int) -> bool:
         """Return whether a file of this size and time is the one that was to be deleted."""

@@ -484,7 +484,8 @@ class Steps:
             if self._index.load_transaction(transaction.transaction_id).state is State.FINISHED:
                 # By somebody else: these names may be given again, as a RENAME brings back any that it finds elsewhere.
                 return removed
-            files = self._cleanup.remove_replaced([removal for removal in batch if not removal.is_directory])
+            replaced = [removal for removal in batch if not removal.is_directory]
+            files = self._cleanup.remove_replaced(transaction.table_id, replaced, locations.location)
             directories.update(file.parent for file in files)
             directories.update(Location.parse(removal.path) for removal in batch if removal.is_directory)
             removed += len(files)

@@ -23,7 +23,7 @@ from catalog_ext.metastore.transactions.identity import has_own_name, is_same_fi
 from catalog_ext.metastore.transactions.staging_locations import StagingLocations, below, transaction_id_in
 
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     from catalog_ext.metastore.commit.plan import WritePlan
     from catalog_ext.metastore.commit.removals import Removal
@@ -53,16 +53,24 @@ class StoreCleanup:
         self._index = index
         self._storage = storage
 
-    def remove_replaced(self, removals: Iterable[Removal]) -> list[Location]:
+    def remove_replaced(self, table_id: int | None, removals: Sequence[Removal], upto: Location) -> list[Location]:
         """Remove the files that a commit has replaced; what somebody has written there since stays, and is logged.
+
+        Args:
+            table_id: The table's number; None where it was not made.
+            removals: The files, as they were.
+            upto: The table's location.
 
         Returns:
             Those that were removed, or were gone.
         """
         files: list[Location] = []
         named_again: list[tuple[Location, Removal]] = []
+        again = self._registered_again(table_id, removals, upto)
         for removal in removals:
             location = Location.parse(removal.path)
+            if removal.is_marker and location.parent in again:
+                continue
             if has_own_name(location) or removal.size is None:
                 files.append(location)
             else:
@@ -196,6 +204,12 @@ class StoreCleanup:
         except StorageAccessDeniedError as error:
             # An empty directory is in nobody's way, while a transaction that could never be finished is.
             logger.warning("Empty directories below %s stay: %s", upto, error.message)
+
+    def _registered_again(self, table_id: int | None, removals: Iterable[Removal], upto: Location) -> set[Location]:
+        """Return the directories of markers that a partition of the table has again."""
+        places = {Location.parse(removal.path).parent for removal in removals if removal.is_marker}
+        below = {place.relative_to(upto): place for place in places if upto.contains(place)}
+        return {below[name] for name in self._registered(table_id, below)} if below else set()
 
     def _registered(self, table_id: int | None, names: Collection[str]) -> set[str]:
         """Return those of the directories, relative to the table's, that a partition of the table has."""

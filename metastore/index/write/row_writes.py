@@ -257,7 +257,7 @@ class RowWrite:
         for row in drops:
             directory = self._table.directory(row["name"], row["location"])
             if PolicyKind.SUCCESS_FILE in policies.policies:
-                self._removals.add(Removal(f"{directory}/{policies.success_file}"))
+                self._removals.add(Removal(f"{directory}/{policies.success_file}", size=0))
             if not row["n_files"]:
                 self._removals.add(Removal(f"{directory}/"))
 

@@ -87,6 +87,22 @@ def test_what_a_policy_has_written_goes_with_its_partition(
     consistent(catalog)
 
 
+def test_a_clean_up_that_comes_late_leaves_what_a_policy_has_written_since(catalog: Catalog) -> None:
+    root = managed(catalog)
+    catalog.alter_table_properties("s.t", {POLICY_KIND: "success-file"})
+    insert(catalog, "k=1", "k=2")
+
+    def made_again(_: str) -> None:
+        disarm.clear()
+        insert(catalog, "k=1")
+
+    disarm = [made_again]
+    with armed("clean.before", lambda point: disarm[0](point) if disarm else None):
+        remove(catalog)
+    assert sorted(path.name for path in root.glob("k=*/_SUCCESS")) == ["_SUCCESS", "_SUCCESS"]
+    consistent(catalog)
+
+
 def test_a_directory_that_may_not_be_removed_is_in_no_commands_way(
     catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
