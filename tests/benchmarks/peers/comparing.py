@@ -12,14 +12,64 @@ from typing import TYPE_CHECKING
 from tests.benchmarks.measure import shown
 from tests.benchmarks.peers import table
 from tests.benchmarks.peers.contender import COMMITS
+from tests.benchmarks.peers.curves import draw
 from tests.benchmarks.peers.figures import CONTENDERS, MEASURES, Comparison
+from tests.benchmarks.peers.page import FOLDER, curve_name, has_curve, placed, section
 from tests.benchmarks.peers.processes import Assignment, Limits, measure
 from tests.benchmarks.trees import seed_file
 
 if TYPE_CHECKING:
+    import argparse
     from collections.abc import Callable, Iterable
 
 SIZES = (1_000, 100_000, 1_000_000)
+PROJECT = Path(__file__).resolve().parents[3]
+FIGURES = PROJECT / "docs" / FOLDER / "peers.json"
+
+
+def add_arguments(group: argparse._ArgumentGroup) -> None:
+    """The options of the comparison: ``sizes``, ``contenders`` and ``limits``."""
+    group.add_argument(
+        "--sizes", type=_numbers, default=SIZES, help="partitions of the tables, such as 1000,100000 (default: all)"
+    )
+    group.add_argument(
+        "--contenders", type=_names, default=tuple(CONTENDERS), help=f"of {','.join(CONTENDERS)} (default: all)"
+    )
+    group.add_argument(
+        "--limits", type=_limits, default=Limits(), help="seconds of a set-up and of a run (default: 600,120)"
+    )
+
+
+def run(
+    sizes: Iterable[int], contenders: Iterable[str], limits: Limits, machine: str, *, page: Path | None, notes: str
+) -> None:
+    """Measures, prints the section, and keeps it with its figures and curves if there is a page.
+
+    Args:
+        sizes: Partitions of the tables.
+        contenders: Of ``CONTENDERS``.
+        limits: How long a contender may take.
+        machine: What is measured on, in a sentence.
+        page: The page; the figures of earlier runs, which are below it, stay where nothing newer is measured.
+        notes: The heading of the page before which the section goes the first time.
+    """
+
+    def keep(comparison: Comparison) -> None:
+        if page is not None:
+            comparison.save(FIGURES)
+            write_page(comparison, machine, page, notes)
+
+    known = Comparison.load(FIGURES) if page is not None else Comparison()
+    print(section(compare(known, sizes, contenders, limits, keep), machine))
+
+
+def write_page(comparison: Comparison, machine: str, page: Path, notes: str) -> None:
+    """The section in its place on the page, and the curves beside it."""
+    text = page.read_text(encoding="utf-8")
+    page.write_text(placed(text, section(comparison, machine), notes), encoding="utf-8")
+    for name, title in MEASURES.items():
+        if has_curve(comparison, name):
+            draw(comparison, name, title.replace("`", ""), page.parent / FOLDER / curve_name(name))
 
 
 def compare(
@@ -69,3 +119,22 @@ def _measure(known: Comparison, name: str, root: Path, size: int, limits: Limits
     for figure in answers.figures:
         print(f"  {MEASURES[figure.measure]}: {figure.reason or shown(figure.seconds)}", flush=True)
     return known.merged(answers.figures, {name: answers.version})
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    sizes = tuple(int(part.replace("_", "")) for part in text.split(","))
+    if min(sizes) < 1:
+        raise ValueError("a table has at least one partition")
+    return sizes
+
+
+def _names(text: str) -> tuple[str, ...]:
+    names = tuple(text.split(","))
+    if unknown := set(names) - set(CONTENDERS):
+        raise ValueError(f"unknown: {', '.join(sorted(unknown))}")
+    return names
+
+
+def _limits(text: str) -> Limits:
+    setup, one_run = text.split(",")
+    return Limits(float(setup), float(one_run))

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-ROUNDS = 5
-WARMUPS = 2
+ROUNDS = 7
+WARMUPS = 6
 COMMITS = ROUNDS + WARMUPS
 ENOUGH_SECONDS = 30.0
 """A measure that has taken so long ends after the run that it is in, if that counts."""
