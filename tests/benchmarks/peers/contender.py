@@ -32,7 +32,6 @@ class Task:
         folder: Where it may keep what it needs; a process that goes on after another finds it.
         partitions: How many the tree has.
         measures: What to measure, in this order.
-        registered: Whether an earlier process has registered the table.
         options: Of this kind of contender.
     """
 
@@ -41,7 +40,6 @@ class Task:
     folder: Path
     partitions: int
     measures: tuple[str, ...]
-    registered: bool
     options: dict[str, str]
 
     @property

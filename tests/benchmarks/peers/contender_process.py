@@ -42,7 +42,7 @@ def main() -> None:
     given = json.loads(sys.stdin.readline())
     task = Task(
         given["contender"], Path(given["root"]), Path(given["folder"]), given["partitions"],
-        tuple(given["measures"]), given["registered"], given["options"],
+        tuple(given["measures"]), given["options"],
     )  # fmt: skip
     contender: Contender = importlib.import_module(MODULES[task.contender]).start(task)
     try:

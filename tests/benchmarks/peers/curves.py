@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
@@ -24,7 +24,7 @@ _STYLES = {
     "ducklake": ("#6a4fb3", "v"),
     "duckdb": ("#666666", "x"),
 }
-_SETTINGS = {
+_SETTINGS: dict[Any, Any] = {
     "svg.fonttype": "none",
     "svg.hashsalt": "catalog-ext",
     "font.family": "sans-serif",

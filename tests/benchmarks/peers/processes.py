@@ -6,6 +6,7 @@ import contextlib
 import json
 import os
 import queue
+import re
 import signal
 import subprocess
 import threading
@@ -23,6 +24,7 @@ START_SECONDS = 600.0
 """For the start, which downloads jars the first time."""
 
 _END_SECONDS = 60.0
+_ERROR = re.compile(r"^(?:[\w$]+\.)*(?P<name>\w+(?:Error|Exception))(?:: (?P<message>.*))?$")
 _MODULE = "tests.benchmarks.peers.contender_process"
 
 
@@ -66,27 +68,16 @@ def measure(assignment: Assignment, measured: str) -> Answers:
     answers = Answers(assignment.contender, assignment.partitions, measured)
     assignment.folder.mkdir(parents=True, exist_ok=True)
     while left := answers.left_of(assignment.measures):
-        registered = "first" not in left
-        if not registered or _is_registered(answers):
-            _run(assignment, left, answers, registered=registered)
-        else:
-            for name in left:
-                answers.give_up(name, "it was not registered")
+        _run(assignment, left, answers)
     return answers
 
 
-def _is_registered(answers: Answers) -> bool:
-    first = next((figure for figure in answers.figures if figure.measure == "first"), None)
-    return first is None or first.seconds is not None or "longer than" not in first.reason
-
-
-def _run(assignment: Assignment, measures: tuple[str, ...], answers: Answers, *, registered: bool) -> None:
+def _run(assignment: Assignment, measures: tuple[str, ...], answers: Answers) -> None:
     """Runs it until it ends, or until it is ended because a step has taken too long."""
     environment = environment_of(assignment.contender)
     task = {
         "contender": assignment.contender, "root": str(assignment.root), "folder": str(assignment.folder),
-        "partitions": assignment.partitions, "measures": measures, "registered": registered,
-        "options": environment.options,
+        "partitions": assignment.partitions, "measures": measures, "options": environment.options,
     }  # fmt: skip
     errors = assignment.folder / "errors.log"
     with errors.open("ab") as log:
@@ -108,19 +99,37 @@ def _run(assignment: Assignment, measures: tuple[str, ...], answers: Answers, *,
             except queue.Empty:
                 if not answers.under_way:
                     raise AssertionError(f"{assignment.contender} did not start within {limit:.0f} s") from None
-                answers.give_up(answers.under_way, f"longer than {limit / 60:g} min")
+                _give_up(answers, measures, f"longer than {limit / 60:.2g} min")
                 return
             if line is None:
                 break
             answers.take(line)
         if process.wait(_END_SECONDS) != 0 or answers.left_of(measures):
-            said = errors.read_text(encoding="utf-8", errors="replace").splitlines()[-25:]
-            raise AssertionError(
-                f"{assignment.contender} with {assignment.partitions:,} partitions failed"
-                f" at {answers.under_way or 'its start or end'}:\n" + "\n".join(said)
-            )
+            said = errors.read_text(encoding="utf-8", errors="replace")
+            reason = failure(said)
+            if not answers.under_way or reason is None:
+                where = f"{assignment.contender} with {assignment.partitions:,} partitions"
+                raise AssertionError(f"{where} failed at {answers.under_way or 'its start or end'}:\n{said[-4000:]}")
+            _give_up(answers, measures, f"failed with {reason}")
     finally:
         _end(process)
+
+
+def failure(said: str) -> str | None:
+    """The error with which a contender ended, as its last lines tell; None if it is that a result was wrong."""
+    errors = [match for line in said.splitlines() if (match := _ERROR.match(line))]
+    if not errors or errors[-1]["name"] == "AssertionError":
+        return None
+    return f"{errors[-1]['name']}: {(errors[-1]['message'] or '')[:120]}".rstrip(": ")
+
+
+def _give_up(answers: Answers, measures: tuple[str, ...], reason: str) -> None:
+    """Notes why what is under way has no figure; without a table nothing else can be measured either."""
+    measure = answers.under_way
+    answers.give_up(measure, reason)
+    if measure == "first":
+        for name in answers.left_of(measures):
+            answers.give_up(name, f"registering: {reason}")
 
 
 def _lines_of(stream: IO[str]) -> queue.Queue[str | None]:
