@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import FuncFormatter, NullFormatter, NullLocator
 
 from tests.benchmarks.peers.figures import CONTENDERS, OURS
 
@@ -54,9 +55,12 @@ def draw(comparison: Comparison, measure: str, title: str, file: Path) -> None:
         axes.set_xscale("log")
         axes.set_yscale("log")
         axes.set_xticks(comparison.sizes(), [f"{size:,}" for size in comparison.sizes()])
-        axes.xaxis.set_minor_formatter(NullFormatter())
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: duration(value)))
         axes.yaxis.set_minor_formatter(NullFormatter())
+        # Whole decades: otherwise lines that lie close together may have no labelled tick beside them.
+        low, high = axes.get_ylim()
+        axes.set_ylim(10 ** math.floor(math.log10(low)), 10 ** math.ceil(math.log10(high)))
         axes.set_xlabel("partitions")
         axes.set_title(title, loc="left")
         axes.grid(axis="y", color="#dddddd", linewidth=0.6)
