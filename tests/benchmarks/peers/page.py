@@ -122,7 +122,8 @@ def cell(comparison: Comparison, figure: Figure | None) -> str:
 def _introduction(comparison: Comparison, machine: str) -> str:
     days = sorted({figure.measured.partition(",")[0] for figure in comparison.figures if figure.measured})
     loads = [float(figure.measured.rpartition(" ")[2]) for figure in comparison.figures if figure.measured]
-    under = f"load average when a contender began {min(loads):.1f} to {max(loads):.1f}" if loads else ""
+    under = f"load average when a contender began {min(loads):.1f} to {max(loads):.1f}" if loads else "load unknown"
+    machine = machine.partition(", load average")[0]  # that of one run; the figures may be of several
     return (
         f"Measured on {' and '.join(days)}: {machine}; {under} (a load average far above 1 says that others used the "
         "machine too, so read the ratios, and those with care). The same tree for all: keys `ds DATE, region STRING, "
