@@ -20,7 +20,9 @@ from tests.benchmarks.trees import seed_file
 
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable, Iterator
+
+    from tests.benchmarks.peers.figures import Answers
 
 SIZES = (1_000, 100_000, 1_000_000)
 PROJECT = Path(__file__).resolve().parents[3]
@@ -53,14 +55,15 @@ def run(
         page: The page; the figures of earlier runs, which are below it, stay where nothing newer is measured.
         notes: The heading of the page before which the section goes the first time.
     """
-
-    def keep(comparison: Comparison) -> None:
+    measured = Comparison()
+    for answers in compare(sizes, contenders, limits):
+        measured = answers.added_to(measured)
         if page is not None:
-            comparison.save(FIGURES)
-            write_page(comparison, machine, page, notes)
-
-    known = Comparison.load(FIGURES) if page is not None else Comparison()
-    print(section(compare(known, sizes, contenders, limits, keep), machine))
+            # After each contender: a run that breaks off has not been for nothing, nor what another has kept meanwhile.
+            kept = answers.added_to(Comparison.load(FIGURES))
+            kept.save(FIGURES)
+            write_page(kept, machine, page, notes)
+    print(section(measured, machine))
 
 
 def write_page(comparison: Comparison, machine: str, page: Path, notes: str) -> None:
@@ -72,21 +75,13 @@ def write_page(comparison: Comparison, machine: str, page: Path, notes: str) -> 
             draw(comparison, name, title.replace("`", ""), page.parent / FOLDER / curve_name(name))
 
 
-def compare(
-    known: Comparison,
-    sizes: Iterable[int],
-    contenders: Iterable[str],
-    limits: Limits,
-    keep: Callable[[Comparison], None],
-) -> Comparison:
-    """What was known, with what is measured now in its place.
+def compare(sizes: Iterable[int], contenders: Iterable[str], limits: Limits) -> Iterator[Answers]:
+    """What each contender answers, size by size; every contender gets the same tree, one after the other.
 
     Args:
-        known: From earlier runs.
         sizes: Partitions of the tables.
         contenders: Of ``CONTENDERS``.
         limits: How long a contender may take.
-        keep: Is given everything after each contender, so that a run that breaks off has not been for nothing.
     """
     folder = Path(tempfile.mkdtemp(prefix="catalog-ext-peers-"))
     chosen = [name for name in CONTENDERS if name in set(contenders)]
@@ -98,15 +93,13 @@ def compare(
             table.build(root, seed, size)
             print(f"{size:,} partitions built in {time.monotonic() - started:.0f} s", flush=True)
             for name in chosen:
-                known = _measure(known, name, root, size, limits)
-                keep(known)
+                yield _measure(name, root, size, limits)
             shutil.rmtree(root)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-    return known
 
 
-def _measure(known: Comparison, name: str, root: Path, size: int, limits: Limits) -> Comparison:
+def _measure(name: str, root: Path, size: int, limits: Limits) -> Answers:
     measured = f"{time.strftime('%Y-%m-%d', time.gmtime())}, load {os.getloadavg()[0]:.1f}"
     folder = root.parent / f"{name}-{size}"
     started = time.monotonic()
@@ -118,7 +111,7 @@ def _measure(known: Comparison, name: str, root: Path, size: int, limits: Limits
     print(f"{CONTENDERS[name]}, {size:,} partitions ({time.monotonic() - started:.0f} s, {measured}):", flush=True)
     for figure in answers.figures:
         print(f"  {MEASURES[figure.measure]}: {figure.reason or shown(figure.seconds)}", flush=True)
-    return known.merged(answers.figures, {name: answers.version})
+    return answers
 
 
 def _numbers(text: str) -> tuple[int, ...]:

@@ -160,6 +160,10 @@ class Answers:
         done = {figure.measure for figure in self.figures}
         return tuple(measure for measure in measures if measure not in done)
 
+    def added_to(self, comparison: Comparison) -> Comparison:
+        """The comparison with these figures."""
+        return comparison.merged(self.figures, {self._contender: self.version})
+
     def _note(self, measure: str, warm: list[float] | None, reason: str = "") -> None:
         self._begun = ""
         seconds = round(statistics.median(warm), 5) if warm else None

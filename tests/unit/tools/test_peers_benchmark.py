@@ -88,6 +88,7 @@ def test_answers_become_medians_of_the_warm_runs() -> None:
     answers.take('{"measure": "commit", "reason": "it has no commits"}')
     assert answers.under_way == ""
     assert answers.version == "Hive 2.3"
+    assert answers.added_to(Comparison()).versions == {"hive": "Hive 2.3"}
     assert answers.figures == [
         Figure("hive", "count", 1_000, 2.0, 3, "", DAY),
         Figure("hive", "commit", 1_000, None, 0, "it has no commits", DAY),
