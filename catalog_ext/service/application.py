@@ -65,6 +65,9 @@ CONTRACT = 1
 USER_HEADER = "X-Catalog-Ext-User"
 """Names the user on whose behalf a request is made: for the history, nothing is decided by it."""
 
+_SHORT, _FEW_PARTS = 2**16, 4
+"""Bytes and parts of an Arrow stream that is sent as a whole."""
+
 MAX_BODY_BYTES = 64 * 1024 * 1024
 _STATUSES: tuple[tuple[int, tuple[type[CatalogExtError], ...]], ...] = (
     (400, (InvalidInputError, TableLayoutError, SchemaConflictError, SchemaMismatchError, RepairRefusedError)),
@@ -247,10 +250,16 @@ def _answer(
         ) from error
     if not isinstance(answer, ArrowStream):
         return _Json(answer)
-    # The first batch is made before the status is sent, so that a query that fails at once is an error answer.
+    # The first batches are made before the status is sent, so that a query that fails at once is an error answer. What
+    # is short is sent as a whole: each part of a stream takes turns of two threads, together more than most plans take.
     chunks = encode_stream(answer)
-    first = next(chunks)
-    sent = sign_of_life.send_batches(first, chunks, answer.schema, seconds)
+    begun = [next(chunks)]
+    while len(begun) <= _FEW_PARTS and sum(map(len, begun)) <= _SHORT:
+        more = next(chunks, None)
+        if more is None:
+            return Response(b"".join(begun), media_type=ARROW_STREAM)
+        begun.append(more)
+    sent = sign_of_life.send_batches(b"".join(begun), chunks, answer.schema, seconds)
     return StreamingResponse(sent, media_type=ARROW_STREAM)
 
 

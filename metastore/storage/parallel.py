@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
-from typing import TYPE_CHECKING, TypeVar
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -14,21 +14,60 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 
+_MOST_THREADS = 128
+_POOL = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="catalog-ext-storage")
+"""Its threads stay: to start one takes longer than most calls of a local disk."""
+
+
 def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
     """Return what ``work`` returns for each item, in their order; what it raises is raised when no thread works.
 
-    After the first error no further item is begun.
+    After the first error no further item is begun. The calling thread works, too, so that calls within ``work`` get on
+    however many threads are busy.
     """
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
-    with ThreadPoolExecutor(min(threads, len(items)), thread_name_prefix="catalog-ext-storage") as pool:
-        futures = [pool.submit(work, item) for item in items]
-        wait(futures, return_when=FIRST_EXCEPTION)
-        pool.shutdown(wait=True, cancel_futures=True)
-        for future in futures:
-            if not future.cancelled() and (error := future.exception()) is not None:
-                raise error
-        return [future.result() for future in futures]
+    run = _Run(work, items)
+    helpers = [_POOL.submit(run.help) for _ in range(min(threads, len(items)) - 1)]
+    try:
+        run.help()
+    except BaseException as error:  # noqa: BLE001 -- raised below, when no other thread works
+        run.errors[-1] = error
+    for helper in helpers:
+        # One that has not begun has nothing left to do.
+        if not helper.cancel():
+            helper.result()
+    if run.errors:
+        raise run.errors[min(run.errors)]
+    return [run.results[number] for number in range(len(items))]
+
+
+class _Run(Generic[T, R]):
+    """The items that several threads work on.
+
+    Attributes:
+        results: By the item's number.
+        errors: The same; -1 is what came to the calling thread from elsewhere, as Ctrl-C does.
+    """
+
+    def __init__(self, work: Callable[[T], R], items: Sequence[T]) -> None:
+        self._work = work
+        self._items = items
+        # An iterator over a range gives no number twice, whichever thread asks.
+        self._numbers = iter(range(len(items)))
+        self.results: dict[int, R] = {}
+        self.errors: dict[int, BaseException] = {}
+
+    def help(self) -> None:
+        """Work on items until none is left, or one has failed."""
+        for number in self._numbers:
+            if self.errors:
+                return
+            try:
+                self.results[number] = self._work(self._items[number])
+            except BaseException as error:  # noqa: BLE001 -- raised by the thread that called
+                self.errors[number] = error
+                return
 
 
 def raise_together(errors: Sequence[CatalogExtError], one: str, many: str) -> None:

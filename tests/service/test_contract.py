@@ -675,20 +675,31 @@ def test_loading_and_planning_cost_one_query_each(client: Client, catalog: Catal
     assert catalog.index.query_count - before == 2
 
 
-def failing_stream(schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    yield pa.RecordBatch.from_pylist([], schema=schema)
+def failing_stream(schema: pa.Schema, batches: int) -> Iterator[pa.RecordBatch]:
+    for _ in range(batches):
+        yield pa.RecordBatch.from_pylist([], schema=schema)
     raise errors.IndexUnavailableError("the database went away")
 
 
 def test_a_stream_that_fails_on_the_way_has_no_end_marker(
     client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    reader = pa.RecordBatchReader.from_batches(PLAN_SCHEMA, failing_stream(PLAN_SCHEMA))
+    reader = pa.RecordBatchReader.from_batches(PLAN_SCHEMA, failing_stream(PLAN_SCHEMA, 9))
     monkeypatch.setattr(catalog.index, "plan_files", lambda *_: reader)
     with pytest.raises(http.client.IncompleteRead) as raised:
         plan(client)
     assert raised.value.partial, "the schema and the first batch were sent"
     assert not raised.value.partial.endswith(END_MARKER)
+
+
+@pytest.mark.parametrize("batches", [0, 1, 3])
+def test_a_stream_that_fails_before_anything_is_sent_is_an_error_answer(
+    client: Client, catalog: Catalog, monkeypatch: pytest.MonkeyPatch, batches: int
+) -> None:
+    reader = pa.RecordBatchReader.from_batches(PLAN_SCHEMA, failing_stream(PLAN_SCHEMA, batches))
+    monkeypatch.setattr(catalog.index, "plan_files", lambda *_: reader)
+    answer = plan(client)
+    assert (answer.status, answer.error["retryable"]) == (503, True)
 
 
 def test_a_stream_that_fails_at_once_is_an_error_answer(

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import select
 import sqlite3
+import time
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -20,12 +22,15 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
     from sqlalchemy.engine import URL
+    from sqlalchemy.pool import ConnectionPoolEntry
 
 _Result = TypeVar("_Result")
 
 BUSY_TIMEOUT_S = 30
 """How long a SQLite writer waits for another one; the URL's ``?timeout=`` overrides it."""
 
+_RESTS_SINCE = "catalog_ext_rests_since"
+_REST_S = 5.0
 _LOST_RACES = Backoff(retries=5, first_s=0.03)
 _LOCKED = Backoff(retries=60, first_s=0.1, longest_s=0.1)
 _SQLITE_PRAGMAS = ("foreign_keys = ON", "synchronous = FULL", "cache_size = -16384")
@@ -135,18 +140,54 @@ def _make_engine(url: URL) -> sa.Engine:
     if url.get_backend_name() == "sqlite":
         return _sqlite_engine(url)
     arguments: dict[str, Any] = {"connect_args": {"connect_timeout": 10}}
-    if url.get_backend_name() == "postgresql":
+    postgresql = url.get_backend_name() == "postgresql"
+    if postgresql:
         # Never prepare: a pooler in transaction mode keeps no prepared statements, and plans for other values mislead.
         arguments["connect_args"]["prepare_threshold"] = None
     else:
         arguments["connect_args"]["charset"] = "utf8mb4"
     engine = sa.create_engine(
-        url, isolation_level="READ COMMITTED", pool_pre_ping=True, pool_size=5, max_overflow=25, pool_timeout=30,
-        pool_recycle=1800, **arguments,
+        url, isolation_level="READ COMMITTED", pool_pre_ping=not postgresql, pool_size=5, max_overflow=25,
+        pool_timeout=30, pool_recycle=1800, **arguments,
     )  # fmt: skip
-    if url.get_backend_name() == "postgresql":
+    if postgresql:
         sa.event.listen(engine, "connect", _prepare_postgresql)
+        _ask_whether_they_live(engine)
     return engine
+
+
+def _ask_whether_they_live(engine: sa.Engine) -> None:
+    """Have connections that have rested, or whose server has said something unasked, be pinged before they are used.
+
+    SQLAlchemy's own ``pool_pre_ping`` asks every time: a commit, which takes twenty short transactions, would send
+    twenty statements more. A server that ends a connection says so, and that is there without being asked for.
+    """
+
+    def rests(_: object, record: ConnectionPoolEntry) -> None:
+        record.info[_RESTS_SINCE] = time.monotonic()
+
+    def wakes(driver: Any, record: ConnectionPoolEntry, _: object) -> None:  # noqa: ANN401 -- not always installed
+        since = record.info.pop(_RESTS_SINCE, None)
+        fresh = since is None or time.monotonic() - since < _REST_S
+        if fresh and not (driver.closed or _has_news(driver.fileno())):
+            return
+        dialect: Any = engine.dialect
+        try:
+            dialect.do_ping(driver)
+        except dialect.loaded_dbapi.Error as error:
+            if not dialect.is_disconnect(error, driver, None):
+                raise
+            # The others of the pool are gone, too, as after a restart of the server.
+            raise sa.exc.InvalidatePoolError from error
+
+    sa.event.listen(engine, "checkin", rests)
+    sa.event.listen(engine, "checkout", wakes)
+
+
+def _has_news(descriptor: int) -> bool:
+    news = select.poll()
+    news.register(descriptor, select.POLLIN)
+    return bool(news.poll(0))
 
 
 def _prepare_postgresql(connection: Any, _: object) -> None:  # noqa: ANN401 -- the driver is not always installed

@@ -130,12 +130,8 @@ def _kill_connections(kind: str, url: str) -> None:
     engine = sa.create_engine(url)
     with engine.connect() as connection:
         if kind == "postgres":
-            connection.execute(
-                sa.text(
-                    "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
-                    "WHERE datname = current_database() AND pid <> pg_backend_pid()"
-                )
-            )
+            others = "FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            connection.execute(sa.text(f"SELECT pg_terminate_backend(pid, 10000) {others}"))
         else:
             ids = connection.execute(
                 sa.text("SELECT id FROM information_schema.processlist WHERE db = database() AND id <> connection_id()")
