@@ -42,6 +42,8 @@ _LISTINGS = (
     "Spark keeps the listings of directories that it has read (250 MB by default) and plans warm queries from them; it "
     "does not see what others have added since"
 )
+_MANIFESTS = "the table's few manifests are read in Spark's own process; ours asks a service beside it"
+_LOG = "the log's snapshot is kept in Spark's own process; ours asks a service beside it"
 
 WHY = {
     ("run one", "ducklake"): "no Spark: DuckDB plans and reads in one process, without a session's parser, optimizer "
@@ -58,11 +60,30 @@ WHY = {
     ("max", "duckdb"): _SMALL,
     ("plan year", "hive"): _LISTINGS,
     ("plan all", "hive"): _LISTINGS,
-    ("plan one", "hive"): "the metastore's answer for one partition is small, and needs no service beside Spark",
+    ("plan one", "hive"): "the metastore's answer for one partition is small, and Spark asks it itself",
+    ("commit", "hive"): "it does less: files are moved and a new partition is told to the metastore, without a "
+    "transaction, a check for conflicts or a version, and a query meanwhile sees a part",
+    (
+        "commit",
+        "iceberg",
+    ): "a commit writes a few small files from within Spark; ours asks a service, which locks, checks "
+    "and writes an index that other processes share",
+    (
+        "commit",
+        "delta",
+    ): "a commit writes one small file from within Spark; ours asks a service, which locks, checks and "
+    "writes an index that other processes share",
+    ("plan one", "iceberg"): _MANIFESTS,
+    ("run one", "iceberg"): _MANIFESTS,
+    ("plan year", "iceberg"): _MANIFESTS,
+    ("plan all", "iceberg"): _MANIFESTS,
     ("count", "iceberg"): "the sum stands in the snapshot, which is in Spark's own process",
-    ("plan one", "iceberg"): "the snapshot's manifest is small and in Spark's own process",
-    ("count", "delta"): "the sums stand in the log's snapshot, which is in Spark's own process",
-    ("max", "delta"): "the log's snapshot is in Spark's own process",
+    ("plan one", "delta"): _LOG,
+    ("run one", "delta"): _LOG,
+    ("plan year", "delta"): _LOG,
+    ("plan all", "delta"): _LOG,
+    ("count", "delta"): _LOG,
+    ("max", "delta"): _LOG,
 }
 """Why a peer is ahead, by measure and peer."""
 

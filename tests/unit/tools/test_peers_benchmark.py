@@ -206,7 +206,7 @@ def test_the_section_says_who_is_ahead_and_who_has_no_figure_and_why() -> None:
     section = page.section(comparison, "2 cores")
     assert "| Spark's Hive catalog | — |" in section
     assert "- Spark's Hive catalog at 1,000: —, longer than 2 min." in section
-    assert "- **Delta is ahead** at 1,000 (0.5 times): the sums stand in the log's snapshot" in section
+    assert "- **Delta is ahead** at 1,000 (0.5 times): the log's snapshot is kept in" in section
     assert "- Spark 4.3.0, Hive catalog\n" in section
     assert "load average when a contender began 1.5 to 1.5" in section
     assert "![" not in section, "one size is no curve"
