@@ -42,6 +42,7 @@ _LISTINGS = (
     "Spark keeps the listings of directories that it has read (250 MB by default) and plans warm queries from them; it "
     "does not see what others have added since"
 )
+_SERVICE = "ours asks a service, which locks, checks and writes an index that other processes share"
 _MANIFESTS = "the table's few manifests are read in Spark's own process; ours asks a service beside it"
 _LOG = "the log's snapshot is kept in Spark's own process; ours asks a service beside it"
 
@@ -63,16 +64,8 @@ WHY = {
     ("plan one", "hive"): "the metastore's answer for one partition is small, and Spark asks it itself",
     ("commit", "hive"): "it does less: files are moved and a new partition is told to the metastore, without a "
     "transaction, a check for conflicts or a version, and a query meanwhile sees a part",
-    (
-        "commit",
-        "iceberg",
-    ): "a commit writes a few small files from within Spark; ours asks a service, which locks, checks "
-    "and writes an index that other processes share",
-    (
-        "commit",
-        "delta",
-    ): "a commit writes one small file from within Spark; ours asks a service, which locks, checks and "
-    "writes an index that other processes share",
+    ("commit", "iceberg"): f"a commit writes a few small files from within Spark; {_SERVICE}",
+    ("commit", "delta"): f"a commit writes one small file from within Spark; {_SERVICE}",
     ("plan one", "iceberg"): _MANIFESTS,
     ("run one", "iceberg"): _MANIFESTS,
     ("plan year", "iceberg"): _MANIFESTS,
