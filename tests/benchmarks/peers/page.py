@@ -80,6 +80,11 @@ WHY = {
 }
 """Why a peer is ahead, by measure and peer."""
 
+_QUIET = 2.0
+"""Load averages up to here are those of the contenders before."""
+
+_PROVISIONAL = " **Provisional**: others used the machine too, and not always as much; a ratio between a half and two says nothing."
+
 NOT_KNOWN = "why has not been looked into"
 
 
@@ -137,10 +142,10 @@ def _introduction(comparison: Comparison, machine: str) -> str:
     days = sorted({figure.measured.partition(",")[0] for figure in comparison.figures if figure.measured})
     loads = [float(figure.measured.rpartition(" ")[2]) for figure in comparison.figures if figure.measured]
     under = f"load average when a contender began {min(loads):.1f} to {max(loads):.1f}" if loads else "load unknown"
+    provisional = _PROVISIONAL if max(loads, default=0) > _QUIET else ""
     machine = machine.partition(", load average")[0]  # that of one run; the figures may be of several
     return (
-        f"Measured on {' and '.join(days)}: {machine}; {under} (a load average far above 1 says that others used the "
-        "machine too, so read the ratios, and those with care). The same tree for all: keys `ds DATE, region STRING, "
+        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: keys `ds DATE, region STRING, "
         "hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each contender runs in a "
         "process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most 7 warm runs, fewer "
         "where they take long. In brackets: how many times as long as catalog-ext it took; above 1 the peer is slower. "

@@ -210,6 +210,12 @@ def test_the_section_says_who_is_ahead_and_who_has_no_figure_and_why() -> None:
     assert "- Spark 4.3.0, Hive catalog\n" in section
     assert "load average when a contender began 1.5 to 1.5" in section
     assert "![" not in section, "one size is no curve"
+    assert "Provisional" not in section
+
+
+def test_a_section_that_was_measured_beside_other_work_says_so() -> None:
+    comparison = compared(Figure("hive", "count", 1_000, 1.0, 7, "", "2026-11-23, load 6.5"))
+    assert "load average when a contender began 6.5 to 6.5. **Provisional**" in page.section(comparison, "2 cores")
 
 
 def test_whoever_is_ahead_without_a_known_reason_is_said_to_be_so() -> None:
