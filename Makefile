@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 # Tests or paths to run: make test T=tests/unit/model/test_values.py
 T      ?= tests
-# Benchmarks to run: make bench B="planning first"; all by default
+# Benchmarks to run: make bench B="planning first"; all by default but B=peers, which takes hours
 B      ?=
 KEEP   ?=
 

@@ -1,7 +1,8 @@
 """``python -m tests.benchmarks [NAME …]``: measures, prints the tables, and keeps them in docs/benchmarks.md.
 
 What people have written there, below the tables, stays.
-Single benchmarks are printed and not kept, unless ``--keep`` says so.
+Single benchmarks are printed and not kept, unless ``--keep`` says so. ``peers`` takes hours and is never among "all":
+its section of the page, its figures and its curves stay until it is asked for by name.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from rich.table import Table
 
 from tests.benchmarks import committing, many_files, planning, repairing, scan, writing
 from tests.benchmarks.measure import Outcome, machine
+from tests.benchmarks.peers import comparing, page
 from tests.benchmarks.stand import open_stand
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "benchmarks.md"
@@ -34,14 +36,19 @@ BENCHMARKS = {
     "commits": committing.commits,
     "appenders": committing.appenders,
 }
+PEERS = "peers"
+"""It needs no stand: every contender has its own process."""
 
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.benchmarks", description=__doc__)
-    parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default")
+    parser.add_argument(
+        "names", nargs="*", metavar="NAME", help=f"of {', '.join(BENCHMARKS)}; all by default; or {PEERS}"
+    )
     parser.add_argument("--keep", action="store_true", help="write docs/benchmarks.md even after single benchmarks")
+    comparing.add_arguments(parser.add_argument_group(PEERS))
     options = parser.parse_args(arguments)
-    unknown = set(options.names) - set(BENCHMARKS)
+    unknown = set(options.names) - {*BENCHMARKS, PEERS}
     if unknown:
         parser.error(f"unknown: {', '.join(sorted(unknown))}")
     warnings.filterwarnings("ignore", category=FutureWarning, module="pyspark")
@@ -49,8 +56,14 @@ def main(arguments: list[str]) -> int:
     measured_on = machine()
     console.print(measured_on)
     outcomes = []
+    if PEERS in options.names:
+        kept = PAGE if options.keep else None
+        comparing.run(options.sizes, options.contenders, options.limits, measured_on, page=kept, notes=NOTES)
+    names = [name for name in options.names if name != PEERS] if options.names else list(BENCHMARKS)
+    if not names:
+        return 0
     with open_stand() as stand:
-        for name in options.names or BENCHMARKS:
+        for name in names:
             started = time.monotonic()
             outcome = BENCHMARKS[name](stand)
             outcomes.append(outcome)
@@ -95,9 +108,11 @@ def _page(outcomes: list[Outcome], measured_on: str) -> str:
 
 
 def _notes() -> str:
+    """The sections that the tables do not make: the peers' and people's."""
     text = PAGE.read_text(encoding="utf-8") if PAGE.is_file() else ""
+    _, peers, text = page.parted(text) if page.TITLE in text else ("", "", text)
     _, found, notes = text.partition(NOTES)
-    return f"\n{found}{notes}" if found else ""
+    return "".join(f"\n{section.strip()}\n" for section in (peers, f"{found}{notes}") if section)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,213 @@
+"""The section of docs/benchmarks.md on the peers: a table a measure, who is ahead and why, and the curves."""
+
+from __future__ import annotations
+
+import re
+from typing import TYPE_CHECKING
+
+from tests.benchmarks.measure import shown
+from tests.benchmarks.peers.figures import CONTENDERS, MEASURES, OURS, Comparison, Figure
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+TITLE = "## Side by side with peers"
+END = "<!-- The end of what the peers' benchmark writes. -->"
+FOLDER = "benchmarks"
+"""Of the curves, beside the page."""
+
+HOW = {
+    "first": "From files to a table that answers: ours registers and repairs, Hive's catalog runs MSCK REPAIR, Iceberg "
+    "`add_files`, Delta CONVERT TO DELTA, DuckLake `ducklake_add_data_files`; once, on a new table. The three formats "
+    "read the footer of every file meanwhile, ours and Hive do not.",
+    "rows": "What ours leaves for later: `ANALYZE TABLE … COMPUTE STATISTICS` reads the footers of files whose rows "
+    "nobody has counted. Done before `count(*)` below; a table that was written through catalog-ext does not need it.",
+    "plan one": "`SELECT sum(x)` with all three keys given, another partition each time, up to Spark's input "
+    "partitions; in DuckDB EXPLAIN.",
+    "run one": "`SELECT count(x)` of one partition, planned and run, another partition each time.",
+    "plan year": "`SELECT sum(x)` of the first tenth of the days, at most 365 days (a year is 105,120 partitions), up "
+    "to Spark's input partitions.",
+    "plan all": "`SELECT sum(x)` of the whole table, up to Spark's input partitions; DuckLake's list of files.",
+    "count": "The rows of the whole table, planned and run.",
+    "max": "The greatest day of the whole table, planned and run.",
+    "unchanged": "The tree is looked through and is as it was. The formats have no such thing: their own lists count, "
+    "and a file that somebody adds to the tree, or takes away, they do not notice.",
+    "commit": "INSERT of one row into one partition by SQL, a new file in each (DuckLake's inlining of small inserts "
+    "is off), from the statement to the end of the commit.",
+}
+"""What a measure is, in a sentence or two."""
+
+_SMALL = "no Spark; the tree is small enough to be listed in less time than a statement takes Spark"
+_LISTINGS = (
+    "Spark keeps the listings of directories that it has read (250 MB by default) and plans warm queries from them; it "
+    "does not see what others have added since"
+)
+_SERVICE = "ours asks a service, which locks, checks and writes an index that other processes share"
+_MANIFESTS = "the table's few manifests are read in Spark's own process; ours asks a service beside it"
+_LOG = "the log's snapshot is kept in Spark's own process; ours asks a service beside it"
+
+WHY = {
+    ("run one", "ducklake"): "no Spark: DuckDB plans and reads in one process, without a session's parser, optimizer "
+    "and scheduler and a service beside it",
+    ("count", "ducklake"): "no Spark: the sum stands in DuckLake's statistics, and DuckDB answers without a job",
+    ("max", "ducklake"): "no Spark: the greatest value stands in DuckLake's statistics",
+    ("commit", "ducklake"): "no Spark: DuckDB writes one small file and a few rows of its catalogue in one process",
+    ("plan all", "ducklake"): "only the list of files is fetched, within DuckDB; no input partitions are made",
+    ("run one", "duckdb"): _SMALL,
+    ("plan one", "duckdb"): _SMALL,
+    ("plan year", "duckdb"): "no Spark, and EXPLAIN stops at the list of names",
+    ("plan all", "duckdb"): "no Spark, and EXPLAIN stops at the list of names",
+    ("count", "duckdb"): _SMALL,
+    ("max", "duckdb"): _SMALL,
+    ("plan year", "hive"): _LISTINGS,
+    ("plan all", "hive"): _LISTINGS,
+    ("plan one", "hive"): "the metastore's answer for one partition is small, and Spark asks it itself",
+    ("commit", "hive"): "it does less: files are moved and a new partition is told to the metastore, without a "
+    "transaction, a check for conflicts or a version, and a query meanwhile sees a part",
+    ("commit", "iceberg"): f"a commit writes a few small files from within Spark; {_SERVICE}",
+    ("commit", "delta"): f"a commit writes one small file from within Spark; {_SERVICE}",
+    ("plan one", "iceberg"): _MANIFESTS,
+    ("run one", "iceberg"): _MANIFESTS,
+    ("plan year", "iceberg"): _MANIFESTS,
+    ("plan all", "iceberg"): _MANIFESTS,
+    ("count", "iceberg"): "the sum stands in the snapshot, which is in Spark's own process",
+    ("plan one", "delta"): _LOG,
+    ("run one", "delta"): _LOG,
+    ("plan year", "delta"): _LOG,
+    ("plan all", "delta"): _LOG,
+    ("count", "delta"): _LOG,
+    ("max", "delta"): _LOG,
+}
+"""Why a peer is ahead, by measure and peer."""
+
+_QUIET = 2.0
+"""Load averages up to here are those of the contenders before."""
+
+_PROVISIONAL = " **Provisional**: others used the machine too, and not always as much: a ratio between a half and two says nothing"
+    " yet."
+
+NOT_KNOWN = "why has not been looked into"
+
+
+def section(comparison: Comparison, machine: str) -> str:
+    """The section, with its heading and its end."""
+    lines = [TITLE, "", _introduction(comparison, machine), ""]
+    versions = [comparison.versions[name] for name in CONTENDERS if comparison.versions.get(name)]
+    lines += [f"- {version}" for version in versions]
+    for measure, title in MEASURES.items():
+        if any(figure.measure == measure for figure in comparison.figures):
+            lines += ["", *_subsection(comparison, measure, title)]
+    return "\n".join([*lines, "", END, ""])
+
+
+def placed(page: str, section_text: str, notes: str) -> str:
+    """The page with the section in the place of its older self, or before the heading ``notes``, or at the end."""
+    before, kept, after = parted(page)
+    if kept:
+        return f"{before}{section_text}{after}"
+    head, found, tail = page.partition(notes)
+    return f"{head.rstrip()}\n\n{section_text}\n{found}{tail}" if found else f"{page.rstrip()}\n\n{section_text}"
+
+
+def parted(page: str) -> tuple[str, str, str]:
+    """What stands before the section, the section, and what stands behind it; all is before where there is none."""
+    found = re.search(rf"^{re.escape(TITLE)}$.*?^{re.escape(END)}\n", page, re.MULTILINE | re.DOTALL)
+    return (page[: found.start()], found[0], page[found.end() :]) if found else (page, "", "")
+
+
+def curve_name(measure: str) -> str:
+    """The file of a measure's curve."""
+    return f"peers-{measure.replace(' ', '-')}.svg"
+
+
+def has_curve(comparison: Comparison, measure: str) -> bool:
+    """Whether there is a line to draw: two sizes of one contender."""
+    timed = [figure.contender for figure in comparison.figures if figure.measure == measure and figure.seconds]
+    return any(timed.count(name) > 1 for name in timed)
+
+
+def cell(comparison: Comparison, figure: Figure | None) -> str:
+    """The time, and how many times ours it is."""
+    if figure is None:
+        return "not measured"
+    if figure.seconds is None:
+        return "—"
+    ratio = comparison.ratio(figure)
+    if figure.contender == OURS or ratio is None:
+        return shown(figure.seconds)
+    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
+    return f"{shown(figure.seconds)} ({times} times)"
+
+
+def _introduction(comparison: Comparison, machine: str) -> str:
+    days = sorted({figure.measured.partition(",")[0] for figure in comparison.figures if figure.measured})
+    loads = [float(figure.measured.rpartition(" ")[2]) for figure in comparison.figures if figure.measured]
+    under = f"load average when a contender began {min(loads):.1f} to {max(loads):.1f}" if loads else "load unknown"
+    provisional = _PROVISIONAL if max(loads, default=0) > _QUIET else ""
+    machine = machine.partition(", load average")[0]  # that of one run; the figures may be of several
+    return (
+        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: "
+        "keys `ds DATE, region STRING, hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each contender runs in a "
+        "process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most 7 warm runs, fewer "
+        "where they take long. In brackets: how many times as long as catalog-ext it took; above 1 the peer is slower. "
+        "Every answer was checked. — stands where there is no figure, with the reason below the table. "
+        "`python -m tests.benchmarks peers --keep` measures again, `--sizes 1000,100000` and `--contenders` a part."
+    )
+
+
+def _subsection(comparison: Comparison, measure: str, title: str) -> Iterator[str]:
+    sizes = comparison.sizes()
+    yield from (f"### {title}", "", HOW[measure], "")
+    yield f"|  | {' | '.join(f'{size:,} partitions' for size in sizes)} |"
+    yield "|---" + "|--:" * len(sizes) + "|"
+    for name, label in CONTENDERS.items():
+        figures = [comparison.of(name, measure, size) for size in sizes]
+        if any(figures):
+            yield f"| {label} | {' | '.join(cell(comparison, figure) for figure in figures)} |"
+    notes = [*_reasons(comparison, measure), *_ahead(comparison, measure)]
+    if notes:
+        yield from ("", *notes)
+    if has_curve(comparison, measure):
+        yield from ("", f"![{title}, by the number of partitions]({FOLDER}/{curve_name(measure)})")
+        yield from ("", _line_of_text(comparison, measure))
+
+
+def _reasons(comparison: Comparison, measure: str) -> Iterator[str]:
+    """Why there is no figure, a line a contender and reason."""
+    found: dict[tuple[str, str], list[int]] = {}
+    for figure in comparison.figures:
+        if figure.measure == measure and figure.seconds is None:
+            found.setdefault((figure.contender, figure.reason), []).append(figure.partitions)
+    for (name, reason), sizes in found.items():
+        everywhere = len(sizes) == len([size for size in comparison.sizes() if comparison.of(name, measure, size)])
+        where = "" if everywhere and len(sizes) > 1 else f" at {_listed(sizes)}"
+        yield f"- {CONTENDERS[name]}{where}: —, {reason}."
+
+
+def _ahead(comparison: Comparison, measure: str) -> Iterator[str]:
+    """Who is ahead of us, and why."""
+    found: dict[str, list[str]] = {}
+    for figure, ratio in comparison.ahead(measure):
+        found.setdefault(figure.contender, []).append(f"{figure.partitions:,} ({ratio:.2g} times)")
+    for name, where in found.items():
+        why = WHY.get((measure, name), NOT_KNOWN)
+        yield f"- **{CONTENDERS[name]} is ahead** at {', '.join(where)}: {why}."
+
+
+def _line_of_text(comparison: Comparison, measure: str) -> str:
+    """How each contender grows from its smallest to its largest table."""
+    parts = []
+    for name, label in CONTENDERS.items():
+        timed = sorted(
+            (figure.partitions, figure.seconds)
+            for figure in comparison.figures
+            if (figure.contender, figure.measure) == (name, measure) and figure.seconds
+        )
+        if len(timed) > 1:
+            (small, quick), (large, slow) = timed[0], timed[-1]
+            parts.append(f"{label} {slow / quick:.2g} times from {small:,} to {large:,}")
+    return f"How the time grows with the table: {'; '.join(parts)}."
+
+
+def _listed(sizes: list[int]) -> str:
+    return " and ".join(f"{size:,}" for size in sizes)
