@@ -83,8 +83,10 @@ WHY = {
 _QUIET = 2.0
 """Load averages up to here are those of the contenders before."""
 
-_PROVISIONAL = " **Provisional**: others used the machine too, and not always as much: a ratio between a half and two says nothing"
-    " yet."
+_PROVISIONAL = (
+    " **Provisional**: others used the machine too, and not always as much: a ratio between a half and two says "
+    "nothing yet."
+)
 
 NOT_KNOWN = "why has not been looked into"
 
@@ -146,10 +148,11 @@ def _introduction(comparison: Comparison, machine: str) -> str:
     provisional = _PROVISIONAL if max(loads, default=0) > _QUIET else ""
     machine = machine.partition(", load average")[0]  # that of one run; the figures may be of several
     return (
-        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: "
-        "keys `ds DATE, region STRING, hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each contender runs in a "
-        "process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most 7 warm runs, fewer "
-        "where they take long. In brackets: how many times as long as catalog-ext it took; above 1 the peer is slower. "
+        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: keys `ds DATE, "
+        "region STRING, hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each "
+        "contender runs in a process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most "
+        "7 warm runs, fewer where they take long. In brackets: how many times as long as catalog-ext it took; above 1 "
+        "the peer is slower. "
         "Every answer was checked. — stands where there is no figure, with the reason below the table. "
         "`python -m tests.benchmarks peers --keep` measures again, `--sizes 1000,100000` and `--contenders` a part."
     )
