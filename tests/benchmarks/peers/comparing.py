@@ -13,7 +13,7 @@ from tests.benchmarks.measure import shown
 from tests.benchmarks.peers import table
 from tests.benchmarks.peers.contender import COMMITS
 from tests.benchmarks.peers.curves import draw
-from tests.benchmarks.peers.figures import CONTENDERS, MEASURES, Comparison
+from tests.benchmarks.peers.figures import CONTENDERS, MEASURES, SIZES, Comparison
 from tests.benchmarks.peers.page import FOLDER, curve_name, has_curve, placed, section
 from tests.benchmarks.peers.processes import Assignment, Limits, measure
 from tests.benchmarks.trees import seed_file
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
     from tests.benchmarks.peers.figures import Answers
 
-SIZES = (1_000, 100_000, 1_000_000)
 PROJECT = Path(__file__).resolve().parents[3]
 FIGURES = PROJECT / "docs" / FOLDER / "peers.json"
 

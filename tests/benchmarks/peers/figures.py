@@ -12,6 +12,9 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 OURS = "catalog-ext"
+SIZES = (1_000, 100_000, 1_000_000)
+"""Partitions of the tables, unless others are asked for."""
+
 CONTENDERS = {
     OURS: OURS,
     "hive": "Spark's Hive catalog",

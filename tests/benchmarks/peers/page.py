@@ -6,7 +6,7 @@ import re
 from typing import TYPE_CHECKING
 
 from tests.benchmarks.measure import shown
-from tests.benchmarks.peers.figures import CONTENDERS, MEASURES, OURS, Comparison, Figure
+from tests.benchmarks.peers.figures import CONTENDERS, MEASURES, OURS, SIZES, Comparison, Figure
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -83,8 +83,10 @@ WHY = {
 _QUIET = 2.0
 """Load averages up to here are those of the contenders before."""
 
-_PROVISIONAL = " **Provisional**: others used the machine too, and not always as much: a ratio between a half and two says nothing"
-    " yet."
+_PROVISIONAL = (
+    " **Provisional**: others used the machine too, and not always as much: a ratio between a half and two says "
+    "nothing yet."
+)
 
 NOT_KNOWN = "why has not been looked into"
 
@@ -135,8 +137,7 @@ def cell(comparison: Comparison, figure: Figure | None) -> str:
     ratio = comparison.ratio(figure)
     if figure.contender == OURS or ratio is None:
         return shown(figure.seconds)
-    times = f"{ratio:,.0f}" if ratio >= 10 else f"{ratio:.2g}"
-    return f"{shown(figure.seconds)} ({times} times)"
+    return f"{shown(figure.seconds)} ({_times(ratio)})"
 
 
 def _introduction(comparison: Comparison, machine: str) -> str:
@@ -144,14 +145,18 @@ def _introduction(comparison: Comparison, machine: str) -> str:
     loads = [float(figure.measured.rpartition(" ")[2]) for figure in comparison.figures if figure.measured]
     under = f"load average when a contender began {min(loads):.1f} to {max(loads):.1f}" if loads else "load unknown"
     provisional = _PROVISIONAL if max(loads, default=0) > _QUIET else ""
+    left = [size for size in SIZES if size not in comparison.sizes()]
+    missing = f" Not measured yet: {_listed(left)} partitions." if left else ""
     machine = machine.partition(", load average")[0]  # that of one run; the figures may be of several
     return (
-        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: "
-        "keys `ds DATE, region STRING, hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each contender runs in a "
-        "process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most 7 warm runs, fewer "
-        "where they take long. In brackets: how many times as long as catalog-ext it took; above 1 the peer is slower. "
+        f"Measured on {' and '.join(days)}: {machine}; {under}.{provisional} The same tree for all: keys `ds DATE, "
+        "region STRING, hour INT`, 288 partitions a day, one Parquet file of one row in each, local disk. Each "
+        "contender runs in a process of its own, one after the other, Spark with 2 cores and 4 GB; medians of at most "
+        "7 warm runs, fewer where they take long. In brackets: how many times as long as catalog-ext it took; above 1 "
+        "the peer is slower. "
         "Every answer was checked. — stands where there is no figure, with the reason below the table. "
         "`python -m tests.benchmarks peers --keep` measures again, `--sizes 1000,100000` and `--contenders` a part."
+        f"{missing}"
     )
 
 
@@ -188,7 +193,7 @@ def _ahead(comparison: Comparison, measure: str) -> Iterator[str]:
     """Who is ahead of us, and why."""
     found: dict[str, list[str]] = {}
     for figure, ratio in comparison.ahead(measure):
-        found.setdefault(figure.contender, []).append(f"{figure.partitions:,} ({ratio:.2g} times)")
+        found.setdefault(figure.contender, []).append(f"{figure.partitions:,} ({_times(ratio)})")
     for name, where in found.items():
         why = WHY.get((measure, name), NOT_KNOWN)
         yield f"- **{CONTENDERS[name]} is ahead** at {', '.join(where)}: {why}."
@@ -205,8 +210,12 @@ def _line_of_text(comparison: Comparison, measure: str) -> str:
         )
         if len(timed) > 1:
             (small, quick), (large, slow) = timed[0], timed[-1]
-            parts.append(f"{label} {slow / quick:.2g} times from {small:,} to {large:,}")
+            parts.append(f"{label} {_times(slow / quick)} from {small:,} to {large:,}")
     return f"How the time grows with the table: {'; '.join(parts)}."
+
+
+def _times(ratio: float) -> str:
+    return f"{ratio:,.0f} times" if ratio >= 10 else f"{ratio:.2g} times"
 
 
 def _listed(sizes: list[int]) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.benchmarks import __main__ as benchmarks
+from tests.benchmarks.measure import Outcome
 from tests.benchmarks.peers import comparing, curves, page, table
 from tests.benchmarks.peers.contender import NoSuchThingError, Task, measure_all
 from tests.benchmarks.peers.figures import MEASURES, Answers, Comparison, Figure
@@ -291,3 +293,14 @@ def test_limits_are_of_the_start_of_what_is_done_once_and_of_runs() -> None:
 )
 def test_an_error_is_a_reason_and_a_wrong_result_is_none(said: str, reason: str | None) -> None:
     assert failure(said) == reason
+
+
+def test_the_other_benchmarks_keep_the_section_and_the_notes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    section = page.section(compared(figure("catalog-ext", 0.1)), "2 cores")
+    notes = f"{benchmarks.NOTES}\n\n- people\n"
+    file = tmp_path / "benchmarks.md"
+    file.write_text(f"# Benchmarks\n\n## Older\n\n{section}\n{notes}", encoding="utf-8")
+    monkeypatch.setattr(benchmarks, "PAGE", file)
+    written = benchmarks._page([Outcome("Newer", "How.", ["a", "b"], [["1", "2"]])], "2 cores")
+    assert written.endswith(f"| 1 | 2 |\n\n{section}\n{notes}")
+    assert "Older" not in written
