@@ -8,10 +8,6 @@ import scala.util.control.NonFatal
 import com.fasterxml.jackson.databind.JsonNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
-import org.apache.orc.OrcFile
-import org.apache.parquet.HadoopReadOptions
-import org.apache.parquet.hadoop.ParquetFileReader
-import org.apache.parquet.hadoop.util.HadoopInputFile
 
 import org.apache.spark.sql.catalogext.catalog.{CatalogExtTable, PartitionColumns, ResolvedSettings, TableMetadata}
 import org.apache.spark.sql.catalogext.scan.{DirectoryFiles, PlannedRows}
@@ -83,16 +79,8 @@ object FileCounts {
   /** Rows and statistics (JSON text) of a file; else why it cannot be read, None where it is not there. */
   private def footer(
       format: String, uri: String, conf: Configuration, schema: StructType): Either[Option[String], (Long, String)] = try {
-    val path = new Path(uri)
-    val rows = if (format == "parquet") {
-      val options = HadoopReadOptions.builder(conf, path).build()
-      val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
-      try reader.getRecordCount finally reader.close()
-    } else {
-      val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
-      try reader.getNumberOfRows finally reader.close()
-    }
-    Right((rows, FileStatistics.read(format, path, conf, schema, rows).toString))
+    val (rows, statistics) = FileStatistics.counted(format, new Path(uri), conf, schema).get
+    Right((rows, statistics.toString))
   } catch {
     case _: FileNotFoundException => Left(None)
     case NonFatal(e) => Left(Some(Option(e.getMessage).getOrElse(e.getClass.getName)))

@@ -35,7 +35,7 @@ abstract class FileStaging(job: WriteJob, conf: Configuration) extends Logging {
 
   protected def report(partition: String, name: String, size: Long, rows: Long, path: Path, upload: JsonNode): JsonNode =
     obj("partition" -> text(partition), "name" -> text(name), "size" -> long(size), "rows" -> long(rows),
-      "statistics" -> FileStatistics.read(job.format, path, conf, job.statisticsSchema, rows), "upload" -> upload)
+      "statistics" -> FileStatistics.read(job.format, path, conf, job.statisticsSchema), "upload" -> upload)
 
   protected def remove(path: Path): Unit =
     try path.getFileSystem(conf).delete(path, false) catch {

@@ -6,12 +6,14 @@ import java.util.Locale
 import scala.jdk.CollectionConverters._
 
 import com.fasterxml.jackson.databind.JsonNode
+import com.fasterxml.jackson.databind.node.ObjectNode
 import org.apache.hadoop.conf.Configuration
 import org.apache.hadoop.fs.Path
 import org.apache.orc.{BooleanColumnStatistics, ColumnStatistics, DateColumnStatistics, DecimalColumnStatistics,
   DoubleColumnStatistics, IntegerColumnStatistics, OrcFile, StringColumnStatistics}
 import org.apache.parquet.HadoopReadOptions
 import org.apache.parquet.hadoop.ParquetFileReader
+import org.apache.parquet.hadoop.metadata.BlockMetaData
 import org.apache.parquet.hadoop.util.HadoopInputFile
 import org.apache.parquet.io.api.Binary
 
@@ -36,14 +38,22 @@ object FileStatistics {
 
   private case class Column(minimum: Option[Any], maximum: Option[Any], nulls: Option[Long])
 
-  /** Of the columns of `schema`, which may be a part of the file's. */
-  def read(format: String, path: Path, conf: Configuration, schema: StructType, rows: Long): JsonNode = {
-    val columns = if (schema.isEmpty) Map.empty[String, Column] else format match {
-      case "parquet" => parquet(path, conf, schema)
-      case "orc" => orc(path, conf, schema, rows)
-      case _ => Map.empty[String, Column]
+  /** Of the columns of `schema`, which may be a part of the file's; nothing of formats without footers. */
+  def read(format: String, path: Path, conf: Configuration, schema: StructType): JsonNode =
+    if (schema.isEmpty) obj() else counted(format, path, conf, schema).fold(obj())(_._2)
+
+  /** The rows of a file, and what `read` says of it, which is opened once; None of formats without footers. */
+  def counted(format: String, path: Path, conf: Configuration, schema: StructType): Option[(Long, ObjectNode)] = {
+    val found = format match {
+      case "parquet" =>
+        val groups = parquetGroups(path, conf)
+        Some((groups.map(_.getRowCount).sum, parquet(groups, conf, schema)))
+      case "orc" => Some(orc(path, conf, schema))
+      case _ => None
     }
-    obj(schema.flatMap(field => columns.get(field.name).map(field.name -> json(_, field.dataType))): _*)
+    found.map { case (rows, columns) =>
+      (rows, obj(schema.flatMap(field => columns.get(field.name).map(field.name -> json(_, field.dataType))): _*))
+    }
   }
 
   private def json(column: Column, dataType: DataType): JsonNode = {
@@ -60,10 +70,13 @@ object FileStatistics {
     Option.when(shown.length <= LongestText && shown.indexOf('\uFFFD') < 0)(shown)
   }
 
-  private def parquet(path: Path, conf: Configuration, schema: StructType): Map[String, Column] = {
+  private def parquetGroups(path: Path, conf: Configuration): Seq[BlockMetaData] = {
     val options = HadoopReadOptions.builder(conf, path).build()
     val reader = ParquetFileReader.open(HadoopInputFile.fromPath(path, conf), options)
-    val groups = try reader.getRowGroups.asScala.toSeq finally reader.close()
+    try reader.getRowGroups.asScala.toSeq finally reader.close()
+  }
+
+  private def parquet(groups: Seq[BlockMetaData], conf: Configuration, schema: StructType): Map[String, Column] = {
     val wanted = schema.fieldNames.toSet
     val chunks = groups.flatMap(_.getColumns.asScala)
       .filter(chunk => chunk.getPath.size == 1 && wanted(chunk.getPath.toArray.head))
@@ -113,17 +126,18 @@ object FileStatistics {
     case _ => None
   }
 
-  private def orc(path: Path, conf: Configuration, schema: StructType, rows: Long): Map[String, Column] = {
+  private def orc(path: Path, conf: Configuration, schema: StructType): (Long, Map[String, Column]) = {
     val reader = OrcFile.createReader(path, OrcFile.readerOptions(conf))
     try {
-      val statistics = reader.getStatistics
+      val (rows, statistics) = (reader.getNumberOfRows, reader.getStatistics)
       val root = reader.getSchema
       val ids = root.getFieldNames.asScala.zip(root.getChildren.asScala.map(_.getId)).toMap
-      (for {
+      val columns = for {
         field <- schema
         id <- ids.get(field.name).orElse(ids.get(field.name.toLowerCase(Locale.ROOT)))
         if field.dataType.isInstanceOf[AtomicType]
-      } yield field.name -> ofOrc(statistics(id), field.dataType, rows)).toMap
+      } yield field.name -> ofOrc(statistics(id), field.dataType, rows)
+      (rows, columns.toMap)
     } finally reader.close()
   }
 
