@@ -155,7 +155,6 @@ class Catalog:
         self.alterations = TableAlterations(context, self._creation, self._repair)
         self.reads = TableReads(context, Freshness(context, self._repair))
         self.writes = Writes(context, self._creation)
-        self._outbox = OutboxCommands(index)
         self._publishing = Publishing(index, metastore, sync, settings.name)
         self.write_maintenance = WriteMaintenance(context)
         self.metadata_tables = MetadataTables(context)
@@ -243,7 +242,7 @@ class Catalog:
 
     deliver = _Forwarded(lambda c: c._context.sync, MetastoreSync.deliver)
     publish = _Forwarded(lambda c: c._publishing, Publishing.publish)
-    outbox = _Forwarded(lambda c: c._outbox, OutboxCommands.outbox)
+    outbox = _Forwarded(lambda c: OutboxCommands(c.index), OutboxCommands.outbox)
     keep_delivering = _Forwarded(lambda c: c._context.sync, MetastoreSync.keep_delivering)
 
     def metastore_state(self, table: Table | None = None) -> str:

@@ -120,7 +120,8 @@ def test_a_queue_is_emptied_into_the_index(lake: Lake, capsys: pytest.CaptureFix
     before = lake.server.list_requests()
     lake.delete(f"{A}/never.csv")
     assert lake.run() == 0
-    assert (lake.server.list_requests() - before, lake.waiting()) == (0, 0)
+    # Somebody may have listed it while it was there, and be about to commit that.
+    assert (lake.server.list_requests() - before, lake.waiting()) == (1, 0)
 
 
 def test_the_last_file_of_a_partition_goes(lake: Lake) -> None:
