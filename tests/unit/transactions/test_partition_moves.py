@@ -24,7 +24,7 @@ from tests.unit.partitions.test_partition_commands import consistent, equals, ex
 from tests.writes import Crash, crash_at, insert
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Callable, Mapping
 
     from catalog_ext.catalog import Catalog
     from catalog_ext.metastore.commit.removals import Removal
@@ -480,12 +480,11 @@ def test_a_slow_owner_deletes_nothing_that_came_back_by_another_rename(
     insert(catalog, "k=1")
     remove = StoreCleanup.remove_replaced
 
-    def overtaken(cleanup: StoreCleanup, removals: Iterable[Removal]) -> list[Location]:
-        taken = list(removals)
+    def overtaken(cleanup: StoreCleanup, table_id: int | None, taken: list[Removal], upto: Location) -> list[Location]:
         monkeypatch.undo()
         catalog.recover(older_than=0)
         catalog.partition_commands.rename("s.t", {"k": "7"}, {"k": "1"})
-        return remove(cleanup, taken)
+        return remove(cleanup, table_id, taken, upto)
 
     monkeypatch.setattr(StoreCleanup, "remove_replaced", overtaken)
     catalog.partition_commands.rename("s.t", {"k": "1"}, {"k": "7"})
