@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
 
 _Part = TypeVar("_Part")
@@ -135,6 +136,7 @@ class Catalog:
         storage: Callable[[], Storage],
         *,
         at_home: Callable[[Index, Settings], Settings] = open_at_home,
+        distributed_listing: Callable[[int], TreeLister] | None = None,
     ) -> None:
         index = Index.open(settings.index)
         try:
@@ -145,7 +147,7 @@ class Catalog:
             raise
         refresh = ViewRefresh(index, metastore, settings.name)
         sync = MetastoreSync(index, metastore, settings, before=refresh.refresh_stale)
-        self._context = context = Context(settings, index, metastore, sync, storage)
+        self._context = context = Context(settings, index, metastore, sync, storage, distributed_listing)
         self.views = Views(context, refresh)
         self._repair = TableRepair(context)
         self._creation = TableCreation(context)

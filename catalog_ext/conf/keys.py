@@ -20,6 +20,7 @@ from catalog_ext.conf.setting import (
     above_zero,
     count,
     count_or_all,
+    count_or_none,
     flag,
     percentage,
     seconds,
@@ -89,6 +90,16 @@ DISTRIBUTED_LISTING: Setting[int] = Setting(
     NUMBER,
     above_zero,
     (Scope.READ, Scope.SESSION),
+)
+REPAIR_DISTRIBUTED_LISTING: Setting[int | None] = Setting(
+    "repair.distributed-listing-threshold",
+    "10000",
+    "Partitions from which on the executors of a Spark cluster list a table on S3 or HDFS for a repair: those that are "
+    "registered, or, where none are, those that its first directories lead to expect. Executors need catalog-ext in "
+    "their Python and the driver's rights on the store; local mode has none of them.",
+    "a whole number from 1, or `none`",
+    count_or_none,
+    (Scope.TABLE, Scope.ENVIRONMENT),
 )
 BATCH_PARTITIONS: Setting[int] = Setting(
     "repair.batch-partitions",
@@ -242,6 +253,7 @@ SETTINGS: tuple[Setting[Any], ...] = (
     LISTING_TARGET_PREFIXES,
     DISTRIBUTED_LISTING,
     BATCH_PARTITIONS,
+    REPAIR_DISTRIBUTED_LISTING,
     MASS_DROP_PERCENT,
     MASS_DROP_PARTITIONS,
     METASTORE_TIMEOUT,

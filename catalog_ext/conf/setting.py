@@ -133,6 +133,15 @@ def count_or_all(text: str) -> int | None:
     return int(text)
 
 
+def count_or_none(text: str) -> int | None:
+    """Return a whole number from 1 to a million; None for ``none``."""
+    if text.lower() == "none":
+        return None
+    if not text.isdecimal() or not text.isascii() or not 1 <= int(text) <= 1_000_000:
+        raise ValueError("give a whole number from 1 to 1000000, or 'none'")
+    return int(text)
+
+
 def any_count_or_all(text: str) -> int | None:
     """Return a whole number from 0 to a million, or None for ``all``."""
     try:

@@ -14,6 +14,7 @@ from catalog_ext.metastore.errors import ConflictError, MassDropError, RepairRef
 from catalog_ext.metastore.index import Verified
 from catalog_ext.metastore.model.changes import AddPartition, ReplaceFiles
 from catalog_ext.metastore.runtime.garbage import collecting_rarely
+from catalog_ext.metastore.storage.listing import list_in_this_process
 from catalog_ext.repair.difference import Difference, Proposed
 from catalog_ext.repair.expired import leave_out_expired
 from catalog_ext.repair.in_flight_writes import InFlightWrites
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
+    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
 
@@ -53,13 +55,20 @@ class Repair:
     """One repair of one table."""
 
     def __init__(
-        self, index: Index, storage: Storage, table: Table, options: RepairOptions, progress: Progress
+        self,
+        index: Index,
+        storage: Storage,
+        table: Table,
+        options: RepairOptions,
+        progress: Progress,
+        list_tree: TreeLister = list_in_this_process,
     ) -> None:
         self._index = index
         self._storage = storage
         self._table = table
         self._options = options
         self._progress = progress
+        self._list_tree = list_tree
         self._layout = Layout(table.definition, options.predicate)
         self._pattern = LocationPattern.of(table.definition)
         self._version = table.version
@@ -151,7 +160,7 @@ class Repair:
             self._observe_named(self._options.names, scratch)
             in_flight.leave_out()
             return
-        observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress)
+        observer = StoreObserver(self._storage, self._table, self._layout, scratch, self._progress, self._list_tree)
         observe_registered = partial(
             observe_index, self._index, self._table, predicate, scratch, files=mode is RepairMode.SYNC
         )

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from catalog_ext.conf import keys
 from catalog_ext.metastore.errors import LocationNotFoundError, StorageError
 from catalog_ext.metastore.predicates.conditions import Where, bound_where
+from catalog_ext.metastore.storage.listing import list_in_this_process
 from catalog_ext.metastore.transactions.recovery import recoverable
 from catalog_ext.repair.options import RepairMode, RepairOptions
 from catalog_ext.repair.repair import Repair
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from catalog_ext.context import Context
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.listing import TreeLister
 
 
 class TableRepair:
@@ -112,11 +114,18 @@ class TableRepair:
         )
         return self._repair(table, options, no_progress)
 
+    def _lister(self, table: Table) -> TreeLister:
+        distributed = self._context.distributed_listing
+        threshold = keys.REPAIR_DISTRIBUTED_LISTING.read(table.definition.properties, self._context.settings.conf)
+        return list_in_this_process if distributed is None or threshold is None else distributed(threshold)
+
     def _repair(self, target: Table, options: RepairOptions, report_progress: Progress) -> RepairReport:
         table = str(target.identifier)
         scratch = Scratch()
         try:
-            version = Repair(self._context.index, self._context.storage, target, options, report_progress).run(scratch)
+            lister = self._lister(target)
+            repair = Repair(self._context.index, self._context.storage, target, options, report_progress, lister)
+            version = repair.run(scratch)
         except (StorageError, LocationNotFoundError) as error:
             scratch.close()
             raise error.about(f"Table {table} cannot be repaired", {"table": table}) from error

@@ -15,7 +15,7 @@ from catalog_ext.metastore.model.partition_names import is_hidden
 from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
-from catalog_ext.metastore.storage.listing import list_tree
+from catalog_ext.metastore.storage.listing import list_in_this_process
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.key_layout import Layout, Place
 
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
     from catalog_ext.metastore.model.tables import Table
     from catalog_ext.metastore.predicates.tree import Predicate
+    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.metastore.storage.store import Storage
     from catalog_ext.scan.scratch import Scratch
 
@@ -75,8 +76,17 @@ def printable(path: str) -> str:
 class StoreObserver:
     """Lists a table's tree into the scratch database."""
 
-    def __init__(self, storage: Storage, table: Table, layout: Layout, scratch: Scratch, progress: Progress) -> None:
+    def __init__(
+        self,
+        storage: Storage,
+        table: Table,
+        layout: Layout,
+        scratch: Scratch,
+        progress: Progress,
+        list_tree: TreeLister = list_in_this_process,
+    ) -> None:
         self._storage = storage
+        self._list_tree = list_tree
         self._table = table
         self._layout = layout
         self._scratch = scratch
@@ -101,7 +111,10 @@ class StoreObserver:
         """
         root = self._table.definition.location
         depth = max(1, len(self._layout.keys))
-        listing = list_tree(self._storage, root, descend=self._descend, depth_hint=depth, selective=selective)
+        listing = self._list_tree(
+            self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
+            expected=self._table.totals.partitions or None,
+        )  # fmt: skip
         try:
             for event in listing:
                 if isinstance(event, ListedFile):

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from catalog_ext.metastore.predicates.conditions import Where
+    from catalog_ext.metastore.storage.listing import TreeLister
     from catalog_ext.repair.report import RepairReport
     from catalog_ext.scan.observe import Progress
 
@@ -183,7 +184,7 @@ def stop(catalog: str) -> None:
 
 def _serve(settings: Settings) -> _Running:
     stop(settings.name)
-    catalog = Catalog(settings, spark_storage(settings))
+    catalog = Catalog(settings, spark_storage(settings), distributed_listing=_executor_listing)
     try:
         running = _Running(catalog, Service(catalog).start())
     except BaseException:
@@ -193,6 +194,13 @@ def _serve(settings: Settings) -> _Running:
         _running[settings.name] = running
     logger.info("The catalog %s is served at %s", settings.name, running.service.uri)
     return running
+
+
+def _executor_listing(threshold: int) -> TreeLister:
+    # Here, because it needs PySpark, whose absence is told when a session is wanted.
+    from catalog_ext.spark.executor_listing import ExecutorListing
+
+    return ExecutorListing(threshold)
 
 
 @atexit.register

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 from catalog_ext.metastore.storage.hdfs.listing import list_hdfs
 from catalog_ext.metastore.storage.listed import Descend, Listed, ListedDirectory, ListedFile, ListingFailure
@@ -15,7 +15,37 @@ if TYPE_CHECKING:
 
     from catalog_ext.metastore.storage.store import Storage
 
-__all__ = ["Descend", "Listed", "ListedDirectory", "ListedFile", "ListingFailure", "list_tree"]
+__all__ = [
+    "Descend",
+    "Listed",
+    "ListedDirectory",
+    "ListedFile",
+    "ListingFailure",
+    "TreeLister",
+    "list_in_this_process",
+    "list_tree",
+]
+
+
+class TreeLister(Protocol):
+    """Lists a tree as `list_tree` does, by whatever means.
+
+    Beside its arguments there is ``expected``: how many directories that hold files there are likely to be, None where
+    nobody knows.
+    """
+
+    def __call__(
+        self,
+        storage: Storage,
+        root: str | Location,
+        *,
+        descend: Descend,
+        depth_hint: int,
+        selective: bool = False,
+        expected: int | None = None,
+    ) -> Generator[Listed, None, None]:
+        """Yield what lies there."""
+        ...
 
 
 def list_tree(
@@ -49,3 +79,16 @@ def list_tree(
         return list_hdfs(storage, place, descend)
     levels = max(1, depth_hint) - (0 if selective else 1)
     return S3Listing(storage, place, descend, levels).run()
+
+
+def list_in_this_process(
+    storage: Storage,
+    root: str | Location,
+    *,
+    descend: Descend,
+    depth_hint: int,
+    selective: bool = False,
+    expected: int | None = None,
+) -> Generator[Listed, None, None]:
+    """Yield as `list_tree` does, which is the lister that needs nothing else."""
+    return list_tree(storage, root, descend=descend, depth_hint=depth_hint, selective=selective)
