@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import platform
 import statistics
@@ -11,7 +12,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
+
+PROJECT = Path(__file__).resolve().parents[2]
+"""Where ``python -m tests.…`` finds its modules."""
+
+_STUDENT = (12.71, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23, 2.20, 2.18, 2.16, 2.14, 2.13)
+"""The 97.5 % quantiles of Student's t with 1, 2, … degrees of freedom."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +38,34 @@ class Outcome:
     columns: list[str]
     rows: list[list[str]]
     aims: list[tuple[str, bool, str]] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Interval:
+    """A relative difference: 0.03 is 3 % more. In 95 of 100 such intervals lies what is true.
+
+    Attributes:
+        middle: The estimate.
+        half: How far each end is from it.
+    """
+
+    middle: float
+    half: float
+
+    def __str__(self) -> str:
+        return f"{self.middle * 100:+.1f} % ± {self.half * 100:.1f}"
+
+
+def interval(logarithms: Sequence[float]) -> Interval:
+    """Of the logarithms of independent ratios, at least two and at most sixteen.
+
+    Raises:
+        ValueError: They are too few or too many.
+    """
+    if not 2 <= len(logarithms) <= len(_STUDENT) + 1:
+        raise ValueError(f"an interval is of 2 to {len(_STUDENT) + 1} ratios, not of {len(logarithms)}")
+    error = statistics.stdev(logarithms) / math.sqrt(len(logarithms))
+    return Interval(math.expm1(statistics.fmean(logarithms)), _STUDENT[len(logarithms) - 2] * error)
 
 
 def interleaved(

@@ -5,16 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from tests.benchmarks import write_process
-from tests.benchmarks.measure import Outcome, ratio, shown
+from tests.benchmarks.measure import PROJECT, Outcome, ratio, shown
 
 if TYPE_CHECKING:
     from tests.benchmarks.stand import Stand
-
-PROJECT = Path(__file__).resolve().parents[2]
 
 
 def run(stand: Stand) -> Outcome:
