@@ -43,15 +43,20 @@ _P = ParamSpec("_P")
 _R = TypeVar("_R")
 
 
+def scratch_failed(error: sqlite3.Error | OSError) -> StorageError:
+    """Return the error of a repair whose scratch files cannot be written or read."""
+    return StorageError(
+        f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set TMPDIR (and "
+        "SQLITE_TMPDIR, if you use it) to a directory on a disk with room, and run the repair again."
+    )
+
+
 def _translated(method: Callable[_P, _R]) -> Callable[_P, _R]:
     def call(*args: _P.args, **kwargs: _P.kwargs) -> _R:
         try:
             return method(*args, **kwargs)
         except sqlite3.Error as error:
-            raise StorageError(
-                f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set "
-                "SQLITE_TMPDIR to a directory on a disk with room, and run the repair again."
-            ) from error
+            raise scratch_failed(error) from error
 
     return call
 

@@ -13,8 +13,8 @@ import tempfile
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
-from catalog_ext.metastore.errors import StorageError
 from catalog_ext.metastore.transactions.staging_locations import transaction_id_in
+from catalog_ext.scan.scratch import scratch_failed
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -221,7 +221,4 @@ def _translated() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        raise StorageError(
-            f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set "
-            "TMPDIR to a directory on a disk with room, and run the repair again."
-        ) from error
+        raise scratch_failed(error) from error
