@@ -46,8 +46,8 @@ _R = TypeVar("_R")
 def scratch_failed(error: sqlite3.Error | OSError) -> StorageError:
     """Return the error of a repair whose scratch files cannot be written or read."""
     return StorageError(
-        f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set TMPDIR (and "
-        "SQLITE_TMPDIR, if you use it) to a directory on a disk with room, and run the repair again."
+        f"The scratch file of this repair failed: {error}. What was committed stays. Free some space, or set TMPDIR "
+        "(and SQLITE_TMPDIR, if you use it) to a directory on a disk with room, and run the repair again."
     )
 
 
