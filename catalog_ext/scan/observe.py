@@ -18,6 +18,7 @@ from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, Li
 from catalog_ext.metastore.storage.listing import list_in_this_process
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.key_layout import Layout, Place
+from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
 _BUFFER_ROWS = 5000
 _ELSEWHERE_THREADS = 16
 _NAMED_AT_ONCE = 500
+_OF_PARTITIONS = ("partition", "location", "files", "bytes")
 INCOMPLETE = "the listing is incomplete: "
 """How the reason begins of a path that could not be looked at."""
 
@@ -84,8 +86,10 @@ class StoreObserver:
         scratch: Scratch,
         progress: Progress,
         list_tree: TreeLister = list_in_this_process,
+        listed: Listed | None = None,
     ) -> None:
         self._storage = storage
+        self._listed = listed or AllListed(scratch)
         self._list_tree = list_tree
         self._table = table
         self._layout = layout
@@ -94,9 +98,11 @@ class StoreObserver:
         self._judge = layout.judge
         self._has_directories = storage.store_has_directories(table.definition.location)
         self._skipped: SimpleQueue[_Skipped] = SimpleQueue()
-        self._partitions: list[tuple[str]] = []
-        self._files: list[tuple[str, str, int, int]] = []
+        self._partitions: list[str] = []
+        self._shown_by_files: list[str] = []
+        self._files: list[FileRow] = []
         self._last_directory: str | None = None
+        self._last_judged: tuple[str, Place] | None = None
         self._seen_partitions = 0
         self._seen_files = 0
         self.has_relocated_data = False
@@ -128,7 +134,7 @@ class StoreObserver:
         finally:
             listing.close()
         if not self._layout.keys and self._has_directories:
-            self._partitions.append(("",))
+            self._partitions.append("")
         self._flush()
 
     def _descend(self, directory: str) -> bool:
@@ -136,6 +142,7 @@ class StoreObserver:
             self._skip(printable(directory), NOT_TEXT)
             return False
         verdict = self._judge(directory)
+        self._last_judged = (directory, verdict.place)
         if directory == DATA:
             self.has_relocated_data = True
         if verdict.place is Place.NONCONFORMING:
@@ -149,22 +156,25 @@ class StoreObserver:
         if not is_storable(name):
             self._skip(printable(_path(event)), NOT_TEXT, files=1, size=event.size)
             return
-        place = self._judge(directory).place
+        place = self._place_of(directory)
         if place is Place.PARTITION:
             self._files.append((directory, name, event.size, event.modified_ms))
             if directory != self._last_directory:
                 # Where no directories are listed, their files show them.
-                self._take_partition(directory)
+                (self._shown_by_files if self._has_directories else self._partitions).append(directory)
+                self._last_directory = directory
         elif place is Place.ABOVE:
             self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
-        if self._judge(directory).place is Place.PARTITION:
-            self._take_partition(directory)
+        if self._place_of(directory) is Place.PARTITION:
+            self._partitions.append(directory)
+            self._last_directory = directory
 
-    def _take_partition(self, directory: str) -> None:
-        self._partitions.append((directory,))
-        self._last_directory = directory
+    def _place_of(self, directory: str) -> Place:
+        # Mostly the directory that the listing has just asked about.
+        last = self._last_judged
+        return last[1] if last is not None and last[0] == directory else self._judge(directory).place
 
     def _take_failure(self, failure: ListingFailure) -> None:
         row = (printable(failure.directory), failure.error.message)
@@ -179,10 +189,11 @@ class StoreObserver:
     def _flush(self) -> None:
         self._seen_files += len(self._files)
         self._seen_partitions += len(self._partitions)
-        self._scratch.insert("listed_partitions", self._partitions, columns=1, ignore=True)
-        self._scratch.insert("listed_files", self._files, columns=4)
-        self._partitions.clear()
-        self._files.clear()
+        self._listed.partitions(self._partitions)
+        self._listed.shown_by_files(self._shown_by_files)
+        self._listed.files(self._files)
+        for rows in (self._partitions, self._shown_by_files, self._files):
+            rows.clear()
         self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
         self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
 
@@ -198,15 +209,15 @@ def _path(event: ListedFile) -> str:
     return f"{event.directory}/{event.name}" if event.directory else event.name
 
 
-def observe_index(index: Index, table: Table, predicate: Predicate | None, scratch: Scratch, *, files: bool) -> None:
-    """Copy what is registered at the pinned version (files only where wanted) into the scratch database."""
-    for batch in index.list_partitions(table, predicate):
-        columns = [batch.column(n).to_pylist() for n in ("partition", "location", "files", "bytes")]
-        scratch.insert("indexed_partitions", zip(*columns, strict=True), columns=4)
+def observe_index(index: Index, table: Table, predicate: Predicate | None, indexed: Indexed, *, files: bool) -> None:
+    """Give what is registered at the pinned version (files only where wanted) to whoever compares it."""
+    for batch in index.unordered_partitions(table, predicate, _OF_PARTITIONS):
+        columns = [batch.column(n).to_pylist() for n in _OF_PARTITIONS]
+        indexed.partitions(list(zip(*columns, strict=True)))
     if files:
         for batch in index.plan_files(table, predicate):
             columns = [batch.column(n).to_pylist() for n in ("partition", "path", "size", "modified_ms")]
-            scratch.insert("indexed_files", zip(*columns, strict=True), columns=4)
+            indexed.files(list(zip(*columns, strict=True)))
 
 
 def observe_named(index: Index, storage: Storage, table: Table, names: Sequence[str], scratch: Scratch) -> None:
