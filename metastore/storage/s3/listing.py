@@ -45,7 +45,9 @@ class _Unit:
         skip: What is known already: the directory itself (its own files) and directories below it (everything).
         whole: Whether it is listed recursively.
         keys: How many the store has given.
-        waiting: Files of a directory that may go on in the next page.
+        current: The directory of the last key.
+        take: Whether its files are wanted.
+        waiting: Those that were given so far, as it may go on in the next page.
         wanted: Of directories below it, whether their files are wanted; of those that were asked for lately.
         children: Directories in it, where it is not listed recursively.
         turned_down: How many ``descend`` turned down of them.
@@ -56,6 +58,8 @@ class _Unit:
     skip: frozenset[str] = frozenset()
     whole: bool = True
     keys: int = 0
+    current: str | None = None
+    take: bool = False
     waiting: list[Listed] = field(default_factory=list)
     wanted: dict[str, bool] = field(default_factory=dict)
     children: list[str] = field(default_factory=list)
@@ -63,10 +67,16 @@ class _Unit:
     has_empty_child: bool = False
 
     def __post_init__(self) -> None:
-        self.forget()
+        self._forget()
 
-    def forget(self) -> None:
-        """Forget what was asked for."""
+    def enter(self, directory: str, *, take: bool) -> None:
+        """Go on with the keys of another directory."""
+        self.current, self.take = directory, take
+        self.waiting.clear()
+        if len(self.wanted) > _REMEMBERED + len(self.skip):
+            self._forget()
+
+    def _forget(self) -> None:
         self.wanted = {self.directory: True, **dict.fromkeys(self.skip, False)}
 
 
@@ -184,12 +194,9 @@ class S3Listing:
             return Page((), (), None)
 
     def _taken(self, unit: _Unit, page: Page) -> Iterator[Listed]:
-        """Yield the files of a page that are wanted; those of its last directory with the rest of them."""
+        """Yield the files of a page that are wanted, each directory's when it is over."""
         start = len(self._root.key) + 1 if self._root.key else 0
         unit.keys += len(page.keys)
-        if len(unit.wanted) > _REMEMBERED + len(unit.skip):
-            unit.forget()
-        files, wanted = unit.waiting, unit.wanted
         for key, size, modified_ms in page.keys:
             if key.endswith("/"):
                 # It stands for a directory, unless it holds something.
@@ -198,18 +205,16 @@ class S3Listing:
                 key = key[:-1]
             head, slash, name = key[start:].rpartition("/")
             directory = head or slash
-            if (take := wanted.get(directory)) is None:
-                take = self._decide(directory, unit)
-            if take:
-                files.append(ListedFile(directory, name, size, modified_ms))
-        unit.waiting = []
-        if page.next is not None and files:
-            end, last = len(files), files[-1].directory
-            while end and files[end - 1].directory == last:
-                end -= 1
-            if len(files) - end <= _LARGEST_WAITING:
-                files, unit.waiting = files[:end], files[end:]
-        yield from files
+            if directory != unit.current:
+                yield from unit.waiting
+                unit.enter(directory, take=self._decide(directory, unit))
+            if unit.take:
+                unit.waiting.append(ListedFile(directory, name, size, modified_ms))
+                if len(unit.waiting) >= _LARGEST_WAITING:
+                    yield from unit.waiting
+                    unit.waiting.clear()
+        if page.next is None:
+            yield from unit.waiting
         self._note_children(unit, page.prefixes, start)
 
     def _note_children(self, unit: _Unit, prefixes: Iterable[str], start: int) -> None:
@@ -226,6 +231,8 @@ class S3Listing:
     def _decide(self, directory: str, unit: _Unit) -> bool:
         """Return whether files of ``directory`` are wanted: its parents up to the unit, and itself, not turned down."""
         missing, wanted = [], unit.wanted
+        if (known := wanted.get(directory)) is not None:
+            return known
         current = directory
         while current != unit.directory and current not in wanted:
             missing.append(current)
