@@ -111,6 +111,11 @@ class PagedKeys:
                 self.end_headers()
                 self.wfile.write(body)
 
+            def do_HEAD(self) -> None:
+                self.send_response(404)
+                self.send_header("Content-Length", "0")
+                self.end_headers()
+
             def log_message(self, *_: object) -> None:
                 """Print nothing."""
 
