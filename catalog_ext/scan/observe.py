@@ -119,7 +119,7 @@ class StoreObserver:
         depth = max(1, len(self._layout.keys))
         listing = self._list_tree(
             self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
-            expected=self._table.totals.partitions or None,
+            expected=None if selective else self._table.totals.partitions or None,
         )  # fmt: skip
         try:
             for event in listing:
