@@ -165,9 +165,9 @@ class Repair:
             self._observe_named(self._options.names, scratch)
             in_flight.leave_out()
             return
-        if mode is RepairMode.SYNC and self._table.totals.partitions:
+        if self._table.totals.partitions:
             timeless = not self._storage.store_has_directories(self._table.definition.location)
-            sides = Sides(scratch, timeless=timeless)
+            sides = Sides(scratch, with_files=mode is RepairMode.SYNC, timeless=timeless)
             try:
                 has_relocated_data = self._observe_tree(scratch, sides.listed, sides.indexed)
                 sides.compare()

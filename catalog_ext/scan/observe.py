@@ -132,7 +132,7 @@ class StoreObserver:
             self._parts = self._count_parts(root)
         listing = self._list_tree(
             self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
-            expected=self._table.totals.partitions or None,
+            expected=self._expected,
         )  # fmt: skip
         try:
             for event in listing:
