@@ -38,6 +38,7 @@ from catalog_ext.scan.observe import (
 )
 from catalog_ext.scan.observe_pattern import PatternObserver
 from catalog_ext.scan.sides import AllIndexed, AllListed, Sides
+from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
@@ -81,6 +82,7 @@ class Repair:
         self._total = 0
         self._applied_partitions = 0
         self._applied_files = 0
+        self._time_left = TimeLeft()
 
     def run(self, scratch: Scratch) -> int:
         """Compare and, unless this is a preview, apply; the report's entries are in ``scratch``.
@@ -150,6 +152,7 @@ class Repair:
         if mode is not RepairMode.ADD:
             self._refuse_mass_drop(difference, scratch)
         self._total = difference.count(adds=mode is not RepairMode.DROP)
+        self._time_left = TimeLeft()
         self._apply(self._proposals(difference), scratch)
 
     def _observe(self, scratch: Scratch, in_flight: InFlightWrites) -> None:
@@ -162,9 +165,9 @@ class Repair:
             self._observe_named(self._options.names, scratch)
             in_flight.leave_out()
             return
-        if mode is RepairMode.SYNC and self._table.totals.partitions:
+        if self._table.totals.partitions:
             timeless = not self._storage.store_has_directories(self._table.definition.location)
-            sides = Sides(scratch, timeless=timeless)
+            sides = Sides(scratch, with_files=mode is RepairMode.SYNC, timeless=timeless)
             try:
                 has_relocated_data = self._observe_tree(scratch, sides.listed, sides.indexed)
                 sides.compare()
@@ -287,7 +290,8 @@ class Repair:
             batch = self._commit(batch, scratch)
         scratch.add_entries(line for proposed in batch for line in proposed.lines)
         self._applied_files += sum(_file_count(p) for p in batch)
-        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total))
+        left_s = self._time_left.after(self._applied_partitions, self._total)
+        self._progress(RepairProgress("applying", self._applied_partitions, self._applied_files, self._total, left_s))
 
     def _commit(self, batch: list[Proposed], scratch: Scratch) -> list[Proposed]:
         batch = self._without_compared_later(batch, scratch)

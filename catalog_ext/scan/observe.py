@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -16,9 +17,11 @@ from catalog_ext.metastore.storage.entries import EntryKind
 from catalog_ext.metastore.storage.failures import is_missing_bucket
 from catalog_ext.metastore.storage.listed import ListedDirectory, ListedFile, ListingFailure
 from catalog_ext.metastore.storage.listing import list_in_this_process
+from catalog_ext.metastore.storage.locations import Location
 from catalog_ext.metastore.transactions.staging_locations import DATA
 from catalog_ext.scan.key_layout import Layout, Place
 from catalog_ext.scan.sides import AllListed, FileRow, Indexed, Listed
+from catalog_ext.scan.time_left import TimeLeft
 
 if TYPE_CHECKING:
     from catalog_ext.metastore.index import Index
@@ -53,12 +56,15 @@ class RepairProgress:
         partitions: Partitions seen (listing) or dealt with (applying) so far.
         files: Files, likewise; looked into so far (verifying).
         total: How many partitions there will be, where known (applying).
+        left_s: Seconds that this phase still takes, as fast as it went so far; None where nobody knows. Applying goes
+            by ``total``; listing by what is registered, or on a local disk by the directories right below the table's.
     """
 
     phase: str
     partitions: int
     files: int
     total: int | None = None
+    left_s: float | None = None
 
 
 Progress = Callable[[RepairProgress], None]
@@ -105,6 +111,10 @@ class StoreObserver:
         self._last_judged: tuple[str, Place] | None = None
         self._seen_partitions = 0
         self._seen_files = 0
+        self._time_left = TimeLeft()
+        self._expected: int | None = None
+        self._parts: int | None = None
+        self._seen_parts = 0
         self.has_relocated_data = False
         """Whether relocating overwrites have put something below the location; known when it was observed."""
 
@@ -117,9 +127,12 @@ class StoreObserver:
         """
         root = self._table.definition.location
         depth = max(1, len(self._layout.keys))
+        self._expected = None if selective else self._table.totals.partitions or None
+        if self._expected is None and depth > 1:
+            self._parts = self._count_parts(root)
         listing = self._list_tree(
             self._storage, root, descend=self._descend, depth_hint=depth, selective=selective,
-            expected=self._table.totals.partitions or None,
+            expected=self._expected,
         )  # fmt: skip
         try:
             for event in listing:
@@ -136,6 +149,23 @@ class StoreObserver:
         if not self._layout.keys and self._has_directories:
             self._partitions.append("")
         self._flush()
+
+    def _count_parts(self, root: str) -> int | None:
+        """Count the directories that are listed one after the other, where that takes one short look."""
+        if Location.parse(root).scheme != "file":
+            return None
+        try:
+            names = os.listdir(Location.parse(root).path)
+        except OSError:
+            # The listing says what is wrong.
+            return None
+        return sum(1 for name in names if is_storable(name) and self._judge(name).place is Place.ABOVE)
+
+    def _left_s(self) -> float | None:
+        if self._parts is not None:
+            # The last one that was seen is not done.
+            return self._time_left.after(self._seen_parts - 1, self._parts)
+        return self._time_left.after(self._seen_partitions, self._expected)
 
     def _descend(self, directory: str) -> bool:
         if not is_storable(directory):
@@ -167,9 +197,12 @@ class StoreObserver:
             self._skip(_path(event), "the file lies above the partition directories", files=1, size=event.size)
 
     def _take_directory(self, directory: str) -> None:
-        if self._place_of(directory) is Place.PARTITION:
+        place = self._place_of(directory)
+        if place is Place.PARTITION:
             self._partitions.append(directory)
             self._last_directory = directory
+        elif "/" not in directory and place is Place.ABOVE:
+            self._seen_parts += 1
 
     def _place_of(self, directory: str) -> Place:
         # Mostly the directory that the listing has just asked about.
@@ -195,7 +228,8 @@ class StoreObserver:
         for rows in (self._partitions, self._shown_by_files, self._files):
             rows.clear()
         self._scratch.insert("skipped", self._drain_skipped(), columns=5, ignore=True)
-        self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files))
+        left_s = self._left_s()
+        self._progress(RepairProgress("listing", self._seen_partitions, self._seen_files, left_s=left_s))
 
     def _drain_skipped(self) -> Iterator[_Skipped]:
         while True:

@@ -91,8 +91,9 @@ class AllIndexed:
 class _Side:
     """The rows of one side: their digests by bucket, and themselves in a file that has no name."""
 
-    def __init__(self, *, timeless: bool) -> None:
+    def __init__(self, *, with_files: bool, timeless: bool) -> None:
         self.digests = [0] * _BUCKETS
+        self._with_files = with_files
         self._timeless = timeless
         with _translated():
             self._rows = tempfile.TemporaryFile()  # noqa: SIM115 -- closed by ``close``
@@ -110,6 +111,8 @@ class _Side:
             digests[hash(name) & _MASK] += hash((_SALT, name))
 
     def digest_files(self, rows: Iterable[FileRow]) -> None:
+        if not self._with_files:
+            return
         digests = self.digests
         if self._timeless:
             rows = (row if transaction_id_in(row[1]) is None else (*row[:3], 0) for row in rows)
@@ -141,8 +144,8 @@ class _ListedSide(_Side):
 
 
 class _IndexedSide(_Side):
-    def __init__(self, scratch: Scratch, *, timeless: bool) -> None:
-        super().__init__(timeless=timeless)
+    def __init__(self, scratch: Scratch, *, with_files: bool, timeless: bool) -> None:
+        super().__init__(with_files=with_files, timeless=timeless)
         self._all = AllIndexed(scratch)
         self._elsewhere: set[str] = set()
         self.count = 0
@@ -171,6 +174,7 @@ class Sides:
 
     Args:
         scratch: The repair's.
+        with_files: Whether partitions are the same only if their files are.
         timeless: Whether files that a write has made are the same whatever their times are.
 
     Attributes:
@@ -178,10 +182,10 @@ class Sides:
         indexed: Takes what is registered, from one thread, which may be another.
     """
 
-    def __init__(self, scratch: Scratch, *, timeless: bool) -> None:
+    def __init__(self, scratch: Scratch, *, with_files: bool, timeless: bool) -> None:
         self._scratch = scratch
-        self._listed = _ListedSide(timeless=timeless)
-        self._indexed = _IndexedSide(scratch, timeless=timeless)
+        self._listed = _ListedSide(with_files=with_files, timeless=timeless)
+        self._indexed = _IndexedSide(scratch, with_files=with_files, timeless=timeless)
         self.listed: Listed = self._listed
         self.indexed: Indexed = self._indexed
 

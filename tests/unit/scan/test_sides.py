@@ -79,10 +79,11 @@ def fill(listed: Listed, indexed: Indexed, of: Rows) -> None:
     indexed.files(of.registered)
 
 
-def found(scratch: Scratch, *, has_directories: bool) -> tuple[object, ...]:
+def found(scratch: Scratch, *, has_directories: bool, with_files: bool) -> tuple[object, ...]:
     difference = Difference(scratch, KEYS, has_directories=has_directories, drops=True)
     nothing = found_nothing(scratch)
-    difference.compare_files()
+    if with_files:
+        difference.compare_files()
     proposals = [*difference.dropped(), *difference.added(), *difference.changed()]
     return nothing, difference.loss(), difference.count(adds=True), [(p.change, p.lines) for p in proposals]
 
@@ -93,10 +94,12 @@ def mask(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> int
     return int(request.param)
 
 
-def compared(of: Rows, *, has_directories: bool) -> Iterator[Scratch]:
+def compared(of: Rows, *, has_directories: bool, with_files: bool) -> Iterator[Scratch]:
     everything, some = Scratch(), Scratch()
+    if not with_files:
+        of = of._replace(registered=[])
     fill(AllListed(everything), AllIndexed(everything), of)
-    sides = Sides(some, timeless=not has_directories)
+    sides = Sides(some, with_files=with_files, timeless=not has_directories)
     fill(sides.listed, sides.indexed, of)
     sides.compare()
     sides.close()
@@ -106,13 +109,15 @@ def compared(of: Rows, *, has_directories: bool) -> Iterator[Scratch]:
 
 
 @pytest.mark.usefixtures("mask")
-@pytest.mark.parametrize("has_directories", [True, False])
-def test_the_difference_is_that_of_everything(has_directories: bool) -> None:
-    @settings(max_examples=25, deadline=None)
+@pytest.mark.parametrize("with_files", [True, False], ids=["sync", "add"])
+@pytest.mark.parametrize("has_directories", [True, False], ids=["directories", "objects"])
+def test_the_difference_is_that_of_everything(has_directories: bool, with_files: bool) -> None:
+    @settings(max_examples=20, deadline=None)
     @given(rows())
     def check(of: Rows) -> None:
         everything, some = (
-            found(scratch, has_directories=has_directories) for scratch in compared(of, has_directories=has_directories)
+            found(scratch, has_directories=has_directories, with_files=with_files)
+            for scratch in compared(of, has_directories=has_directories, with_files=with_files)
         )
         assert some == everything
 
@@ -122,7 +127,7 @@ def test_the_difference_is_that_of_everything(has_directories: bool) -> None:
 def test_what_is_in_step_is_looked_at_no_further() -> None:
     files = [(name, "x", 1, 1) for name in NAMES]
     scratch = Scratch()
-    sides = Sides(scratch, timeless=False)
+    sides = Sides(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([list(NAMES)], [], [files], dict.fromkeys(NAMES), files))
     sides.compare()
     sides.close()
@@ -136,7 +141,7 @@ def test_what_is_in_step_is_looked_at_no_further() -> None:
 def test_names_in_step_are_there_for_new_ones_alone() -> None:
     files = [(name, "x", 1, 1) for name in NAMES]
     scratch = Scratch()
-    sides = Sides(scratch, timeless=False)
+    sides = Sides(scratch, with_files=True, timeless=False)
     fill(sides.listed, sides.indexed, Rows([[*NAMES, "k=new"]], [], [files], dict.fromkeys(NAMES), files))
     sides.compare()
     sides.close()
@@ -147,7 +152,7 @@ def test_names_in_step_are_there_for_new_ones_alone() -> None:
 def test_times_of_written_files_count_where_the_store_has_directories() -> None:
     def in_step(path: str, *, timeless: bool) -> int:
         scratch = Scratch()
-        sides = Sides(scratch, timeless=timeless)
+        sides = Sides(scratch, with_files=True, timeless=timeless)
         fill(
             sides.listed,
             sides.indexed,
@@ -168,7 +173,7 @@ def test_a_full_disk_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
         raise OSError(errno.ENOSPC, "No space left on device")
 
     scratch = Scratch()
-    sides = Sides(scratch, timeless=False)
+    sides = Sides(scratch, with_files=True, timeless=False)
     monkeypatch.setattr(sides_module.pickle, "dump", full)
     with pytest.raises(StorageError, match="TMPDIR") as caught:
         sides.listed.partitions(["k=a"])
