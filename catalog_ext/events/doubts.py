@@ -156,8 +156,9 @@ def _says_nothing(
     if there is None:
         return of_write is not None and of_write in in_flight
     size, modified_ms = there
-    if of_write is not None:
-        # No other file gets its name, and a write does not ask the store for the time.
+    if of_write in ours:
+        # No other file gets its name, and a write does not ask the store for the time. Of somebody else's file the name
+        # may have such digits, too: a sum of what it holds.
         return size == event.size
     # A repair takes what has the same size and second for the same, too.
     return size == event.size and event.at_ms is not None and modified_ms // _SECOND_MS == event.at_ms // _SECOND_MS

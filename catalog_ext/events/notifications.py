@@ -74,7 +74,7 @@ def events_of(body: object) -> list[StoreEvent]:
             found = [_of_bridge(body)]
         else:
             raise _none(body)
-    except (KeyError, TypeError, ValueError, AttributeError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError, AttributeError) as error:
         raise _none(body) from error
     return [event for event in found if event is not None]
 

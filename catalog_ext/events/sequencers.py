@@ -30,17 +30,20 @@ class Sequencers:
     def latest(self, events: Iterable[StoreEvent]) -> list[StoreEvent]:
         """Return the last event of each object, but for those after which one has been dealt with already.
 
-        Of events without sequencers the one that came last is the last.
+        Events without sequencers are all returned: which of them is the last nobody says.
         """
         last: dict[str, StoreEvent] = {}
+        # Without order, but each once: a store may tell of the same many times.
+        unordered: dict[StoreEvent, None] = {}
         for event in events:
+            if not event.sequencer:
+                unordered[event] = None
+                continue
             before = last.get(event.uri)
-            if before is None or not before.sequencer or not event.sequencer or (
-                is_after(event.sequencer, before.sequencer)
-            ):  # fmt: skip
+            if before is None or is_after(event.sequencer, before.sequencer or ""):
                 last[event.uri] = event
         with self._lock:
-            return [event for event in last.values() if not self._is_known(event)]
+            return [event for event in (*last.values(), *unordered) if not self._is_known(event)]
 
     def _is_known(self, event: StoreEvent) -> bool:
         known = self._last.get(event.uri)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Generic, TypeVar
 
@@ -15,8 +16,23 @@ R = TypeVar("R")
 
 
 _MOST_THREADS = 128
-_POOL = ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="catalog-ext-storage")
+
+
+def _new_pool() -> ThreadPoolExecutor:
+    return ThreadPoolExecutor(_MOST_THREADS, thread_name_prefix="catalog-ext-storage")
+
+
+_pool = _new_pool()
 """Its threads stay: to start one takes longer than most calls of a local disk."""
+
+
+def _replace_pool() -> None:
+    global _pool
+    _pool = _new_pool()
+
+
+# A forked child has none of its threads, and its locks as they were: nobody would release one that was held.
+os.register_at_fork(after_in_child=_replace_pool)
 
 
 def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> list[R]:
@@ -28,7 +44,7 @@ def in_parallel(work: Callable[[T], R], items: Sequence[T], threads: int) -> lis
     if len(items) <= 1 or threads <= 1:
         return [work(item) for item in items]
     run = _Run(work, items)
-    helpers = [_POOL.submit(run.help) for _ in range(min(threads, len(items)) - 1)]
+    helpers = [_pool.submit(run.help) for _ in range(min(threads, len(items)) - 1)]
     try:
         run.help()
     except BaseException as error:  # noqa: BLE001 -- raised below, when no other thread works

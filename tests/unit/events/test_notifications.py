@@ -69,6 +69,7 @@ def test_a_test_event_says_nothing() -> None:
         "", "{", "[]", "7", "{}", '{"Records": 7}', '{"Records": [7]}', '{"Records": [{}]}', '{"Message": "hello"}',
         '{"Records": [{"eventName": "ObjectCreated:Put", "s3": {"bucket": {"name": ""}, "object": {"key": "a"}}}]}',
         json.dumps({"Records": [named("ObjectCreated:Put", size="many")]}), "[" * 100_000,
+        json.dumps({"Records": [named("ObjectCreated:Put", size=float("inf"))]}),
     ],
 )  # fmt: skip
 def test_what_is_no_notification(text: str) -> None:
@@ -88,5 +89,10 @@ def test_the_last_event_of_an_object_counts_and_late_ones_do_not() -> None:
     assert memory.latest([late, last]) == []
     memory.note([late])
     assert memory.latest([event("0B10"), event("0B2")]) == [event("0B2")]
-    assert memory.latest([event(None), event("00", key="other")]) == [event(None), event("00", key="other")]
-    assert memory.latest([event(None), event(None, removed=True)]) == [event(None, removed=True)]
+    assert memory.latest([event(None), event("00", key="other")]) == [event("00", key="other"), event(None)]
+    unordered = [event(None, removed=True), event(None)]
+    assert memory.latest([*unordered, *unordered]) == unordered
+    assert memory.latest([event("0D", removed=True), event(None), event("0C")]) == [
+        event("0D", removed=True),
+        event(None),
+    ]

@@ -104,6 +104,29 @@ def test_an_object_that_is_written_again_is_looked_at(catalog: Catalog, root: Pa
     assert indexed(catalog)[A] == {"1.csv": 1}
 
 
+def test_somebody_elses_file_that_is_named_by_a_sum_is_looked_at_when_it_changes(catalog: Catalog, root: Path) -> None:
+    name = "d41d8cd98f00b204e9800998ecf8427e.csv"
+    write(root, f"{A}/{name}")
+    catalog.events.take([created(root / A / name, "01")])
+    write(root, f"{A}/{name}", content=b"z")
+    os.utime(root / A / name, (2_000_000_000, 2_000_000_000))
+    outcome = catalog.events.take([created(root / A / name, "02")])
+    assert [each.changed for each in outcome.tables] == [1], "its size is what it was"
+
+
+@pytest.mark.parametrize("numbers", [(None, None), ("05", None)])
+def test_a_removal_is_not_lost_to_an_event_without_order(
+    catalog: Catalog, root: Path, numbers: tuple[str | None, str | None]
+) -> None:
+    write(root, f"{A}/2.csv")
+    catalog.repair_partitions("s.t")
+    file = root / A / "1.csv"
+    late = created(file, numbers[1])
+    file.unlink()
+    catalog.events.take([removed(file, numbers[0]), late])
+    assert indexed(catalog)[A] == {"2.csv": 1}
+
+
 def test_our_own_writes_cost_no_listing(catalog: Catalog, root: Path, listed: list[str]) -> None:
     crash_at("promote.after", lambda: insert(catalog, A))
     (file,) = (root / A).glob("part-*")

@@ -1,10 +1,13 @@
 from __future__ import annotations
 
+import os
+import signal
 import threading
 import time
 
 import pytest
 
+from catalog_ext.metastore.storage import parallel
 from catalog_ext.metastore.storage.parallel import in_parallel
 
 
@@ -74,3 +77,17 @@ def test_calls_within_calls_end_however_few_threads_there_are() -> None:
         return sum(in_parallel(lambda inner: inner + number, range(5), 64))
 
     assert in_parallel(outer, range(300), 300) == [10 + 5 * n for n in range(300)]
+
+
+def test_a_child_that_is_forked_while_the_threads_are_asked_for_work_gets_on() -> None:
+    with parallel._pool._shutdown_lock:
+        child = os.fork()
+        if not child:
+            # Nothing of the tests' runner is to go on in it, whatever happens.
+            signal.alarm(20)
+            code = 1
+            try:
+                code = 0 if in_parallel(lambda n: n * n, range(50), 8) == [n * n for n in range(50)] else 1
+            finally:
+                os._exit(code)
+    assert os.waitpid(child, 0)[1] == 0
